@@ -1,0 +1,31 @@
+# System packages first, a pinned download second. Offline builds with local sources:
+#   -DFETCHCONTENT_SOURCE_DIR_FMT=... -DFETCHCONTENT_FULLY_DISCONNECTED=ON
+include(FetchContent)
+find_package(Threads REQUIRED)
+# CMake looks at CUDA_PATH by itself, but not at its other common name.
+if(DEFINED ENV{CUDA_HOME} AND NOT DEFINED ENV{CUDA_PATH} AND NOT CUDAToolkit_ROOT)
+  set(CUDAToolkit_ROOT $ENV{CUDA_HOME})
+endif()
+# Headers only: libcuda and libnvrtc are opened at run time.
+find_package(CUDAToolkit 12.4 REQUIRED)
+
+FetchContent_Declare(fmt
+  URL https://github.com/fmtlib/fmt/releases/download/11.2.0/fmt-11.2.0.zip
+  FIND_PACKAGE_ARGS 9 CONFIG)
+FetchContent_Declare(nlohmann_json
+  URL https://github.com/nlohmann/json/releases/download/v3.12.0/json.tar.xz
+  FIND_PACKAGE_ARGS 3.11 CONFIG)
+FetchContent_MakeAvailable(fmt nlohmann_json)
+
+if(ATTNJIT_BUILD_CLI)
+  FetchContent_Declare(CLI11
+    URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.5.0.tar.gz
+    FIND_PACKAGE_ARGS 2.1 CONFIG)
+  FetchContent_MakeAvailable(CLI11)
+endif()
+if(ATTNJIT_BUILD_TESTS)
+  FetchContent_Declare(doctest
+    URL https://github.com/doctest/doctest/archive/refs/tags/v2.4.12.tar.gz
+    FIND_PACKAGE_ARGS 2.4.9 CONFIG)
+  FetchContent_MakeAvailable(doctest)
+endif()

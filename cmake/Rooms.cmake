@@ -1,0 +1,27 @@
+# Flags that every target of this project is built with.
+add_library(attnjit_flags INTERFACE)
+target_compile_options(attnjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+                                               -Wno-missing-field-initializers)
+if(ATTNJIT_SANITIZE)
+  target_compile_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE}
+                                                 -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE})
+endif()
+
+# attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME.
+# ARCHITECTURE.md has the rule that DEPENDS states.
+function(attnjit_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPENDS;SOURCES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
+  add_library(attnjit_${name} STATIC ${sources} ${ROOM_SOURCES})
+  target_include_directories(attnjit_${name} PUBLIC
+    ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src
+    ${CMAKE_CURRENT_SOURCE_DIR}/templates)
+  target_include_directories(attnjit_${name} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(attnjit_${name} PUBLIC ATTNJIT_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(attnjit_${name} PUBLIC attnjit_flags fmt::fmt-header-only
+    nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
+  foreach(dependency ${ROOM_DEPENDS})
+    target_link_libraries(attnjit_${name} PUBLIC attnjit_${dependency})
+  endforeach()
+endfunction()

@@ -1,0 +1,75 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "attnjit/export.hpp"
+#include "attnjit/forward.hpp"
+
+struct CUstream_st;
+
+namespace attnjit {
+
+/// A CUDA stream: CUstream of the driver API and cudaStream_t of the runtime are the same pointer.
+using Stream = CUstream_st*;
+
+/// Device memory that a call may scribble on. Empty: the call takes its own from the stream-ordered
+/// allocator. Two calls that may overlap in time need two workspaces.
+struct Workspace {
+  void* data = nullptr;   ///< aligned to 256 bytes
+  std::size_t bytes = 0;  ///< at least forward_workspace_size()
+};
+
+/// What a context did so far.
+struct Counters {
+  std::uint64_t plans = 0;           ///< plans made; a call that needs no new one is a look-up
+  std::uint64_t compiles = 0;        ///< kernels that NVRTC compiled
+  std::uint64_t disk_hits = 0;       ///< kernels read from the cache directory
+  std::uint64_t corrupt = 0;         ///< damaged cache files, ignored
+  std::uint64_t write_failures = 0;  ///< kernels that could not be kept on disk
+};
+
+/// Settings that take the place of environment variables of the same name (README.md lists them).
+struct ContextOptions {
+  std::optional<std::string> cache_directory;  ///< ATTNJIT_CACHE_DIR; "0" keeps kernels in memory
+  std::optional<std::string> nvrtc_path;       ///< ATTNJIT_NVRTC
+  /// Receives warnings and notes, one call at a time; stderr without it.
+  std::function<void(std::string_view message)> log;
+};
+
+/// Everything that attention calls share: compiler, cache and plans. Thread-safe; one per process
+/// is enough. Calls run in the CUDA context that is current on the calling thread, which the
+/// caller provides (the primary context that the CUDA runtime and PyTorch use, for instance).
+/// Destroy it before the CUDA context; captured graphs must not outlive it.
+class ATTNJIT_EXPORT Context {
+ public:
+  /// Reads the environment. Loads neither libcuda nor NVRTC. Throws Error(kInvalidEnvironment).
+  Context();
+  explicit Context(const ContextOptions& options);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  /// Enqueues one attention forward on `stream`. The first call of a kind specialises, compiles
+  /// and loads its kernels; later ones look them up. Throws Error before anything is enqueued.
+  void forward(const ForwardArgs& args, Stream stream = nullptr, Workspace workspace = {});
+
+  /// Does all that forward() would do but the launch. A call that was prepared may be captured in
+  /// a CUDA graph.
+  void prepare_forward(const ForwardArgs& args);
+
+  /// Bytes of workspace that forward() needs for these arguments; 0 for most problems.
+  std::size_t forward_workspace_size(const ForwardArgs& args);
+
+  Counters counters() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace attnjit

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "attnjit/tensor.hpp"
+
+namespace attnjit {
+
+/// Where the diagonal of a causal mask or a window starts when Lq != Lk: off = 0 (top left) or
+/// off = Lk - Lq (bottom right). Never guessed: a causal or windowed problem must name it.
+enum class Diagonal : std::int32_t { kUnspecified = 0, kTopLeft = 1, kBottomRight = 2 };
+
+/// Keys that query i may see: i + off - left <= j <= i + off + right, inclusive; -1 = open.
+struct Window {
+  std::int64_t left = -1;
+  std::int64_t right = -1;
+};
+
+/// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.
+/// docs/semantics.md is the full contract.
+struct ForwardArgs {
+  Tensor q;    ///< [B, Hq, Lq, D], fp16 or bf16, unit stride over D
+  Tensor k;    ///< [B, Hkv, Lk, D], q's dtype; Hq % Hkv == 0
+  Tensor v;    ///< [B, Hkv, Lk, Dv], q's dtype
+  Tensor out;  ///< [B, Hq, Lq, Dv], q's dtype, allocated by the caller, without overlap
+  std::optional<Tensor> mask;  ///< [B|1, Hq|Hkv|1, Lq|1, Lk|1], kBool, true = keep
+  std::optional<Tensor> bias;  ///< same shapes as mask; q's dtype or fp32; added to the scores
+  float* lse = nullptr;        ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
+  const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
+  const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use
+  std::optional<float> scale;                ///< default 1 / sqrt(D); any finite value
+  bool causal = false;                       ///< j <= i + off
+  Window window;
+  Diagonal diagonal = Diagonal::kUnspecified;
+};
+
+}  // namespace attnjit

@@ -1,0 +1,26 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+namespace attnjit {
+
+/// Element types. kBool is one byte per element, zero = false (uint8 masks use it as well).
+enum class DType : std::int32_t { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2, kBool = 3 };
+
+/// A view of a 4-D tensor in device memory; it owns nothing.
+/// Axes are (batch, head, sequence, feature) for q, k, v and out, and (batch, head, query, key)
+/// for mask and bias. Strides count elements, may be any 64-bit value and may be zero on an axis
+/// that is only read.
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = DType::kBFloat16;
+  std::array<std::int64_t, 4> shape{};
+  std::array<std::int64_t, 4> strides{};
+
+  /// A dense tensor whose last axis is contiguous and whose memory order equals its axis order.
+  static constexpr Tensor contiguous(void* data, DType dtype, std::array<std::int64_t, 4> shape) {
+    return {data, dtype, shape, {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1}};
+  }
+};
+
+}  // namespace attnjit

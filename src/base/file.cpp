@@ -1,0 +1,152 @@
+#include "base/file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <random>
+
+namespace attnjit::base {
+namespace {
+
+/// Repeats a system call that a signal interrupted.
+template <typename Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
+/// While it lives, exceeding RLIMIT_FSIZE is an error (EFBIG) on this thread and not the SIGXFSZ
+/// that ends the process.
+class FileSizeSignalBlock {
+ public:
+  FileSizeSignalBlock() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal_, &previous_);
+  }
+  ~FileSizeSignalBlock() {
+    const int saved_errno = errno;
+    // One that our write raised would be delivered on unblocking: take it away.
+    const timespec no_wait{};
+    if (!was_pending_) sigtimedwait(&signal_, nullptr, &no_wait);
+    pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+    errno = saved_errno;
+  }
+  FileSizeSignalBlock(const FileSizeSignalBlock&) = delete;
+  FileSizeSignalBlock& operator=(const FileSizeSignalBlock&) = delete;
+
+ private:
+  sigset_t signal_;
+  sigset_t previous_;
+  bool was_pending_;
+};
+
+UniqueFd open_file(const std::filesystem::path& path, int flags, mode_t mode = 0) {
+  return UniqueFd(
+      uninterrupted([&] { return ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode); }));
+}
+
+std::optional<std::vector<std::byte>> read_all(int fd, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got = uninterrupted([&] { return ::read(fd, bytes.data() + done, size - done); });
+    if (got < 0) return std::nullopt;
+    if (got == 0) break;  // it shrank since fstat
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+std::optional<std::vector<std::byte>> read_file_if(const std::filesystem::path& path,
+                                                   std::uint64_t max_bytes,
+                                                   bool (*acceptable)(const struct stat&)) {
+  const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return std::nullopt;
+  struct stat status;
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  if (static_cast<std::uint64_t>(status.st_size) > max_bytes) return std::nullopt;
+  if (!acceptable(status)) return std::nullopt;
+  return read_all(fd.get(), static_cast<std::size_t>(status.st_size));
+}
+
+bool is_private(const struct stat& status) {
+  const bool ours = status.st_uid == ::geteuid() || status.st_uid == 0;
+  return ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+WriteResult failed(const char* step) { return {errno, step}; }
+
+WriteResult write_and_sync(UniqueFd& fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put =
+        uninterrupted([&] { return ::write(fd.get(), bytes.data(), bytes.size()); });
+    if (put < 0) return failed("write");
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+  if (uninterrupted([&] { return ::fsync(fd.get()); }) != 0) return failed("fsync");
+  if (const int error = fd.close(); error != 0) return {error, "close"};
+  return {};
+}
+
+/// A name that no other process or thread comes up with, on this machine or another.
+std::string unique_name() {
+  std::random_device random;
+  return fmt::format("{}.{:08x}{:08x}.tmp", ::getpid(), random(), random());
+}
+
+}  // namespace
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+UniqueFd::~UniqueFd() { close(); }
+
+int UniqueFd::close() {
+  const int fd = std::exchange(fd_, -1);
+  return fd >= 0 && ::close(fd) != 0 ? errno : 0;
+}
+
+std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::path& path,
+                                                        std::uint64_t max_bytes) {
+  return read_file_if(path, max_bytes, [](const struct stat&) { return true; });
+}
+
+std::optional<std::vector<std::byte>> read_private_file(const std::filesystem::path& path,
+                                                        std::uint64_t max_bytes) {
+  return read_file_if(path, max_bytes, is_private);
+}
+
+std::string WriteResult::message() const {
+  return ok() ? "written" : fmt::format("{}: {}", step, std::strerror(error));
+}
+
+WriteResult write_file_atomic(const std::filesystem::path& path,
+                              const std::filesystem::path& temporary,
+                              std::span<const std::byte> bytes) {
+  const FileSizeSignalBlock block;
+  const std::filesystem::path unfinished = temporary / unique_name();
+  UniqueFd fd = open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+  if (!fd) return failed("open");
+  WriteResult result = write_and_sync(fd, bytes);
+  if (result.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0) result = failed("rename");
+  if (!result.ok()) ::unlink(unfinished.c_str());
+  return result;
+}
+
+}  // namespace attnjit::base

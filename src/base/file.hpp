@@ -1,0 +1,59 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attnjit::base {
+
+/// Owns a file descriptor.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  ~UniqueFd();
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+  /// Closes now; 0, or the errno of close(), where a network file system reports lost writes.
+  int close();
+
+ private:
+  int fd_ = -1;
+};
+
+/// The whole of a regular file of at most `max_bytes`. nullopt where there is none: absent,
+/// unreadable, a symbolic link, a directory, a FIFO, or larger than that. Never blocks on a FIFO
+/// and allocates only once the size is known to be allowed.
+std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::path& path,
+                                                        std::uint64_t max_bytes);
+
+/// read_regular_file(), but nullopt also where someone else could have written the file: its owner
+/// is neither this user nor root, or its group or others may write it.
+std::optional<std::vector<std::byte>> read_private_file(const std::filesystem::path& path,
+                                                        std::uint64_t max_bytes);
+
+/// How a write ended.
+struct WriteResult {
+  int error = 0;          ///< errno, 0 on success
+  const char* step = "";  ///< the call that failed
+
+  bool ok() const { return error == 0; }
+  std::string message() const;  ///< such as "fsync: No space left on device"
+};
+
+/// Puts `bytes` at `path` (mode 0600) so that readers see nothing, the old file or the whole new
+/// one, and a crash leaves no half file. `temporary` is a directory of the same file system.
+/// Reports failures, a file-size limit included, by its result, and leaves nothing behind then.
+WriteResult write_file_atomic(const std::filesystem::path& path,
+                              const std::filesystem::path& temporary,
+                              std::span<const std::byte> bytes);
+
+}  // namespace attnjit::base

@@ -1,0 +1,35 @@
+#include "base/log.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace attnjit::base {
+namespace {
+
+void write_to_stderr(LogLevel level, std::string_view message) {
+  constexpr std::array<const char*, 4> kNames = {"error", "warning", "info", "debug"};
+  // One write per line, so that the lines of several processes do not mix.
+  const std::string line =
+      fmt::format("attnjit: {}: {}\n", kNames[static_cast<std::size_t>(level)], message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+Log::Log(LogLevel level, Sink sink)
+    : level_(level), sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
+
+void Log::emit(LogLevel level, std::string_view message) {
+  const std::scoped_lock lock(mutex_);
+  sink_(level, message);
+}
+
+void Log::warn_once(std::string_view key, std::string_view message) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!warned_.emplace(key).second) return;
+  }
+  warning("{}", message);
+}
+
+}  // namespace attnjit::base

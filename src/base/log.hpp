@@ -1,0 +1,54 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace attnjit::base {
+
+enum class LogLevel { kError, kWarning, kInfo, kDebug };
+
+/// Messages for people. Thread-safe; the sink is called by one thread at a time.
+/// There is no error(): an error is thrown, and whoever catches it decides what to print.
+class Log {
+ public:
+  using Sink = std::function<void(LogLevel, std::string_view)>;
+
+  /// Passes on messages up to `level`. An empty sink means stderr, a line per message, such as
+  /// "attnjit: warning: ...".
+  explicit Log(LogLevel level = LogLevel::kWarning, Sink sink = {});
+
+  template <typename... Args>
+  void warning(fmt::format_string<Args...> format, Args&&... args) {
+    write(LogLevel::kWarning, format, std::forward<Args>(args)...);
+  }
+  template <typename... Args>
+  void info(fmt::format_string<Args...> format, Args&&... args) {
+    write(LogLevel::kInfo, format, std::forward<Args>(args)...);
+  }
+  template <typename... Args>
+  void debug(fmt::format_string<Args...> format, Args&&... args) {
+    write(LogLevel::kDebug, format, std::forward<Args>(args)...);
+  }
+
+  /// Warns the first time that it sees `key`; later calls with it are silent.
+  void warn_once(std::string_view key, std::string_view message);
+
+ private:
+  template <typename... Args>
+  void write(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+    if (level <= level_) emit(level, fmt::format(format, std::forward<Args>(args)...));
+  }
+  void emit(LogLevel level, std::string_view message);
+
+  const LogLevel level_;
+  const Sink sink_;
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> warned_;
+};
+
+}  // namespace attnjit::base

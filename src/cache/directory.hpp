@@ -1,0 +1,16 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace attnjit::cache {
+
+/// The rule that makes the existing directory `path` unfit to hold files that this process loads
+/// ("it is a symbolic link"); nullopt where it is fit, or absent.
+std::optional<std::string> why_untrusted(const std::filesystem::path& path);
+
+/// Creates `path` and its missing parents with mode 0700. 0, or the errno of mkdir(); what exists
+/// already is left as it is.
+int make_private_directories(const std::filesystem::path& path);
+
+}  // namespace attnjit::cache

@@ -1,0 +1,29 @@
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+
+namespace attnjit::cache {
+
+/// An exclusive lock among the processes and threads of one node. The kernel drops it when its
+/// holder dies, so there is nothing to clean up, and its file is never removed.
+class FileLock {
+ public:
+  /// How an attempt ended: with the lock, after its time (kBusy), or with no means to lock.
+  enum class Outcome { kHeld, kBusy, kUnavailable };
+
+  /// Locks `path`, whose directory is created when missing, within `budget`. Says so in the log
+  /// when the wait is long enough to be noticed, and once when locking does not work here.
+  FileLock(const std::filesystem::path& path, std::chrono::milliseconds budget, base::Log& log);
+
+  Outcome outcome() const { return outcome_; }
+
+ private:
+  base::UniqueFd fd_;
+  Outcome outcome_ = Outcome::kUnavailable;
+};
+
+}  // namespace attnjit::cache

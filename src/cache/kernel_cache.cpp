@@ -1,0 +1,93 @@
+#include "cache/kernel_cache.hpp"
+
+#include <utility>
+
+#include "cache/file_lock.hpp"
+
+namespace attnjit::cache {
+namespace {
+
+constexpr std::size_t kLockNameDigits = 16;
+
+}  // namespace
+
+KernelCache::KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id,
+                         base::Log& log)
+    : options_(std::move(options)),
+      log_(log),
+      store_(options_.directory, log),
+      ask_compiler_id_(std::move(compiler_id)) {}
+
+std::shared_ptr<const Entry> KernelCache::get(const KernelKey& key, const std::string& arch,
+                                              const std::function<Entry()>& build) {
+  std::promise<Result> promise;
+  std::shared_future<Result> result;
+  bool first = false;
+  {
+    const std::scoped_lock lock(results_mutex_);
+    const auto [it, inserted] = results_.try_emplace(key);
+    if (inserted) it->second = promise.get_future().share();
+    result = it->second;
+    first = inserted;
+  }
+  if (first) {
+    try {
+      promise.set_value(load_or_build(key, arch, build));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+    return result.get();
+  }
+  Result entry = result.get();
+  ++memory_hits_;
+  return entry;
+}
+
+KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
+                                               const std::function<Entry()>& build) {
+  if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
+  std::optional<FileLock> lock;
+  if (store_.root()) {
+    const std::string name = key.text().substr(0, kLockNameDigits) + ".lock";
+    lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
+    if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
+    // Whoever held the lock may have built it.
+    if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
+  }
+  ++builds_;
+  Entry built = build();
+  built.key = key;
+  built.arch = arch;
+  built.compiler_id = compiler_id();
+  store_.publish(built);
+  return std::make_shared<Entry>(std::move(built));
+}
+
+std::optional<Entry> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch) {
+  if (!store_.root()) return std::nullopt;
+  auto entry = store_.find(key, arch, compiler_id());
+  if (entry) ++disk_hits_;
+  return entry;
+}
+
+const std::string& KernelCache::compiler_id() {
+  const std::scoped_lock lock(compiler_mutex_);
+  if (!compiler_id_) compiler_id_ = ask_compiler_id_();
+  return *compiler_id_;
+}
+
+void KernelCache::reset() {
+  const std::scoped_lock lock(results_mutex_);
+  results_.clear();
+}
+
+Counters KernelCache::counters() const {
+  return {.memory_hits = memory_hits_,
+          .disk_hits = disk_hits_,
+          .builds = builds_,
+          .corrupt = store_.corrupt(),
+          .write_failures = store_.write_failures(),
+          .lock_timeouts = lock_timeouts_};
+}
+
+}  // namespace attnjit::cache

@@ -1,0 +1,81 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/log.hpp"
+#include "cache/entry.hpp"
+#include "cache/store.hpp"
+
+namespace attnjit::cache {
+
+struct KernelCacheOptions {
+  std::optional<std::filesystem::path> directory;  ///< of the store; nullopt: memory only
+  std::filesystem::path lock_directory;            ///< on this node; created when needed
+  std::chrono::milliseconds lock_budget = std::chrono::seconds(10);
+};
+
+/// What the cache did so far.
+struct Counters {
+  std::uint64_t memory_hits = 0;  ///< waiting for another thread's build included
+  std::uint64_t disk_hits = 0;
+  std::uint64_t builds = 0;  ///< failed ones included
+  std::uint64_t corrupt = 0;
+  std::uint64_t write_failures = 0;
+  std::uint64_t lock_timeouts = 0;
+};
+
+/// Get or build: each kernel is built once per process, once per node while the locks work, and
+/// once per store otherwise. A lock only ever saves work; no result depends on one. Thread-safe.
+class KernelCache {
+ public:
+  /// `compiler_id` gives the exact identity of the compiler, or "" where there is none: then an
+  /// entry of any compiler serves. It is asked when memory first misses, and once only.
+  /// `log` must outlive the cache.
+  KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id, base::Log& log);
+
+  /// The kernel of `key`, from memory, disk, or `build`, which gives its meta_json and cubin; the
+  /// cache fills in the rest. What `build` throws reaches every caller of this key until reset().
+  std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,
+                                   const std::function<Entry()>& build);
+
+  /// Forgets entries and failed builds in memory; the store keeps its files.
+  void reset();
+
+  Counters counters() const;
+  Store& store() { return store_; }
+
+ private:
+  using Result = std::shared_ptr<const Entry>;
+
+  Result load_or_build(const KernelKey& key, const std::string& arch,
+                       const std::function<Entry()>& build);
+  std::optional<Entry> find_on_disk(const KernelKey& key, const std::string& arch);
+  const std::string& compiler_id();
+
+  const KernelCacheOptions options_;
+  base::Log& log_;
+  Store store_;
+
+  std::mutex compiler_mutex_;
+  const std::function<std::string()> ask_compiler_id_;
+  std::optional<std::string> compiler_id_;
+
+  std::mutex results_mutex_;  // never held while anything is built, read or waited for
+  std::map<KernelKey, std::shared_future<Result>> results_;
+
+  std::atomic<std::uint64_t> memory_hits_ = 0;
+  std::atomic<std::uint64_t> disk_hits_ = 0;
+  std::atomic<std::uint64_t> builds_ = 0;
+  std::atomic<std::uint64_t> lock_timeouts_ = 0;
+};
+
+}  // namespace attnjit::cache

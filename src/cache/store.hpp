@@ -1,0 +1,83 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/log.hpp"
+#include "cache/entry.hpp"
+#include "cache/layout.hpp"
+
+namespace attnjit::cache {
+
+/// An entry that cannot be used, and why.
+struct BadEntry {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+/// Kernels on disk, one file each, shared by any number of processes without a lock: files are
+/// complete from the moment that they are visible, and damage is a miss. Thread-safe. A directory
+/// that others could write is not used, one that cannot be written is still read; both are said
+/// once in the log. Nothing is created before the first publish().
+class Store {
+ public:
+  /// `root` nullopt: there is no disk, and every find() misses. After a failed write, publish()
+  /// writes nothing for `write_pause`. `log` must outlive the store.
+  Store(std::optional<std::filesystem::path> root, base::Log& log,
+        std::chrono::milliseconds write_pause = std::chrono::seconds(60));
+
+  /// The intact entry of that key, architecture and compiler; an empty `compiler_id` takes any
+  /// compiler's.
+  std::optional<Entry> find(const KernelKey& key, std::string_view arch,
+                            std::string_view compiler_id);
+
+  /// Keeps `entry` if that can be done. A failure is counted and logged, never thrown.
+  void publish(const Entry& entry);
+
+  /// Every file that is named as an entry, sorted by path.
+  std::vector<StoredFile> list() const;
+
+  /// The entry in `file`, or why it cannot be used (contents that belong under another name too).
+  std::variant<Entry, Rejection> read(const StoredFile& file) const;
+
+  /// read() of every listed file: those that failed.
+  std::vector<BadEntry> verify() const;
+
+  /// Removes all entries and unfinished writes; other files are left alone. Returns the number of
+  /// entries removed.
+  std::size_t clear();
+
+  const std::optional<std::filesystem::path>& root() const { return root_; }
+  std::uint64_t corrupt() const { return corrupt_; }                ///< damaged files met
+  std::uint64_t write_failures() const { return write_failures_; }  ///< failed publish() calls
+
+ private:
+  bool trusted() const;
+  std::filesystem::path version_directory() const;
+  std::optional<Entry> load(const StoredFile& file);
+  void note_damage(const StoredFile& file, const std::string& reason);
+  base::WriteResult write(const std::filesystem::path& path,
+                          std::span<const std::byte> bytes) const;
+  void note_failure(const base::WriteResult& result);
+
+  const std::optional<std::filesystem::path> root_;
+  base::Log& log_;
+  const std::chrono::steady_clock::duration write_pause_;
+  std::atomic<std::chrono::steady_clock::time_point> paused_until_{};
+  std::mutex damaged_mutex_;
+  std::set<std::filesystem::path> damaged_;  // counted and not yet replaced
+  std::atomic<std::uint64_t> corrupt_ = 0;
+  std::atomic<std::uint64_t> write_failures_ = 0;
+};
+
+}  // namespace attnjit::cache

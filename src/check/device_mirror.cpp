@@ -1,0 +1,35 @@
+#include "check/device_mirror.hpp"
+
+namespace attnjit::check {
+
+DeviceMirror::DeviceMirror(const cuda::Driver& driver, const reference::HostProblem& problem)
+    : driver_(driver), problem_(problem) {
+  for (const reference::HostBuffer& buffer : problem.buffers()) {
+    buffers_.emplace_back(driver, buffer.bytes().size());
+    cuda::copy_to_device(driver, buffers_.back().data(), buffer.bytes().data(),
+                         buffer.bytes().size());
+  }
+}
+
+ForwardArgs DeviceMirror::args() const {
+  std::vector<void*> bases;
+  for (const cuda::DeviceBuffer& buffer : buffers_) bases.push_back(buffer.data());
+  return problem_.args_at(bases);
+}
+
+void DeviceMirror::upload_outputs() {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const reference::HostBuffer& buffer = problem_.buffers()[i];
+    if (!buffer.is_output()) continue;
+    cuda::copy_to_device(driver_, buffers_[i].data(), buffer.bytes().data(), buffer.bytes().size());
+  }
+}
+
+void DeviceMirror::download(reference::HostProblem& problem) const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const auto bytes = problem.buffers()[i].bytes();
+    cuda::copy_to_host(driver_, bytes.data(), buffers_[i].data(), bytes.size());
+  }
+}
+
+}  // namespace attnjit::check

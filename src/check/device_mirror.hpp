@@ -1,0 +1,30 @@
+#pragma once
+#include <vector>
+
+#include "cuda/memory.hpp"
+#include "reference/host_problem.hpp"
+
+namespace attnjit::check {
+
+/// The buffers of a HostProblem on the current device, guard zones included.
+class DeviceMirror {
+ public:
+  /// Allocates the buffers and copies everything there.
+  DeviceMirror(const cuda::Driver& driver, const reference::HostProblem& problem);
+
+  /// The call on the mirrored tensors.
+  ForwardArgs args() const;
+
+  /// Copies the outputs to the device, poison and guards as they are on the host.
+  void upload_outputs();
+
+  /// Copies everything back into `problem`, which must be the one this was made from.
+  void download(reference::HostProblem& problem) const;
+
+ private:
+  const cuda::Driver& driver_;
+  const reference::HostProblem& problem_;
+  std::vector<cuda::DeviceBuffer> buffers_;
+};
+
+}  // namespace attnjit::check

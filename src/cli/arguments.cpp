@@ -1,0 +1,191 @@
+#include "cli/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "cli/verbs.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+/// Everything that flags are read into. The verbs' closures share it.
+struct Flags {
+  CommonOptions common;
+  WorkloadOptions workload;
+  EmitOptions emit;
+  RunOptions run;
+  CacheOptions cache;
+};
+
+void add_common(CLI::App& verb, CommonOptions& options) {
+  verb.add_flag("--json", options.json, "Write one JSON object to stdout");
+  auto* quiet = verb.add_flag("-q,--quiet", options.quiet, "Nothing but errors on stderr");
+  verb.add_flag("-v,--verbose", options.verbose, "More on stderr")->excludes(quiet);
+}
+
+void add_jobs(CLI::App& verb, CommonOptions& options) {
+  verb.add_option("--jobs", options.jobs, "Threads (ATTNJIT_JOBS)")->check(CLI::Range(1, 1024));
+}
+
+void add_sizes(CLI::App& verb, ProblemFlags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return verb.add_option(name, value, help)->group("Problem");
+  };
+  add("--dtype", flags.dtype, "bf16 (default) or fp16");
+  add("--batch", flags.batch, "Default 1");
+  add("--heads-q", flags.heads_q, "Query heads, default 8");
+  add("--heads-kv", flags.heads_kv, "Key/value heads, a divisor of --heads-q; default --heads-q");
+  add("--seqlen-q", flags.seqlen_q, "Query rows, default 1024");
+  add("--seqlen-kv", flags.seqlen_kv, "Keys, default --seqlen-q");
+  add("--head-dim", flags.head_dim, "1 to 256, default 128");
+  add("--head-dim-v", flags.head_dim_v, "Width of v and out, default --head-dim");
+  add("--scale", flags.scale, "Default 1 / sqrt(head dim)");
+  add("--layout", flags.layout, "Memory order of q, k, v and out: bhsd (default) or bshd");
+  add("--seed", flags.seed, "Of the random inputs, default 1");
+  verb.add_flag("--seqlens", flags.seqlens, "Random lengths per batch element, of q and of kv")
+      ->group("Problem");
+}
+
+void add_features(CLI::App& verb, ProblemFlags& flags) {
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    return verb.add_option(name, value, help)->group("Problem");
+  };
+  add("--causal", flags.causal,
+      "Keys up to the diagonal only; the value says where it starts: bottom-right or top-left")
+      ->expected(0, 1);
+  add("--window", flags.window, "L,R: keys before and after the diagonal; -1 = open");
+  add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal and --window");
+  add("--mask", flags.mask, "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, ...");
+  add("--mask-kind", flags.mask_kind,
+      "random (default), suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, "
+      "all-false");
+  add("--mask-density", flags.mask_density, "Share of elements kept, default 0.7");
+  add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
+  add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");
+  add("--bias-kind", flags.bias_kind,
+      "normal (default), minus-infinity, lowest, huge-logit, very-negative");
+}
+
+void add_problem(CLI::App& verb, WorkloadOptions& options) {
+  add_sizes(verb, options.problem);
+  add_features(verb, options.problem);
+  verb.add_option("--manifest", options.manifest,
+                  "File of problems, JSON or JSON lines, instead of the flags above");
+  verb.add_option("--path", options.path, "auto (default), portable or hopper");
+}
+
+void add_target(CLI::App& verb, WorkloadOptions& options) {
+  verb.add_option("--arch", options.archs, "sm_80, sm_90a, ...; default: the first GPU's")
+      ->delimiter(',');
+  verb.add_option("--config", options.config,
+                  "Members of the kernel's config, as a JSON object or a file that holds one");
+}
+
+using Run = std::function<ExitCode(Session&)>;
+
+/// Adds a verb; `chosen` becomes `run` when the command line names it.
+CLI::App& add_verb(CLI::App& parent, const char* name, const char* help, Run run, Run& chosen,
+                   Flags& flags) {
+  CLI::App* verb = parent.add_subcommand(name, help);
+  add_common(*verb, flags.common);
+  verb->callback([run = std::move(run), &chosen] { chosen = run; });
+  return *verb;
+}
+
+void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  CLI::App* group = app.add_subcommand("cache", "Look at the kernels on disk, or remove them");
+  group->require_subcommand(1);
+  const auto add = [&](const char* name, CacheVerb verb, const char* help) -> CLI::App& {
+    const Run run = [flags, verb](Session& session) {
+      flags->cache.verb = verb;
+      return cache(flags->cache, session);
+    };
+    return add_verb(*group, name, help, run, chosen, *flags);
+  };
+  add("path", CacheVerb::kPath, "Print the directory");
+  add("ls", CacheVerb::kList, "List the kernels");
+  add("show", CacheVerb::kShow, "Print what is known of one kernel")
+      .add_option("key", flags->cache.key, "Its key, or the first digits of it")
+      ->required();
+  add("verify", CacheVerb::kVerify, "Read every kernel and check it");
+  add("clear", CacheVerb::kClear, "Remove all kernels");
+}
+
+void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  add_verb(app, "doctor", "What was found on this machine, and what to do about it", doctor, chosen,
+           *flags);
+  const Run run_plan = [flags](Session& session) { return plan(flags->workload, session); };
+  CLI::App& plan_verb =
+      add_verb(app, "plan", "Which kernels a problem runs, with which configuration and why",
+               run_plan, chosen, *flags);
+  add_problem(plan_verb, flags->workload);
+  add_target(plan_verb, flags->workload);
+
+  const Run run_emit = [flags](Session& session) {
+    flags->emit.workload = flags->workload;
+    return emit(flags->emit, session);
+  };
+  CLI::App& emit_verb =
+      add_verb(app, "emit", "Write a kernel as source or binary, or compile and tell its facts",
+               run_emit, chosen, *flags);
+  add_problem(emit_verb, flags->workload);
+  add_target(emit_verb, flags->workload);
+  add_jobs(emit_verb, flags->common);
+  emit_verb.add_option("--format", flags->emit.format,
+                       "cuda, stub, ptx, cubin or facts; default cuda, for --manifest facts");
+  emit_verb.add_option("-o,--output", flags->emit.output, "File to write, default stdout");
+  emit_verb.add_option("--step", flags->emit.step,
+                       "Kernel of the plan, by number or name; default the last");
+
+  const Run run_run = [flags](Session& session) {
+    flags->run.workload = flags->workload;
+    return run(flags->run, session);
+  };
+  CLI::App& run_verb =
+      add_verb(app, "run", "Run problems on random inputs and compare with the reference", run_run,
+               chosen, *flags);
+  add_problem(run_verb, flags->workload);
+  add_jobs(run_verb, flags->common);
+  run_verb.add_option("--on", flags->run.on, "auto (default), gpu or cpu");
+  run_verb.add_option("--rows", flags->run.rows,
+                      "Query rows to check, a number or all; default what takes seconds");
+  add_cache(app, flags, chosen);
+}
+
+// A wrong first word would otherwise be reported as a missing one.
+std::string message(const CLI::App& app, const CLI::Error& error, int argc,
+                    const char* const* argv) {
+  std::string text = error.what();
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+    text = fmt::format("'{}' is no verb", argv[1]);
+  }
+  return fmt::format(
+      "attnjit: error: {}; attnjit --help and attnjit VERB --help list what there "
+      "is\n",
+      text);
+}
+
+}  // namespace
+
+Parsed parse_arguments(int argc, const char* const* argv) {
+  const auto flags = std::make_shared<Flags>();
+  Run chosen;
+  CLI::App app("Attention kernels, specialised at run time", "attnjit");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("attnjit ") + ATTNJIT_VERSION);
+  app.failure_message(
+      [&](const CLI::App*, const CLI::Error& error) { return message(app, error, argc, argv); });
+  add_verbs(app, flags, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool done = app.exit(error) == 0;
+    return {std::nullopt, done ? ExitCode::kDone : ExitCode::kUsage};
+  }
+  return {Command{flags->common, chosen}, ExitCode::kDone};
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,28 @@
+#pragma once
+#include <string>
+
+#include "problem/problem.hpp"
+#include "reference/problem_spec.hpp"
+
+namespace attnjit::cli {
+
+/// One problem to work on, from flags or from an entry of a manifest.
+struct Case {
+  std::string name;
+  std::string source;  ///< where the shape comes from; may be empty
+  reference::ProblemSpec spec;
+};
+
+/// The call that `spec` describes, on tensors that do not exist: non-null, aligned addresses for
+/// code that looks at shapes and strides only. The shapes equal those of a HostProblem.
+/// Throws Error(kUnsupported) when a tensor is too large to be counted.
+ForwardArgs shape_args(const reference::ProblemSpec& spec);
+
+/// `spec`, checked and in canonical form. Throws Error(kInvalidProblem) for a spec that
+/// contradicts itself, Error(kUnsupported) for a sound one that the library does not serve.
+problem::Problem make_problem(const reference::ProblemSpec& spec);
+
+/// Bytes of all tensors of `spec`, as a HostProblem allocates them.
+double tensor_bytes(const reference::ProblemSpec& spec);
+
+}  // namespace attnjit::cli

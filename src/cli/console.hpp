@@ -1,0 +1,57 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <nlohmann/json_fwd.hpp>
+#include <ostream>
+#include <string_view>
+#include <utility>
+
+namespace attnjit::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// How much goes to stderr besides errors.
+enum class Verbosity { kQuiet, kNormal, kVerbose };
+
+/// Where a verb's words go: data to `out`, everything else to `err`. With `json`, the data is one
+/// JSON object and the text form is not written.
+class Console {
+ public:
+  Console(std::ostream& out, std::ostream& err, bool json, Verbosity verbosity)
+      : out_(out), err_(err), json_(json), verbosity_(verbosity) {}
+
+  bool json() const { return json_; }
+  Verbosity verbosity() const { return verbosity_; }
+  std::ostream& out() { return out_; }
+
+  /// A line of data.
+  template <class... Args>
+  void print(fmt::format_string<Args...> text, Args&&... args) {
+    if (!json_) write(out_, fmt::format(text, std::forward<Args>(args)...));
+  }
+  /// The data as a JSON object; `object` gets the member "schema" in front.
+  void print_json(const Json& object);
+
+  /// A line for people that no program needs.
+  template <class... Args>
+  void note(fmt::format_string<Args...> text, Args&&... args) {
+    if (verbosity_ != Verbosity::kQuiet) {
+      write(err_, fmt::format(text, std::forward<Args>(args)...));
+    }
+  }
+  void error(std::string_view message);
+
+  /// "3/20 name" on one line that overwrites itself, where stderr is a terminal; an empty `name`
+  /// erases it.
+  void progress(std::size_t done, std::size_t total, std::string_view name);
+
+ private:
+  static void write(std::ostream& stream, std::string_view line);
+
+  std::ostream& out_;
+  std::ostream& err_;
+  bool json_;
+  Verbosity verbosity_;
+};
+
+}  // namespace attnjit::cli

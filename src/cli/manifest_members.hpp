@@ -1,0 +1,31 @@
+#pragma once
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "reference/problem_spec.hpp"
+
+namespace attnjit::cli {
+
+/// One value of a member of a manifest entry: how reports show it, and what it does to a problem.
+struct MemberValue {
+  std::string text;
+  std::function<void(reference::ProblemSpec&)> apply;
+};
+
+/// A member that shapes the problem. A manifest may hold one value of it or a list of values.
+struct Member {
+  std::string_view name;
+  bool required;
+  bool pair;                 ///< a value is itself an array, of two numbers
+  std::string_view allowed;  ///< completes "expected ..."
+  std::optional<MemberValue> (*parse)(const nlohmann::json& value);  ///< nullopt: not allowed
+};
+
+/// All of them, in the order in which they are applied.
+std::span<const Member> members();
+
+}  // namespace attnjit::cli

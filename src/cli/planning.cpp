@@ -1,0 +1,104 @@
+#include "cli/planning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/exit_code.hpp"
+#include "cli/words.hpp"
+#include "launch/forward_arguments.hpp"
+#include "tuner/config_zero.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+kernel::ForwardConfig without_tile(kernel::ForwardConfig config) {
+  config.block_q = config.block_kv = config.num_stages = config.num_warps = config.min_blocks = 0;
+  return config;
+}
+
+// Configuration 0 with the members that `json` sets. Everything but the tile follows from the
+// problem; a kernel made for another problem would read its tensors wrongly.
+kernel::ForwardConfig config_from_json(const std::string& json, const problem::PlanKey& key,
+                                       const codegen::Arch& arch) {
+  kernel::ForwardConfig config = tuner::config_zero(key, arch);
+  codegen::update_from_json(config, json);
+  const std::string given = codegen::to_json(without_tile(config));
+  const std::string needed = codegen::to_json(codegen::specialise(key.family));
+  if (given != needed) {
+    usage_error(
+        "--config describes another problem, {}; this one has {}; set the tile only: "
+        "block_q, block_kv, num_stages, num_warps, min_blocks",
+        given, needed);
+  }
+  return config;
+}
+
+std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
+  const bool is_prepass = spec.mask_pack && step == 0;
+  if (!is_prepass) return codegen::describe_tile(spec.config);
+  return fmt::format("q{} kv{} w{}", spec.mask_pack->block_q, spec.mask_pack->block_kv,
+                     spec.mask_pack->num_warps);
+}
+
+void set_steps(const launch::ForwardPlanSpec& spec, const ForwardArgs& args,
+               const runtime::Engine& engine, Planned& planned) {
+  // For the grids: nothing is launched, so any address does for the workspace.
+  const launch::ForwardArguments launches(spec, planned.problem, args, args.q.data);
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    const unsigned(&grid)[3] = launches.shape(i).grid;
+    planned.steps.push_back({spec.steps[i],
+                             tile_of(spec, i),
+                             {grid[0], grid[1], grid[2]},
+                             engine.key(spec.steps[i].source, *planned.arch)});
+  }
+}
+
+}  // namespace
+
+Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json)
+    : engine_(engine), config_json_(std::move(config_json)) {}
+
+Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
+  Planned planned;
+  planned.name = job.name;
+  planned.source = job.source;
+  planned.problem = make_problem(job.spec);
+  planned.arch = &arch;
+  const problem::PlanKey key = problem::plan_key(planned.problem);
+  std::optional<kernel::ForwardConfig> config;
+  if (config_json_) {
+    config = config_from_json(*config_json_, key, arch);
+    planned.config_from = "--config";
+    planned.why = "given on the command line, over the members of configuration 0";
+  } else {
+    planned.config_from = "configuration 0";
+    planned.why =
+        fmt::format("built in for [{}], lq <= {}, lk <= {} on {}; no measurement is used",
+                    problem::describe(key.family), key.bucket_q, key.bucket_kv, arch.name);
+  }
+  const launch::ForwardPlanSpec spec = engine_.plan_forward(planned.problem, arch, config);
+  planned.config = spec.config;
+  planned.workspace_bytes = launch::workspace_layout(spec, planned.problem).bytes;
+  try {
+    set_steps(spec, shape_args(job.spec), engine_, planned);
+  } catch (const Error& error) {
+    // A sound problem with more thread blocks than a launch can have.
+    throw Error(ErrorKind::kUnsupported, error.what());
+  }
+  return planned;
+}
+
+const PlannedStep& pick_step(const Planned& planned, const std::string& step) {
+  if (step.empty()) return planned.steps.back();
+  for (std::size_t i = 0; i < planned.steps.size(); ++i) {
+    const PlannedStep& candidate = planned.steps[i];
+    if (step == fmt::to_string(i + 1) || step == candidate.spec.source.entry) return candidate;
+  }
+  usage_error("--step: '{}'; expected a number from 1 to {}, or one of {}", step,
+              planned.steps.size(),
+              listing(planned.steps, [](const PlannedStep& s) { return s.spec.source.entry; }));
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,50 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <ostream>
+
+#include "base/environment.hpp"
+#include "cli/console.hpp"
+#include "cuda/driver.hpp"
+#include "runtime/engine.hpp"
+
+namespace attnjit::cli {
+
+/// Flags that every verb has.
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+  std::optional<unsigned> jobs;  ///< ATTNJIT_JOBS
+};
+
+/// What the verbs share. Engine and driver come into being when a verb first asks for them, so that
+/// no verb needs more than it uses.
+class Session {
+ public:
+  /// `environment` is the process's; flags of `options` win over it.
+  Session(const CommonOptions& options, base::Environment environment, std::ostream& out,
+          std::ostream& err);
+
+  Console& console() { return console_; }
+  const base::Environment& environment() const { return environment_; }
+
+  runtime::Engine& engine();
+
+  /// Throws Error(kNoDevice) where there is no usable GPU.
+  const cuda::Driver& driver();
+
+  /// Where a log writes to.
+  base::Log::Sink log_sink();
+
+  /// Nvrtc::id(), or "" where there is no NVRTC: what the cache asks for as well.
+  std::string compiler_id();
+
+ private:
+  Console console_;
+  base::Environment environment_;
+  std::unique_ptr<runtime::Engine> engine_;
+  std::shared_ptr<const cuda::Driver> driver_;
+};
+
+}  // namespace attnjit::cli

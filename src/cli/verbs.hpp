@@ -1,0 +1,52 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "cli/exit_code.hpp"
+#include "cli/session.hpp"
+#include "cli/workload.hpp"
+
+namespace attnjit::cli {
+
+struct EmitOptions {
+  WorkloadOptions workload;
+  std::string format;  ///< empty: cuda, or facts for a manifest
+  std::string output;  ///< a file; empty: stdout
+  std::string step;    ///< a number from 1, or a name; empty: the last (facts: all)
+};
+
+struct RunOptions {
+  WorkloadOptions workload;
+  std::string on = "auto";
+  std::string rows;  ///< "all", a number, or empty for what is affordable
+};
+
+enum class CacheVerb { kPath, kList, kShow, kVerify, kClear };
+
+struct CacheOptions {
+  CacheVerb verb = CacheVerb::kPath;
+  std::string key;  ///< of kShow: the whole key or a prefix that only one entry has
+};
+
+// The verbs. Each writes its report and returns how it went; what concerns the verb as a whole is
+// thrown as Error.
+
+/// What was found on this machine, and what to do about it.
+ExitCode doctor(Session& session);
+
+/// Which kernels a problem runs, with which configuration and why.
+ExitCode plan(const WorkloadOptions& options, Session& session);
+
+/// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
+ExitCode emit(const EmitOptions& options, Session& session);
+
+/// Compiles every kernel of the workload and reports on each: emit --format facts.
+ExitCode sweep(const Workload& workload, const EmitOptions& options, Session& session);
+
+/// Runs problems on random inputs and compares with the reference.
+ExitCode run(const RunOptions& options, Session& session);
+
+/// Looks at the kernels on disk, or removes them.
+ExitCode cache(const CacheOptions& options, Session& session);
+
+}  // namespace attnjit::cli

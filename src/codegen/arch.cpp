@@ -1,0 +1,45 @@
+#include "codegen/arch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attnjit/error.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+constexpr int kKiB = 1024;
+
+constexpr Arch kArchs[] = {
+    {"sm_80", 163 * kKiB, 164 * kKiB},  {"sm_86", 99 * kKiB, 100 * kKiB},
+    {"sm_87", 163 * kKiB, 164 * kKiB},  {"sm_89", 99 * kKiB, 100 * kKiB},
+    {"sm_90a", 227 * kKiB, 228 * kKiB}, {"sm_100", 227 * kKiB, 228 * kKiB},
+    {"sm_103", 227 * kKiB, 228 * kKiB}, {"sm_110", 227 * kKiB, 228 * kKiB},
+    {"sm_120", 99 * kKiB, 100 * kKiB},  {"sm_121", 99 * kKiB, 100 * kKiB},
+};
+
+}  // namespace
+
+std::span<const Arch> archs() { return kArchs; }
+
+const Arch& find_arch(std::string_view name) {
+  const auto* found = std::ranges::find(kArchs, name, &Arch::name);
+  if (found != std::end(kArchs)) return *found;
+  std::string known;
+  for (const Arch& arch : kArchs)
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", arch.name);
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("architecture {} is not supported; expected one of {}", name, known));
+}
+
+std::optional<std::string> why_invalid(const kernel::ForwardConfig& config, const Arch& arch) {
+  if (const char* rule = kernel::why_invalid(config)) return rule;
+  if (config.shared_bytes() > arch.shared_bytes_per_block) {
+    return fmt::format("needs {} bytes of shared memory; {} has {} per thread block",
+                       config.shared_bytes(), arch.name, arch.shared_bytes_per_block);
+  }
+  return std::nullopt;
+}
+
+}  // namespace attnjit::codegen

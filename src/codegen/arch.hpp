@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "attnjit/forward_config.h"
+#include "attnjit/mask_pack_config.h"
+
+namespace attnjit::codegen {
+
+/// A GPU architecture as far as the choice of a configuration depends on it. Source: CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability".
+struct Arch {
+  std::string_view name;       ///< as NVRTC spells it, e.g. "sm_90a"
+  int shared_bytes_per_block;  ///< largest dynamic shared memory of a thread block
+  int shared_bytes_per_sm;     ///< shared by the thread blocks on an SM, 1 KiB each reserved
+};
+
+/// Every architecture that kernels are generated for, in ascending order.
+std::span<const Arch> archs();
+
+/// The architecture called `name`; throws Error(kUnsupported) that lists the known ones.
+const Arch& find_arch(std::string_view name);
+
+/// The rule that `config` breaks on `arch`, as a sentence, or nullopt.
+std::optional<std::string> why_invalid(const kernel::ForwardConfig& config, const Arch& arch);
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,40 @@
+#pragma once
+#include <type_traits>
+
+#include "attnjit/forward_config.h"
+#include "attnjit/mask_pack_config.h"
+
+namespace attnjit::codegen {
+
+/// The one list of each config's fields: calls visit(name, member) for every member in order. Text,
+/// JSON and keys are all made from it. A member that is missing here does not compile.
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::ForwardConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, scale_first, block_q, block_kv,
+         num_stages, num_warps, min_blocks] = config;
+  visit("dtype", dtype);
+  visit("head_dim", head_dim);
+  visit("head_dim_v", head_dim_v);
+  visit("gqa_ratio", gqa_ratio);
+  visit("aligned", aligned);
+  visit("scale_first", scale_first);
+  visit("block_q", block_q);
+  visit("block_kv", block_kv);
+  visit("num_stages", num_stages);
+  visit("num_warps", num_warps);
+  visit("min_blocks", min_blocks);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::MaskPackConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [per_pair, vectorized, block_q, block_kv, num_warps] = config;
+  visit("per_pair", per_pair);
+  visit("vectorized", vectorized);
+  visit("block_q", block_q);
+  visit("block_kv", block_kv);
+  visit("num_warps", num_warps);
+}
+
+}  // namespace attnjit::codegen

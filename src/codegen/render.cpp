@@ -1,0 +1,254 @@
+#include "codegen/render.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "attnjit/error.hpp"
+#include "codegen/fields.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::Extent;
+using problem::Family;
+
+kernel::DType kernel_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return kernel::DType::kFloat16;
+    case DType::kFloat32:
+      return kernel::DType::kFloat32;
+    default:
+      return kernel::DType::kBFloat16;
+  }
+}
+
+// Values as C++ spells them.
+std::string literal(int value) { return fmt::to_string(value); }
+std::string literal(bool value) { return value ? "true" : "false"; }
+std::string literal(kernel::DType value) {
+  switch (value) {
+    case kernel::DType::kFloat16:
+      return "DType::kFloat16";
+    case kernel::DType::kBFloat16:
+      return "DType::kBFloat16";
+    case kernel::DType::kFloat32:
+      return "DType::kFloat32";
+  }
+  return "";
+}
+std::string literal(Extent value) {
+  switch (value) {
+    case Extent::kPerQuery:
+      return "Extent::kPerQuery";
+    case Extent::kPerKey:
+      return "Extent::kPerKey";
+    case Extent::kPerPair:
+      return "Extent::kPerPair";
+    case Extent::kAbsent:
+      break;
+  }
+  return "";
+}
+
+template <class Config>
+std::string initialiser(const Config& config) {
+  std::string text;
+  for_each_field(config, [&](const char* name, const auto& value) {
+    text += fmt::format("    .{} = {},\n", name, literal(value));
+  });
+  return text;
+}
+
+// How the stub mentions one feature of the forward kernel.
+struct FeatureText {
+  const char* header;
+  std::string parameter_type;  // empty: it has no parameter
+  std::string parameter;
+  std::string policy;
+};
+
+FeatureText feature_text(ForwardFeature feature, const Family& f) {
+  switch (feature) {
+    case ForwardFeature::kSeqlens:
+      return {"seqlens.cuh", "SeqlensParams", "seqlens", "Seqlens"};
+    case ForwardFeature::kBias:
+      return {
+          "bias.cuh", "OperandParams", "bias",
+          fmt::format("Bias<kConfig, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
+                      literal(kernel_dtype(f.bias_dtype)), literal(f.bias),
+                      literal(f.bias_vectorized))};
+    case ForwardFeature::kRowBias:
+      return {"row_bias.cuh", "OperandParams", "bias",
+              fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)))};
+    case ForwardFeature::kPackedMask:
+      return {"packed_mask.cuh", "PackedMaskParams", "mask",
+              fmt::format("PackedMask<kConfig, {}>", literal(f.mask))};
+    case ForwardFeature::kRowMask:
+      return {"row_mask.cuh", "OperandParams", "mask", "RowMask<kConfig>"};
+    case ForwardFeature::kBand:
+      return {
+          "band.cuh", "BandParams", "band",
+          fmt::format("Band<kConfig, {}, {}>", literal(f.bounded_left), literal(f.bounded_right))};
+    case ForwardFeature::kLength:
+      return {"length.cuh", "", "", "Length<kConfig>"};
+  }
+  throw Error(ErrorKind::kInternal, "unknown forward feature");
+}
+
+std::string flag_text(const char* name, const nlohmann::json& value) {
+  return fmt::format("config: {} cannot be {}", name, value.dump());
+}
+
+void set_field(const char* name, int& field, const nlohmann::json& value) {
+  if (!value.is_number_integer()) {
+    throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; expected an integer");
+  }
+  field = value.get<int>();
+}
+void set_field(const char* name, bool& field, const nlohmann::json& value) {
+  if (!value.is_boolean()) {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                flag_text(name, value) + "; expected true or false");
+  }
+  field = value.get<bool>();
+}
+void set_field(const char* name, kernel::DType& field, const nlohmann::json& value) {
+  if (value == "fp16") {
+    field = kernel::DType::kFloat16;
+  } else if (value == "bf16") {
+    field = kernel::DType::kBFloat16;
+  } else {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                flag_text(name, value) + "; expected \"fp16\" or \"bf16\"");
+  }
+}
+
+nlohmann::json json_value(int value) { return value; }
+nlohmann::json json_value(bool value) { return value; }
+nlohmann::json json_value(kernel::DType value) {
+  return value == kernel::DType::kFloat16    ? "fp16"
+         : value == kernel::DType::kBFloat16 ? "bf16"
+                                             : "fp32";
+}
+
+template <class Config>
+std::string config_json(const Config& config) {
+  nlohmann::ordered_json object;
+  for_each_field(config,
+                 [&](const char* name, const auto& value) { object[name] = json_value(value); });
+  return object.dump();
+}
+
+}  // namespace
+
+std::vector<ForwardFeature> forward_features(const Family& f) {
+  std::vector<ForwardFeature> features;
+  if (f.seqlens) features.push_back(ForwardFeature::kSeqlens);
+  if (f.bias == Extent::kPerQuery) {
+    features.push_back(ForwardFeature::kRowBias);
+  } else if (f.bias != Extent::kAbsent) {
+    features.push_back(ForwardFeature::kBias);
+  }
+  if (f.mask == Extent::kPerQuery) {
+    features.push_back(ForwardFeature::kRowMask);
+  } else if (f.mask != Extent::kAbsent) {
+    features.push_back(ForwardFeature::kPackedMask);
+  }
+  const bool band = f.bounded_left || f.bounded_right;
+  features.push_back(band ? ForwardFeature::kBand : ForwardFeature::kLength);
+  return features;
+}
+
+kernel::ForwardConfig specialise(const Family& f) {
+  const bool adds = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
+  return {.dtype = kernel_dtype(f.dtype),
+          .head_dim = f.head_dim,
+          .head_dim_v = f.head_dim_v,
+          .gqa_ratio = f.gqa_ratio,
+          .aligned = f.aligned,
+          .scale_first = adds || !f.positive_scale,
+          .block_q = 0,
+          .block_kv = 0,
+          .num_stages = 0,
+          .num_warps = 0,
+          .min_blocks = 0};
+}
+
+std::string describe_tile(const kernel::ForwardConfig& c) {
+  return fmt::format("q{} kv{} s{} w{} b{}", c.block_q, c.block_kv, c.num_stages, c.num_warps,
+                     c.min_blocks);
+}
+
+Source render_forward(const Family& family, const kernel::ForwardConfig& config,
+                      const TemplateSet& templates) {
+  std::string includes = "#include \"attnjit/forward_mma.cuh\"\n";
+  std::string parameters = "    const __grid_constant__ ForwardParams params";
+  std::string policies;
+  for (const ForwardFeature feature : forward_features(family)) {
+    const FeatureText text = feature_text(feature, family);
+    includes += fmt::format("#include \"attnjit/score/{}\"\n", text.header);
+    if (!text.parameter.empty()) {
+      parameters +=
+          fmt::format(",\n    const __grid_constant__ {} {}", text.parameter_type, text.parameter);
+    }
+    policies += fmt::format(",\n                   {}({})", text.policy, text.parameter);
+  }
+  Source source;
+  source.entry = "attn_fwd";
+  source.title = fmt::format("attn_fwd {} | {}", problem::describe(family), describe_tile(config));
+  source.stub = fmt::format(
+      "// {}\n{}\nusing namespace attnjit::kernel;\n\n"
+      "inline constexpr ForwardConfig kConfig{{\n{}}};\n\n"
+      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)\n"
+      "attn_fwd(\n{}) {{\n  forward<kConfig>(params{});\n}}\n",
+      source.title, includes, initialiser(config), parameters, policies);
+  source.text = flatten(source.stub, templates);
+  return source;
+}
+
+Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
+  Source source;
+  source.entry = "mask_pack";
+  source.title =
+      fmt::format("mask_pack {} | q{} kv{} w{}{}", config.per_pair ? "qk" : "1k", config.block_q,
+                  config.block_kv, config.num_warps, config.vectorized ? "" : " scalar");
+  source.stub = fmt::format(
+      "// {}\n#include \"attnjit/mask_pack.cuh\"\n\nusing namespace attnjit::kernel;\n\n"
+      "inline constexpr MaskPackConfig kConfig{{\n{}}};\n\n"
+      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
+      "mask_pack(const __grid_constant__ MaskPackParams params) {{\n"
+      "  mask_pack<kConfig>(params);\n}}\n",
+      source.title, initialiser(config));
+  source.text = flatten(source.stub, templates);
+  return source;
+}
+
+std::string to_json(const kernel::ForwardConfig& config) { return config_json(config); }
+std::string to_json(const kernel::MaskPackConfig& config) { return config_json(config); }
+
+void update_from_json(kernel::ForwardConfig& config, const std::string& json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false, true);
+  if (!object.is_object()) {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                "config: expected a JSON object such as {\"block_q\": 128, \"num_warps\": 8}");
+  }
+  std::size_t used = 0;
+  std::string known;
+  for_each_field(config, [&](const char* name, auto& field) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+    if (!object.contains(name)) return;
+    set_field(name, field, object[name]);
+    ++used;
+  });
+  if (used == object.size()) return;
+  for (const auto& [name, value] : object.items()) {
+    if (known.find(name) == std::string::npos) {
+      throw Error(ErrorKind::kInvalidEnvironment,
+                  fmt::format("config: unknown member {}; expected {}", name, known));
+    }
+  }
+}
+
+}  // namespace attnjit::codegen

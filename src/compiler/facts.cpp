@@ -1,0 +1,58 @@
+#include "compiler/facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "attnjit/error.hpp"
+
+namespace attnjit::compiler {
+namespace {
+
+// ptxas numbers its remarks on wgmma pipelines C7510 to C7519.
+constexpr std::string_view kSerializationCode = "(C751";
+
+}  // namespace
+
+bool Facts::serialized() const {
+  return std::any_of(warnings.begin(), warnings.end(), [](const std::string& line) {
+    return line.starts_with("ptxas") && line.find(kSerializationCode) != std::string::npos;
+  });
+}
+
+std::string to_json(const Facts& facts) {
+  const nlohmann::ordered_json json = {
+      {"registers", facts.registers},
+      {"stack_bytes", facts.stack_bytes},
+      {"spill_store_bytes", facts.spill_store_bytes},
+      {"spill_load_bytes", facts.spill_load_bytes},
+      {"static_shared_bytes", facts.static_shared_bytes},
+      {"compile_ms", facts.compile_ms},
+      {"nvrtc_version", facts.nvrtc_version},
+      {"warnings", facts.warnings},
+  };
+  // A log may echo bytes of the source that are no UTF-8; they must not make this throw.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Facts facts_from_json(std::string_view text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    Facts facts;
+    json.at("registers").get_to(facts.registers);
+    json.at("stack_bytes").get_to(facts.stack_bytes);
+    json.at("spill_store_bytes").get_to(facts.spill_store_bytes);
+    json.at("spill_load_bytes").get_to(facts.spill_load_bytes);
+    json.at("static_shared_bytes").get_to(facts.static_shared_bytes);
+    json.at("compile_ms").get_to(facts.compile_ms);
+    json.at("nvrtc_version").get_to(facts.nvrtc_version);
+    json.at("warnings").get_to(facts.warnings);
+    return facts;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorKind::kInternal,
+                fmt::format("these are not the facts of a kernel: {}", error.what()));
+  }
+}
+
+}  // namespace attnjit::compiler

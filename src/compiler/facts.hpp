@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace attnjit::compiler {
+
+/// What the compiler said of one kernel.
+struct Facts {
+  int registers = 0;  ///< per thread
+  int stack_bytes = 0;
+  int spill_store_bytes = 0;
+  int spill_load_bytes = 0;
+  int static_shared_bytes = 0;
+  double compile_ms = 0;
+  std::string nvrtc_version;  ///< "13.0.88", or "12.8" from releases that do not stamp a cubin
+  std::vector<std::string> warnings;  ///< lines of the log that somebody should read
+
+  /// Whether ptxas serialised wgmma or injected a wait or a fence (C7510 to C7519): correct, but
+  /// far slower than what the source says.
+  bool serialized() const;
+
+  bool operator==(const Facts&) const = default;
+};
+
+/// One line of JSON.
+std::string to_json(const Facts& facts);
+
+/// The inverse. Throws Error(kInternal) when the text is not JSON or lacks a field; unknown
+/// fields are ignored.
+Facts facts_from_json(std::string_view text);
+
+}  // namespace attnjit::compiler

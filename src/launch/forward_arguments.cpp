@@ -1,0 +1,120 @@
+#include "launch/forward_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "attnjit/error.hpp"
+#include "launch/mask_tiles.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+kernel::RowStrides row_strides(const problem::RowStrides& s) { return {s.batch, s.head, s.row}; }
+
+kernel::OperandParams operand_params(const problem::Operand& operand, const Tensor& tensor,
+                                     const problem::Problem& problem) {
+  return {tensor.data,          operand.batch_stride, operand.head_stride,
+          operand.query_stride, operand.key_stride,   problem.num_heads_q / operand.num_heads};
+}
+
+cuda::LaunchShape make_shape(const StepSpec& step, std::int64_t blocks) {
+  if (blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("q: batch * heads * query tiles is {} thread blocks; at most {} fit a "
+                            "launch; split the batch",
+                            blocks, std::numeric_limits<std::int32_t>::max()));
+  }
+  return {{static_cast<unsigned>(blocks), 1, 1}, step.threads, step.shared_bytes};
+}
+
+}  // namespace
+
+ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                   const ForwardArgs& args, void* workspace)
+    : forward_step_(spec.steps.size() - 1) {
+  set_forward(spec, problem, args);
+  using problem::Extent;
+  if (problem.mask.extent != Extent::kAbsent) set_mask(spec, problem, args, workspace);
+  if (problem.bias.extent != Extent::kAbsent)
+    values_.bias = operand_params(problem.bias, *args.bias, problem);
+  values_.band = {problem.left, problem.right, problem.bottom_right};
+  values_.seqlens = {args.seqlens_q, args.seqlens_kv};
+  list_parameters(spec.family);
+}
+
+void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                   const ForwardArgs& args) {
+  kernel::ForwardParams& p = values_.forward;
+  p.q = args.q.data;
+  p.k = args.k.data;
+  p.v = args.v.data;
+  p.out = args.out.data;
+  p.lse = args.lse;
+  p.q_strides = row_strides(problem.q);
+  p.k_strides = row_strides(problem.k);
+  p.v_strides = row_strides(problem.v);
+  p.out_strides = row_strides(problem.out);
+  p.num_heads_q = problem.num_heads_q;
+  p.seqlen_q = problem.seqlen_q;
+  p.seqlen_kv = problem.seqlen_kv;
+  p.num_q_tiles = kernel::ceil_div(problem.seqlen_q, spec.config.block_q);
+  p.score_scale = problem.scale;
+  p.exponent_scale = spec.config.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
+  shapes_[forward_step_] = make_shape(
+      spec.steps[forward_step_], std::int64_t{problem.batch} * problem.num_heads_q * p.num_q_tiles);
+}
+
+void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                const ForwardArgs& args, void* workspace) {
+  const problem::Operand& mask = problem.mask;
+  const int heads_per_plane = problem.num_heads_q / mask.num_heads;
+  if (!spec.mask_pack) {
+    values_.row_mask = operand_params(mask, *args.mask, problem);
+    return;
+  }
+  const MaskTiles tiles = mask_tiles(*spec.mask_pack, problem);
+  const WorkspaceLayout layout = workspace_layout(spec, problem);
+  auto* const base = static_cast<kernel::uint8*>(workspace);
+  auto* const words = reinterpret_cast<kernel::uint32*>(base + layout.words);
+  values_.mask_pack = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
+                       .words = words,
+                       .classes = base + layout.classes,
+                       .batch_stride = mask.batch_stride,
+                       .head_stride = mask.head_stride,
+                       .query_stride = mask.query_stride,
+                       .key_stride = mask.key_stride,
+                       .num_heads = mask.num_heads,
+                       .seqlen_q = tiles.rows,
+                       .seqlen_kv = problem.seqlen_kv,
+                       .words_per_row = tiles.words_per_row,
+                       .num_q_tiles = tiles.q_tiles,
+                       .num_kv_tiles = tiles.kv_tiles};
+  values_.packed_mask = {.words = words,
+                         .classes = base + layout.classes,
+                         .words_per_plane = std::int64_t{tiles.rows} * tiles.words_per_row,
+                         .classes_per_plane = std::int64_t{tiles.q_tiles} * tiles.kv_tiles,
+                         .planes_per_batch = mask.batched ? mask.num_heads : 0,
+                         .heads_per_plane = heads_per_plane,
+                         .words_per_row = tiles.words_per_row,
+                         .num_kv_tiles = tiles.kv_tiles};
+  shapes_[0] = make_shape(spec.steps[0], tiles.classes());
+}
+
+// The order of codegen::forward_features(), which wrote the kernel's parameter list.
+void ForwardArguments::list_parameters(const problem::Family& family) {
+  using problem::Extent;
+  void** next = forward_list_;
+  *next++ = &values_.forward;
+  if (family.seqlens) *next++ = &values_.seqlens;
+  if (family.bias != Extent::kAbsent) *next++ = &values_.bias;
+  if (family.mask == Extent::kPerQuery) {
+    *next++ = &values_.row_mask;
+  } else if (family.mask != Extent::kAbsent) {
+    *next++ = &values_.packed_mask;
+  }
+  if (family.bounded_left || family.bounded_right) *next++ = &values_.band;
+  pack_list_[0] = &values_.mask_pack;
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,55 @@
+#pragma once
+#include "attnjit/forward.hpp"
+#include "attnjit/forward_params.h"
+#include "attnjit/mask_pack_config.h"
+#include "cuda/launch.hpp"
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::launch {
+
+/// Grids and kernel parameters of one forward call. Lives on the stack of the call: building it
+/// allocates nothing.
+class ForwardArguments {
+ public:
+  /// `workspace` holds workspace_layout(spec, problem).bytes. `args` supplies the addresses; all
+  /// else comes from `problem`. Throws Error(kInvalidProblem) when a grid would be too large.
+  ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                   const ForwardArgs& args, void* workspace);
+  ForwardArguments(const ForwardArguments&) = delete;
+  ForwardArguments& operator=(const ForwardArguments&) = delete;
+
+  /// Whether step `index` has anything to do.
+  bool runs(std::size_t index) const { return shapes_[index].grid[0] != 0; }
+  const cuda::LaunchShape& shape(std::size_t index) const { return shapes_[index]; }
+  /// One pointer per kernel parameter of step `index`.
+  void** parameters(std::size_t index) {
+    return index == forward_step_ ? forward_list_ : pack_list_;
+  }
+
+  /// The parameter values, for tests that compare two calls.
+  struct Values {
+    kernel::ForwardParams forward{};
+    kernel::BandParams band{};
+    kernel::SeqlensParams seqlens{};
+    kernel::OperandParams bias{};
+    kernel::OperandParams row_mask{};
+    kernel::PackedMaskParams packed_mask{};
+    kernel::MaskPackParams mask_pack{};
+  };
+  const Values& values() const { return values_; }
+
+ private:
+  void set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                   const ForwardArgs& args);
+  void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                const ForwardArgs& args, void* workspace);
+  void list_parameters(const problem::Family& family);
+
+  Values values_;
+  cuda::LaunchShape shapes_[2];
+  std::size_t forward_step_;
+  void* forward_list_[5] = {};  // ForwardParams and at most four features
+  void* pack_list_[1] = {};
+};
+
+}  // namespace attnjit::launch

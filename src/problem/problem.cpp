@@ -1,0 +1,319 @@
+#include "problem/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "attnjit/error.hpp"
+
+namespace attnjit::problem {
+namespace {
+
+template <class... Args>
+[[noreturn]] void reject(fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(ErrorKind::kInvalidProblem, fmt::format(text, std::forward<Args>(args)...));
+}
+
+int element_size(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat32:
+      return 4;
+    case DType::kBool:
+      return 1;
+  }
+  return 0;
+}
+
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+constexpr const char* kAxes[] = {"batch", "head", "sequence", "feature"};
+
+bool empty_tensor(const Tensor& tensor) {
+  return std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size == 0; });
+}
+
+void check_memory(const char* what, const Tensor& tensor) {
+  if (empty_tensor(tensor)) return;
+  if (tensor.data == nullptr) reject("{}: data is null; expected a device address", what);
+  const int bytes = element_size(tensor.dtype);
+  if (address(tensor.data) % static_cast<unsigned>(bytes) != 0) {
+    reject("{}: address {} is not a multiple of its element size, {} bytes", what, tensor.data,
+           bytes);
+  }
+}
+
+// A size that every later computation can hold.
+std::int32_t checked_size(const char* what, int axis, std::int64_t size, std::int64_t low,
+                          std::int64_t high) {
+  if (size < low || size > high) {
+    reject("{}: {} axis is {}; expected {} to {}", what, kAxes[axis], size, low, high);
+  }
+  return static_cast<std::int32_t>(size);
+}
+
+void expect_size(const char* what, const Tensor& tensor, int axis, std::int64_t expected,
+                 const char* whose) {
+  if (tensor.shape[axis] != expected) {
+    reject("{}: {} axis is {}; expected {} ({})", what, kAxes[axis], tensor.shape[axis], expected,
+           whose);
+  }
+}
+
+void check_features(const char* what, const Tensor& tensor) {
+  if (tensor.shape[3] > 1 && tensor.strides[3] != 1) {
+    reject("{}: feature axis has stride {}; expected 1 (make the last axis contiguous)", what,
+           tensor.strides[3]);
+  }
+}
+
+void expect_dtype(const char* what, const Tensor& tensor, DType expected) {
+  if (tensor.dtype != expected) {
+    reject("{}: dtype is {}; expected {} (as q)", what, name(tensor.dtype), name(expected));
+  }
+}
+
+RowStrides row_strides(const Tensor& tensor) {
+  auto stride = [&](int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; };
+  return {stride(0), stride(1), stride(2)};
+}
+
+// Whether every row starts on a 16-byte boundary.
+bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
+  const std::int64_t step = 16 / element_size(tensor.dtype);
+  return address(tensor.data) % 16 == 0 && strides.batch % step == 0 && strides.head % step == 0 &&
+         strides.row % step == 0;
+}
+
+// Two elements of an output must not share memory: axis by axis from the smallest stride on, each
+// step must clear everything that the axes below it span.
+void check_no_overlap(const char* what, const Tensor& tensor) {
+  if (empty_tensor(tensor)) return;
+  std::array<std::pair<std::int64_t, std::int64_t>, 4> axes;  // |stride|, size
+  for (int i = 0; i < 4; ++i) axes[i] = {std::abs(tensor.strides[i]), tensor.shape[i]};
+  std::ranges::sort(axes);
+  std::int64_t span = 0;
+  for (const auto& [stride, size] : axes) {
+    if (size == 1) continue;
+    if (stride <= span) {
+      reject(
+          "{}: strides ({}, {}, {}, {}) make elements overlap; an output needs memory of its own "
+          "for each element",
+          what, tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3]);
+    }
+    span += stride * (size - 1);
+  }
+}
+
+void check_shapes(const ForwardArgs& args, Problem& p) {
+  const auto& [b, hq, lq, d] = args.q.shape;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
+  p.batch = checked_size("q", 0, b, 0, kMax);
+  p.num_heads_q = checked_size("q", 1, hq, 1, kMax);
+  p.seqlen_q = checked_size("q", 2, lq, 0, kMaxSeqlen);
+  p.head_dim = checked_size("q", 3, d, 1, 256);
+  p.num_heads_kv = checked_size("k", 1, args.k.shape[1], 1, kMax);
+  p.seqlen_kv = checked_size("k", 2, args.k.shape[2], 0, kMaxSeqlen);
+  p.head_dim_v = checked_size("v", 3, args.v.shape[3], 1, 256);
+  expect_size("k", args.k, 0, b, "q's batch");
+  expect_size("k", args.k, 3, d, "q's feature axis");
+  expect_size("v", args.v, 0, b, "q's batch");
+  expect_size("v", args.v, 1, p.num_heads_kv, "k's heads");
+  expect_size("v", args.v, 2, p.seqlen_kv, "k's sequence");
+  expect_size("out", args.out, 0, b, "q's batch");
+  expect_size("out", args.out, 1, hq, "q's heads");
+  expect_size("out", args.out, 2, lq, "q's sequence");
+  expect_size("out", args.out, 3, p.head_dim_v, "v's feature axis");
+  if (hq % p.num_heads_kv != 0) {
+    reject("k: head axis is {}; expected a divisor of q's {} heads", p.num_heads_kv, hq);
+  }
+}
+
+void check_tensors(const ForwardArgs& args, Problem& p) {
+  if (args.q.dtype != DType::kFloat16 && args.q.dtype != DType::kBFloat16) {
+    reject("q: dtype is {}; expected fp16 or bf16", name(args.q.dtype));
+  }
+  p.dtype = args.q.dtype;
+  p.aligned = p.head_dim % 8 == 0 && p.head_dim_v % 8 == 0;
+  const std::pair<const char*, const Tensor*> tensors[] = {
+      {"q", &args.q}, {"k", &args.k}, {"v", &args.v}, {"out", &args.out}};
+  RowStrides* const strides[] = {&p.q, &p.k, &p.v, &p.out};
+  for (int i = 0; i < 4; ++i) {
+    const auto& [what, tensor] = tensors[i];
+    expect_dtype(what, *tensor, p.dtype);
+    check_features(what, *tensor);
+    check_memory(what, *tensor);
+    *strides[i] = row_strides(*tensor);
+    p.aligned = p.aligned && rows_aligned(*tensor, *strides[i]);
+  }
+  check_no_overlap("out", args.out);
+}
+
+void expect_axis(const char* what, const char* axis, std::int64_t size, std::int64_t full,
+                 const char* whose) {
+  if (size != 1 && size != full) {
+    reject("{}: {} axis is {}; expected 1 or {} ({})", what, axis, size, full, whose);
+  }
+}
+
+void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
+  if (size == 1 || size == p.num_heads_kv || size == p.num_heads_q) return;
+  if (p.num_heads_kv == p.num_heads_q) {
+    reject("{}: head axis is {}; expected 1 or {} (heads)", what, size, p.num_heads_q);
+  }
+  reject("{}: head axis is {}; expected 1, {} (kv heads) or {} (query heads)", what, size,
+         p.num_heads_kv, p.num_heads_q);
+}
+
+Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
+  expect_axis(what, "batch", tensor.shape[0], p.batch, "batch of q");
+  expect_head_axis(what, tensor.shape[1], p);
+  expect_axis(what, "query", tensor.shape[2], p.seqlen_q, "sequence of q");
+  expect_axis(what, "key", tensor.shape[3], p.seqlen_kv, "sequence of k");
+  check_memory(what, tensor);
+  if (empty_tensor(tensor)) return {};  // no score to change, and nothing that may be read
+  // The stride that matters: none where the axis is broadcast or there is nothing to step to.
+  auto stride = [&](int axis) { return tensor.shape[axis] <= 1 ? 0 : tensor.strides[axis]; };
+  Operand o;
+  o.dtype = tensor.dtype;
+  o.batch_stride = stride(0);
+  o.head_stride = stride(1);
+  o.query_stride = stride(2);
+  o.key_stride = stride(3);
+  o.batched = o.batch_stride != 0;
+  o.num_heads = o.head_stride != 0 ? static_cast<std::int32_t>(tensor.shape[1]) : 1;
+  if (o.key_stride == 0) {
+    o.extent = Extent::kPerQuery;
+  } else {
+    o.extent = o.query_stride == 0 ? Extent::kPerKey : Extent::kPerPair;
+    const std::int64_t step = 16 / element_size(o.dtype);
+    o.vectorized = o.key_stride == 1 && address(tensor.data) % 16 == 0 &&
+                   o.batch_stride % step == 0 && o.head_stride % step == 0 &&
+                   o.query_stride % step == 0;
+  }
+  return o;
+}
+
+void check_operands(const ForwardArgs& args, Problem& p) {
+  if (args.mask) {
+    if (args.mask->dtype != DType::kBool) {
+      reject("mask: dtype is {}; expected bool (true = keep); scores to add go to bias",
+             name(args.mask->dtype));
+    }
+    p.mask = make_operand("mask", *args.mask, p);
+  }
+  if (args.bias) {
+    if (args.bias->dtype == DType::kBool) {
+      reject("bias: dtype is bool; expected {} or fp32; a keep mask goes to mask", name(p.dtype));
+    }
+    if (args.bias->dtype != p.dtype && args.bias->dtype != DType::kFloat32) {
+      reject("bias: dtype is {}; expected {} (as q) or fp32", name(args.bias->dtype),
+             name(p.dtype));
+    }
+    p.bias = make_operand("bias", *args.bias, p);
+  }
+}
+
+std::int32_t window_side(const char* side, std::int64_t width) {
+  if (width < -1) reject("window: {} is {}; expected -1 (open) or a number of keys", side, width);
+  return static_cast<std::int32_t>(std::min(std::max<std::int64_t>(width, 0), kMaxSeqlen));
+}
+
+void check_band(const ForwardArgs& args, Problem& p) {
+  p.left = window_side("left", args.window.left);
+  p.right = window_side("right", args.window.right);
+  p.bounded_left = args.window.left >= 0;
+  p.bounded_right = args.window.right >= 0 || args.causal;
+  if (args.causal) p.right = 0;
+  if (!p.bounded_left && !p.bounded_right) return;
+  if (args.diagonal == Diagonal::kUnspecified) {
+    reject(
+        "diagonal: unspecified with {}; expected top_left or bottom_right (they differ when "
+        "Lq != Lk)",
+        args.causal ? "causal" : "a window");
+  }
+  p.bottom_right = args.diagonal == Diagonal::kBottomRight;
+}
+
+void check_aligned_pointer(const char* what, const void* pointer) {
+  if (address(pointer) % 4 != 0) {
+    reject("{}: address {} is not a multiple of its element size, 4 bytes", what, pointer);
+  }
+}
+
+}  // namespace
+
+Problem make_problem(const ForwardArgs& args) {
+  Problem p;
+  check_shapes(args, p);
+  check_tensors(args, p);
+  check_operands(args, p);
+  check_band(args, p);
+  check_aligned_pointer("lse", args.lse);
+  check_aligned_pointer("seqlens_q", args.seqlens_q);
+  check_aligned_pointer("seqlens_kv", args.seqlens_kv);
+  p.has_lse = args.lse != nullptr;
+  p.has_seqlens_q = args.seqlens_q != nullptr;
+  p.has_seqlens_kv = args.seqlens_kv != nullptr;
+  p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(p.head_dim)));
+  if (!std::isfinite(p.scale)) reject("scale: {}; expected a finite number", p.scale);
+  p.scale += 0.0f;  // -0 and 0 are one problem
+  return p;
+}
+
+std::string pattern(const Problem& problem, const Operand& operand) {
+  if (operand.extent == Extent::kAbsent) return "none";
+  const bool grouped = operand.num_heads != problem.num_heads_q;
+  std::string text = "1111";
+  if (operand.batched) text[0] = 'b';
+  if (operand.num_heads > 1) text[1] = grouped ? 'g' : 'h';
+  if (operand.query_stride != 0) text[2] = 'q';
+  if (operand.key_stride != 0) text[3] = 'k';
+  return text;
+}
+
+const char* name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return "fp16";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kBool:
+      return "bool";
+  }
+  return "unknown";
+}
+
+std::string describe(const Problem& p) {
+  std::string text =
+      fmt::format("{} b{} h{}/{} lq{} lk{} d{}", name(p.dtype), p.batch, p.num_heads_q,
+                  p.num_heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim);
+  if (p.head_dim_v != p.head_dim) text += fmt::format(" dv{}", p.head_dim_v);
+  if (p.bounded_left || p.bounded_right) {
+    auto side = [](bool bounded, int width) { return bounded ? fmt::to_string(width) : "open"; };
+    text +=
+        fmt::format(" window={},{} diagonal={}", side(p.bounded_left, p.left),
+                    side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
+  }
+  if (p.has_seqlens_q) text += " seqlens_q";
+  if (p.has_seqlens_kv) text += " seqlens_kv";
+  if (p.mask.extent != Extent::kAbsent) text += " mask=" + pattern(p, p.mask);
+  if (p.bias.extent != Extent::kAbsent) {
+    text += fmt::format(" bias={}({})", pattern(p, p.bias), name(p.bias.dtype));
+  }
+  text += fmt::format(" scale={}", p.scale);
+  if (p.has_lse) text += " lse";
+  if (!p.aligned) text += " unaligned";
+  return text;
+}
+
+}  // namespace attnjit::problem

@@ -1,0 +1,145 @@
+#include "reference/accuracy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/plane_judge.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+constexpr std::int64_t kMostLines = 16;
+constexpr double kLseTolerance = 1e-4;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void add_failure(Report& report, const std::string& line) {
+  report.pass = false;
+  ++report.planes_failed;
+  if (report.planes_failed <= kMostLines) {
+    report.text += line + "\n";
+  }
+}
+
+void finish(Report& report) {
+  if (report.planes_failed > kMostLines) {
+    report.text += fmt::format("... {} of {} (batch, head) planes failed\n", report.planes_failed,
+                               report.planes);
+  }
+}
+
+// What one plane of lse shows.
+struct LseErrors {
+  double ratio = 0;
+  double error = 0;
+  std::int64_t judged = 0;
+  std::int64_t failed = 0;
+  Sample first;  // the first row that fails
+};
+
+// NaN = the row is not judged.
+double lse_ratio(double got, double want) {
+  if (std::isnan(want) || want == kInfinity) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  if (want == -kInfinity) {
+    return got == -kInfinity ? 0 : kInfinity;
+  }
+  const double error = std::fabs(got - want);
+  return std::isnan(error) ? kInfinity : error / (kLseTolerance * std::max(1.0, std::fabs(want)));
+}
+
+LseErrors measure_lse(const float* got, const double* exact, std::int64_t seqlen_q,
+                      const Rows& rows) {
+  LseErrors plane;
+  for (std::int64_t row = 0; row < rows.count(seqlen_q); ++row) {
+    const Sample sample{rows.at(row), 0, got[rows.at(row)], exact[row]};
+    const double ratio = lse_ratio(sample.got, sample.want);
+    if (std::isnan(ratio)) {
+      continue;
+    }
+    ++plane.judged;
+    plane.ratio = std::max(plane.ratio, ratio);
+    if (ratio > 0) {
+      const double error = std::fabs(sample.got - sample.want);
+      plane.error = std::max(plane.error, std::isnan(error) ? kInfinity : error);
+    }
+    if (ratio > 1 && plane.failed++ == 0) {
+      plane.first = sample;
+    }
+  }
+  return plane;
+}
+
+}  // namespace
+
+Report check_output(const Tensor& got, const std::vector<double>& exact,
+                    const std::vector<double>& rounded, const Rows& rows) {
+  Report report;
+  const std::int64_t plane_size = rows.count(got.shape[2]) * got.shape[3];
+  const std::int64_t planes = got.shape[0] * got.shape[1];
+  const auto needed = static_cast<std::size_t>(planes * plane_size);
+  if (exact.size() != needed || rounded.size() != needed) {
+    add_failure(report, fmt::format("the reference holds {} and {} elements; expected {}",
+                                    exact.size(), rounded.size(), needed));
+    return report;
+  }
+  for (std::int64_t index = 0; index < planes; ++index) {
+    const std::int64_t batch = index / got.shape[1];
+    const std::int64_t head = index % got.shape[1];
+    const PlaneJudge judge(got, batch * got.strides[0] + head * got.strides[1],
+                           exact.data() + index * plane_size, rounded.data() + index * plane_size,
+                           rows);
+    const PlaneErrors plane = judge.measure();
+    const double allowed = judge.allowance(plane);
+    const double ratio = std::max(ratio_of(plane.error, allowed), plane.row_ratio);
+    ++report.planes;
+    report.elements_judged += plane.judged;
+    report.worst_ratio = std::max(report.worst_ratio, ratio);
+    report.max_abs_error = std::max(report.max_abs_error, plane.error);
+    if (ratio > 1) {
+      const Sample bad = judge.blame(plane);
+      add_failure(report,
+                  fmt::format("batch {} head {}: max error {:.4g} (allowed {:.4g}), {} rows fail "
+                              "(worst {:.3g} times its allowance), {} not finite; at row {} "
+                              "column {} got {:.9g} want {:.9g}",
+                              batch, head, plane.error, allowed, plane.rows_failed, plane.row_ratio,
+                              plane.not_finite, bad.row, bad.column, bad.got, bad.want));
+    }
+  }
+  finish(report);
+  return report;
+}
+
+Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
+                 const std::vector<double>& exact, const Rows& rows) {
+  Report report;
+  const auto [batch, heads, seqlen_q] = shape;
+  const std::int64_t count = rows.count(seqlen_q);
+  const auto needed = static_cast<std::size_t>(batch * heads * count);
+  if (exact.size() != needed) {
+    add_failure(report,
+                fmt::format("the reference holds {} rows; expected {}", exact.size(), needed));
+    return report;
+  }
+  for (std::int64_t index = 0; index < batch * heads; ++index) {
+    const LseErrors plane =
+        measure_lse(got + index * seqlen_q, exact.data() + index * count, seqlen_q, rows);
+    ++report.planes;
+    report.elements_judged += plane.judged;
+    report.worst_ratio = std::max(report.worst_ratio, plane.ratio);
+    report.max_abs_error = std::max(report.max_abs_error, plane.error);
+    if (plane.failed > 0) {
+      add_failure(report, fmt::format("batch {} head {}: lse of {} rows fails, worst {:.3g} times "
+                                      "its allowance; at row {} got {:.9g} want {:.9g}",
+                                      index / heads, index % heads, plane.failed, plane.ratio,
+                                      plane.first.row, plane.first.got, plane.first.want));
+    }
+  }
+  finish(report);
+  return report;
+}
+
+}  // namespace attnjit::reference

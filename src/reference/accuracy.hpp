@@ -1,0 +1,41 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attnjit/tensor.hpp"
+#include "reference/rows.hpp"
+
+namespace attnjit::reference {
+
+/// The verdict on one tensor. An error "ratio" is error / allowance: above 1 fails.
+struct Report {
+  bool pass = true;
+  double worst_ratio = 0;    ///< over all planes and rows; infinity for NaN or for an error
+                             ///< where none is allowed
+  double max_abs_error = 0;  ///< over all judged elements
+  std::int64_t planes = 0;   ///< (batch, head) planes looked at
+  std::int64_t planes_failed = 0;
+  std::int64_t elements_judged = 0;
+  std::string text;  ///< empty on success; else one line per failing plane (at most
+                     ///< 16, then a count): errors, first bad index, got and want
+};
+
+/// Judges `got`, a strided tensor in host memory, by the accuracy rule. Per (batch, head) plane:
+///   max|x - ref| <= 2 max|y - ref| + 2 u max|ref|
+/// and per row:
+///   ||x - ref|| <= 4 ||y - ref|| + 4 u ||ref||
+/// with ref = `exact`, y = `rounded`, both dense [got.shape[0], got.shape[1], rows, got.shape[3]],
+/// and u the unit roundoff of got.dtype. Only elements whose ref and y are finite are judged; there
+/// NaN in x fails. A dead row has ref = y = 0, so it must be exactly 0.
+Report check_output(const Tensor& got, const std::vector<double>& exact,
+                    const std::vector<double>& rounded, const Rows& rows);
+
+/// Judges `got`, a contiguous host array of shape {B, H, Lq}, against `exact` [B, H, rows]: within
+/// 1e-4 * max(1, |lse|), and exactly -inf where the reference is -inf. Rows whose reference is NaN
+/// or +inf are not judged.
+Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
+                 const std::vector<double>& exact, const Rows& rows);
+
+}  // namespace attnjit::reference

@@ -1,0 +1,61 @@
+#include "reference/forward.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attnjit/error.hpp"
+#include "base/parallel.hpp"
+#include "reference/row_block.hpp"
+#include "reference/score_rule.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+constexpr std::int64_t kMostRows = 64;  // per block: enough to amortise loading a tile
+constexpr std::int64_t kMostScores = std::int64_t{1} << 22;  // per block: 32 MiB of fp64
+
+void check_rows(const Rows& rows, std::int64_t seqlen_q) {
+  if (rows.all || rows.list.empty()) {
+    return;
+  }
+  if (!std::is_sorted(rows.list.begin(), rows.list.end()) || rows.list.front() < 0 ||
+      rows.list.back() >= seqlen_q) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("rows: expected a sorted list within [0, {})", seqlen_q));
+  }
+}
+
+std::int64_t rows_per_block(std::int64_t seqlen_kv) {
+  return std::clamp<std::int64_t>(kMostScores / std::max<std::int64_t>(seqlen_kv, 1), 4, kMostRows);
+}
+
+}  // namespace
+
+ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
+                      unsigned jobs) {
+  check_args(args);
+  const auto [batch, heads, seqlen_q, head_dim] = args.q.shape;
+  check_rows(rows, seqlen_q);
+  const std::int64_t count = rows.count(seqlen_q);
+  const std::int64_t dim_v = args.v.shape[3];
+  ForwardResult result;
+  result.out.resize(static_cast<std::size_t>(batch * heads * count * dim_v));
+  result.lse.resize(static_cast<std::size_t>(batch * heads * count));
+
+  const ScoreRule rule(args);
+  const BlockContext context{args, rule, rows};
+  const std::int64_t step = rows_per_block(args.k.shape[2]);
+  const std::int64_t blocks = (count + step - 1) / step;
+  const auto compute = arithmetic == Arithmetic::kExact ? compute_exact : compute_rounded;
+  base::parallel_for(static_cast<std::size_t>(batch * heads * blocks), jobs, [&](std::size_t task) {
+    const std::int64_t plane = static_cast<std::int64_t>(task) / blocks;
+    const std::int64_t first = static_cast<std::int64_t>(task) % blocks * step;
+    const RowBlock block{plane / heads, plane % heads, first, std::min(first + step, count)};
+    const std::int64_t row = plane * count + first;
+    compute(context, block, result.out.data() + row * dim_v, result.lse.data() + row);
+  });
+  return result;
+}
+
+}  // namespace attnjit::reference

@@ -1,0 +1,30 @@
+#pragma once
+#include <vector>
+
+#include "attnjit/forward.hpp"
+#include "reference/rows.hpp"
+
+namespace attnjit::reference {
+
+/// How the formulas are evaluated.
+enum class Arithmetic {
+  kExact,    ///< fp64 throughout, on the inputs as they are stored
+  kRounded,  ///< fp32 scores and sums; p = exp(s - max) and the outputs rounded to q's dtype
+};
+
+/// Results for the selected rows, dense, in the order of Rows.
+struct ForwardResult {
+  std::vector<double> out;  ///< [B, Hq, rows, Dv]
+  std::vector<double> lse;  ///< [B, Hq, rows], natural logarithm; -inf for a row with no live key
+};
+
+/// Attention on the CPU. Every pointer of `args` is a host pointer; `out` is read for its shape
+/// only and `lse` is not used, so both may be null. A dropped key is skipped, whatever K and V hold
+/// there; a kept key follows IEEE rules, NaN and infinity included.
+/// Runs on `jobs` threads; the result does not depend on their number.
+/// Throws Error(kInvalidProblem) when shapes disagree, a diagonal is missing, or a row is outside
+/// [0, Lq).
+ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
+                      unsigned jobs);
+
+}  // namespace attnjit::reference

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attnjit/forward.hpp"
+#include "reference/host_buffer.hpp"
+#include "reference/problem_spec.hpp"
+
+namespace attnjit::reference {
+
+/// Host tensors of a ProblemSpec, filled at random, with guard zones around each.
+///
+/// To run it on a device: allocate bytes().size() for each of buffers(), copy the bytes there, call
+/// args_at() with the allocations, launch, and copy the bytes of the outputs back. Then
+/// check_guards(), check_written() and check_output() judge what the kernel did.
+class HostProblem {
+ public:
+  /// Throws Error(kInvalidProblem) as validate() does.
+  explicit HostProblem(const ProblemSpec& spec, unsigned jobs);
+
+  const ProblemSpec& spec() const { return spec_; }
+  std::span<HostBuffer> buffers() { return buffers_; }
+  std::span<const HostBuffer> buffers() const { return buffers_; }
+
+  /// The buffer of `role`; null if the problem has none.
+  HostBuffer* find(BufferRole role);
+  const HostBuffer* find(BufferRole role) const;
+
+  /// The call on host memory.
+  ForwardArgs args() const;
+
+  /// The call on mirrors: bases[i] is the start of a copy of buffers()[i].
+  ForwardArgs args_at(std::span<void* const> bases) const;
+
+  /// Fills out and lse with poison and restores their guards. Call it before each run.
+  void poison_outputs();
+
+  /// Empty, or a line for each output whose guard zone or padding was overwritten.
+  std::string check_guards() const;
+
+  /// Empty, or a line for each output with elements that were never written.
+  std::string check_written() const;
+
+  /// Empty, or a line for each input whose bytes differ from those it was filled with.
+  std::string check_inputs() const;
+
+ private:
+  void fill(unsigned jobs);
+  void fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
+                    std::int64_t length);
+
+  ProblemSpec spec_;
+  std::vector<HostBuffer> buffers_;
+  std::vector<std::uint64_t> checksums_;  // of the inputs, in the order of buffers_
+};
+
+}  // namespace attnjit::reference

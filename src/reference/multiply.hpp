@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+
+namespace attnjit::reference {
+
+/// Rows of a and c come in fours, columns of b and c in thirty-twos; callers pad with zeros.
+inline constexpr std::int64_t kRowStep = 4;
+inline constexpr std::int64_t kColumnStep = 32;
+
+/// c [rows, columns] += a [rows, inner] * b [inner, columns], all dense and row-major.
+/// Each element of c is summed in ascending order of the inner index, whatever the vector width.
+void multiply_add(const double* a, const double* b, double* c, std::int64_t rows,
+                  std::int64_t inner, std::int64_t columns);
+void multiply_add(const float* a, const float* b, float* c, std::int64_t rows, std::int64_t inner,
+                  std::int64_t columns);
+
+}  // namespace attnjit::reference

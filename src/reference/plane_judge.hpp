@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+
+#include "attnjit/tensor.hpp"
+#include "reference/rows.hpp"
+
+namespace attnjit::reference {
+
+/// error / allowed: 0 when neither is there, infinity for an error where none is allowed.
+double ratio_of(double error, double allowed);
+
+/// One judged element: where, and what.
+struct Sample {
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+  double got = 0;
+  double want = 0;
+};
+
+/// What one (batch, head) plane shows.
+struct PlaneErrors {
+  double error = 0;          ///< max|x - ref|; infinite if x is NaN somewhere
+  double rounded_error = 0;  ///< max|y - ref|
+  double magnitude = 0;      ///< max|ref|
+  double row_ratio = 0;      ///< of the worst row
+  std::int64_t worst_row = -1;
+  std::int64_t rows_failed = 0;
+  std::int64_t judged = 0;
+  std::int64_t not_finite = 0;  ///< elements of x where the reference is finite
+};
+
+/// Applies the accuracy rule to one plane of `got`, whose elements start at `offset`; `exact` and
+/// `rounded` are dense [rows, got.shape[3]].
+class PlaneJudge {
+ public:
+  PlaneJudge(const Tensor& got, std::int64_t offset, const double* exact, const double* rounded,
+             const Rows& rows);
+
+  PlaneErrors measure() const;
+
+  /// The largest error that the rule of the plane allows.
+  double allowance(const PlaneErrors& plane) const;
+
+  /// The first element that breaks the rule of the plane, else the worst one of the worst row.
+  Sample blame(const PlaneErrors& plane) const;
+
+ private:
+  std::int64_t dense(std::int64_t row, std::int64_t column) const;
+  bool judged(std::int64_t row, std::int64_t column) const;
+  Sample at(std::int64_t row, std::int64_t column) const;
+  void measure_row(std::int64_t row, PlaneErrors& plane) const;
+
+  const Tensor& got_;
+  const std::int64_t offset_;
+  const double* exact_;
+  const double* rounded_;
+  const Rows& rows_;
+  const double unit_;
+};
+
+}  // namespace attnjit::reference

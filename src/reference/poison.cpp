@@ -1,0 +1,67 @@
+#include "reference/poison.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "reference/half.hpp"
+#include "reference/score_rule.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+// Keys of a (batch, kv head) that a kernel can tell unread before it loads them. A mask with a
+// query axis is not looked at: there a key counts as kept.
+std::vector<bool> unread_keys(const ForwardArgs& args, const ScoreRule& rule, std::int64_t batch,
+                              std::int64_t head_kv) {
+  KeyRange seen;
+  for (std::int64_t query = 0; query < args.q.shape[2]; ++query) {
+    seen = unite(seen, rule.band(batch, query));
+  }
+  std::vector<bool> unread(static_cast<std::size_t>(args.k.shape[2]), true);
+  std::fill(unread.begin() + seen.begin, unread.begin() + seen.end, false);
+  const auto& mask = rule.mask();
+  if (!mask || mask->strides[2] != 0) {
+    return unread;
+  }
+  const std::int64_t group = args.q.shape[1] / args.k.shape[1];
+  for (std::int64_t key = seen.begin; key < seen.end; ++key) {
+    bool kept = false;
+    for (std::int64_t head = head_kv * group; head < (head_kv + 1) * group; ++head) {
+      const std::int64_t index = mask->row_offset(batch, head, 0) + key * mask->strides[3];
+      kept |= load(mask->data, mask->dtype, index) != 0;
+    }
+    unread[static_cast<std::size_t>(key)] = !kept;
+  }
+  return unread;
+}
+
+void poison_row(const Tensor& tensor, std::int64_t batch, std::int64_t head, std::int64_t row) {
+  const double kPoison[] = {std::numeric_limits<double>::quiet_NaN(),
+                            std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity()};
+  const std::int64_t offset =
+      batch * tensor.strides[0] + head * tensor.strides[1] + row * tensor.strides[2];
+  for (std::int64_t d = 0; d < tensor.shape[3]; ++d) {
+    store(tensor.data, tensor.dtype, offset + d * tensor.strides[3], kPoison[(row + d) % 3]);
+  }
+}
+
+}  // namespace
+
+void poison_unread_keys(const ForwardArgs& args) {
+  const ScoreRule rule(args);
+  for (std::int64_t batch = 0; batch < args.k.shape[0]; ++batch) {
+    for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
+      const std::vector<bool> unread = unread_keys(args, rule, batch, head);
+      for (std::int64_t key = 0; key < args.k.shape[2]; ++key) {
+        if (unread[static_cast<std::size_t>(key)]) {
+          poison_row(args.k, batch, head, key);
+          poison_row(args.v, batch, head, key);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::reference

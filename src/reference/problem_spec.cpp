@@ -1,0 +1,128 @@
+#include "reference/problem_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attnjit/error.hpp"
+#include "reference/half.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorKind::kInvalidProblem, message);
+}
+
+void check_sizes(const ProblemSpec& spec) {
+  const auto at_least = [](std::string_view name, std::int64_t value, std::int64_t least) {
+    if (value < least) {
+      refuse(fmt::format("{}: {}; expected {} or more", name, value, least));
+    }
+  };
+  at_least("batch", spec.batch, 0);
+  at_least("heads_q", spec.heads_q, 1);
+  at_least("heads_kv", spec.heads_kv, 1);
+  at_least("seqlen_q", spec.seqlen_q, 0);
+  at_least("seqlen_kv", spec.seqlen_kv, 0);
+  at_least("head_dim", spec.head_dim, 1);
+  at_least("head_dim_v", spec.value_dim(), 1);
+  at_least("base_offset", spec.memory.base_offset, 0);
+  at_least("row_padding", spec.memory.row_padding, 0);
+  if (spec.heads_q % spec.heads_kv != 0) {
+    refuse(fmt::format("heads_kv: {}; expected a divisor of heads_q = {}", spec.heads_kv,
+                       spec.heads_q));
+  }
+}
+
+void check_seqlens(std::string_view name, bool used, const std::vector<std::int32_t>& values,
+                   std::int64_t batch) {
+  if (used && !values.empty() && static_cast<std::int64_t>(values.size()) != batch) {
+    refuse(fmt::format("{}: {} values; expected {}", name, values.size(), batch));
+  }
+}
+
+}  // namespace
+
+void validate(const ProblemSpec& spec) {
+  check_sizes(spec);
+  if (spec.dtype != DType::kFloat16 && spec.dtype != DType::kBFloat16) {
+    refuse(fmt::format("dtype: {}; expected fp16 or bf16", dtype_name(spec.dtype)));
+  }
+  if (spec.bias_dtype && *spec.bias_dtype != spec.dtype && *spec.bias_dtype != DType::kFloat32) {
+    refuse(fmt::format("bias_dtype: {}; expected {} or fp32", dtype_name(*spec.bias_dtype),
+                       dtype_name(spec.dtype)));
+  }
+  if (!spec.mask.empty()) {
+    pattern_shape(spec, spec.mask, "mask");
+  }
+  if (!spec.bias.empty()) {
+    pattern_shape(spec, spec.bias, "bias");
+  }
+  if (spec.window.left < -1 || spec.window.right < -1) {
+    refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", spec.window.left,
+                       spec.window.right));
+  }
+  const bool banded = spec.causal || spec.window.left >= 0 || spec.window.right >= 0;
+  if (banded && spec.diagonal == Diagonal::kUnspecified) {
+    refuse("diagonal: not named; causal and window need top_left or bottom_right");
+  }
+  if (spec.scale && !std::isfinite(*spec.scale)) {
+    refuse(fmt::format("scale: {}; expected a finite value", *spec.scale));
+  }
+  check_seqlens("seqlens_q", spec.use_seqlens_q, spec.seqlens_q, spec.batch);
+  check_seqlens("seqlens_kv", spec.use_seqlens_kv, spec.seqlens_kv, spec.batch);
+}
+
+std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
+                                          std::string_view what) {
+  static constexpr std::string_view kLetters[] = {"b1", "hg1", "q1", "k1"};
+  bool good = pattern.size() == 4;
+  for (std::size_t axis = 0; good && axis < 4; ++axis) {
+    good = kLetters[axis].find(pattern[axis]) != std::string_view::npos;
+  }
+  if (!good) {
+    refuse(fmt::format("{}: pattern '{}'; expected four letters such as bhqk, 1hqk, bgqk or b11k",
+                       what, pattern));
+  }
+  return {pattern[0] == 'b' ? spec.batch : 1,
+          pattern[1] == 'h'   ? spec.heads_q
+          : pattern[1] == 'g' ? spec.heads_kv
+                              : 1,
+          pattern[2] == 'q' ? spec.seqlen_q : 1, pattern[3] == 'k' ? spec.seqlen_kv : 1};
+}
+
+std::string describe(const ProblemSpec& spec) {
+  std::string text =
+      fmt::format("{} b{} h{}/{} q{} k{} d{}", dtype_name(spec.dtype), spec.batch, spec.heads_q,
+                  spec.heads_kv, spec.seqlen_q, spec.seqlen_kv, spec.head_dim);
+  const auto add = [&text](bool present, const std::string& words) {
+    text += present ? " " + words : std::string();
+  };
+  add(spec.value_dim() != spec.head_dim, fmt::format("dv{}", spec.value_dim()));
+  add(!spec.mask.empty(), fmt::format("mask={}:{}", spec.mask,
+                                      kMaskKindNames[static_cast<std::size_t>(spec.mask_kind)]));
+  add(!spec.bias.empty(), fmt::format("bias={}:{}:{}", spec.bias,
+                                      kBiasKindNames[static_cast<std::size_t>(spec.bias_kind)],
+                                      dtype_name(spec.bias_dtype.value_or(spec.dtype))));
+  add(spec.causal, "causal");
+  add(spec.window.left >= 0 || spec.window.right >= 0,
+      fmt::format("window={},{}", spec.window.left, spec.window.right));
+  add(spec.diagonal == Diagonal::kTopLeft, "top-left");
+  add(spec.diagonal == Diagonal::kBottomRight, "bottom-right");
+  add(spec.scale.has_value(), fmt::format("scale={}", spec.scale.value_or(0)));
+  add(spec.use_seqlens_q, "seqlens-q");
+  add(spec.use_seqlens_kv, "seqlens-kv");
+  add(spec.memory.layout == Layout::kBshd, "bshd");
+  add(spec.memory.base_offset != 0, fmt::format("offset={}", spec.memory.base_offset));
+  add(spec.memory.row_padding != 0, fmt::format("padding={}", spec.memory.row_padding));
+  add(spec.memory.v_differs, "v-differs");
+  add(spec.memory.expand_broadcast, "expanded");
+  add(!spec.want_lse, "no-lse");
+  add(spec.poison_dropped_keys, "poisoned");
+  add(spec.seed != 1, fmt::format("seed={}", spec.seed));
+  return text;
+}
+
+}  // namespace attnjit::reference

@@ -1,0 +1,78 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attnjit/forward.hpp"
+#include "reference/fill.hpp"
+
+namespace attnjit::reference {
+
+/// Memory order of a tensor whose logical axes are (batch, head, sequence, feature).
+enum class Layout { kBhsd, kBshd };
+
+/// How the tensors of a problem lie in memory. The defaults are dense and aligned to 256 bytes.
+struct MemoryOptions {
+  Layout layout = Layout::kBhsd;  ///< of q, k, v and out
+  std::int64_t base_offset = 0;   ///< elements by which every base pointer misses its alignment
+  std::int64_t row_padding = 0;   ///< unused elements after each row of q, k, v, out, mask, bias
+  bool v_differs = false;         ///< v takes the other layout and 8 more elements of padding
+  bool expand_broadcast = false;  ///< broadcast axes of mask and bias get full size and stride 0
+};
+
+/// A self-contained description of a random problem. Pure data: HostProblem makes it real.
+struct ProblemSpec {
+  DType dtype = DType::kBFloat16;
+  std::int64_t batch = 1;
+  std::int64_t heads_q = 1;
+  std::int64_t heads_kv = 1;
+  std::int64_t seqlen_q = 128;
+  std::int64_t seqlen_kv = 128;
+  std::int64_t head_dim = 64;
+  std::int64_t head_dim_v = 0;  ///< 0 = head_dim
+
+  /// Four letters over (batch, head, query, key), each full or '1': "b11k", "1hqk", "bgqk" (g = one
+  /// plane per kv head). Empty = absent.
+  std::string mask;
+  std::string bias;
+  MaskKind mask_kind = MaskKind::kRandom;
+  double mask_density = 0.7;
+  BiasKind bias_kind = BiasKind::kNormal;
+  std::optional<DType> bias_dtype;  ///< default: dtype
+
+  bool causal = false;
+  Window window;
+  Diagonal diagonal = Diagonal::kUnspecified;
+  std::optional<float> scale;
+
+  bool use_seqlens_q = false;
+  bool use_seqlens_kv = false;
+  /// Values to use, [batch]. Empty: drawn at random, with the first full, then (as far as the batch
+  /// goes) 0, one past the length and -1, which the contract clamps.
+  std::vector<std::int32_t> seqlens_q;
+  std::vector<std::int32_t> seqlens_kv;
+
+  MemoryOptions memory;
+  bool want_lse = true;
+  bool poison_dropped_keys = false;  ///< NaN and Inf in K and V at keys that must not be read
+  std::uint64_t seed = 1;
+
+  std::int64_t value_dim() const { return head_dim_v == 0 ? head_dim : head_dim_v; }
+};
+
+/// Throws Error(kInvalidProblem) naming the first field that cannot be made into tensors (negative
+/// sizes, heads that do not divide, a malformed pattern, a missing diagonal, a bias of dtype bool).
+void validate(const ProblemSpec& spec);
+
+/// The shape that `pattern` gives a mask or bias of `spec`.
+/// Throws Error(kInvalidProblem) naming `what` when the pattern is malformed.
+std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
+                                          std::string_view what);
+
+/// One line with every field that is not at its default, for test messages.
+std::string describe(const ProblemSpec& spec);
+
+}  // namespace attnjit::reference

@@ -1,0 +1,71 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "attnjit/forward.hpp"
+
+namespace attnjit::reference {
+
+/// Keys begin <= j < end.
+struct KeyRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// The smallest range that holds both; an empty one adds nothing.
+KeyRange unite(KeyRange a, KeyRange b);
+
+/// A mask or bias whose broadcast axes have stride 0.
+struct BroadcastView {
+  const void* data = nullptr;
+  DType dtype = DType::kBool;
+  std::array<std::int64_t, 4> strides{};
+  std::int64_t heads_per_plane = 1;  ///< query heads that share a plane: Hq / Hkv or 1
+
+  BroadcastView(const Tensor& tensor, std::int64_t heads_q);
+
+  /// Element offset of key 0 for a (batch, query head, query).
+  std::int64_t row_offset(std::int64_t batch, std::int64_t head, std::int64_t query) const {
+    return batch * strides[0] + head / heads_per_plane * strides[1] + query * strides[2];
+  }
+};
+
+/// Which keys a row keeps, from everything in `args` but the scores. Rows and keys are those of
+/// one batch element. Holds pointers into args' tensors.
+class ScoreRule {
+ public:
+  explicit ScoreRule(const ForwardArgs& args);
+
+  /// Rows and keys in use: seqlens clamped to [0, L], or L.
+  std::int64_t rows_in_use(std::int64_t batch) const;
+  std::int64_t keys_in_use(std::int64_t batch) const;
+
+  /// Keys that causal, window and seqlens leave to a row; empty for a row that is not in use.
+  KeyRange band(std::int64_t batch, std::int64_t query) const;
+
+  /// keep[j - begin] = 1 if the row keeps key j, else 0, for begin <= j < end. Returns whether it
+  /// keeps any.
+  bool keep(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
+            std::uint8_t* keep) const;
+
+  const std::optional<BroadcastView>& mask() const { return mask_; }
+  const std::optional<BroadcastView>& bias() const { return bias_; }
+
+ private:
+  std::int64_t seqlen_q_;
+  std::int64_t seqlen_kv_;
+  const std::int32_t* seqlens_q_;
+  const std::int32_t* seqlens_kv_;
+  std::optional<std::int64_t> left_;  // absent: open
+  std::optional<std::int64_t> right_;
+  bool bottom_right_;
+  std::optional<BroadcastView> mask_;
+  std::optional<BroadcastView> bias_;
+};
+
+/// Throws Error(kInvalidProblem) unless the shapes and options of `args` fit together well enough
+/// to be computed without reading outside a tensor.
+void check_args(const ForwardArgs& args);
+
+}  // namespace attnjit::reference

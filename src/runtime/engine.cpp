@@ -1,0 +1,141 @@
+#include "runtime/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "attnjit/error.hpp"
+#include "tuner/config_zero.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+compiler::NvrtcSearch nvrtc_search(const base::Environment& environment) {
+  compiler::NvrtcSearch search;
+  if (environment.nvrtc_path) search.explicit_path = environment.nvrtc_path->string();
+  for (const auto& directory : environment.cuda_directories) {
+    search.directories.push_back(directory.string());
+  }
+  return search;
+}
+
+cache::KernelCacheOptions cache_options(const base::Environment& environment) {
+  cache::KernelCacheOptions options;
+  options.directory = environment.cache_directory;
+  options.lock_directory = environment.lock_directory;
+  return options;
+}
+
+codegen::TemplateSet load_templates(const std::filesystem::path& root) {
+  std::map<std::string, std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root, error)) {
+    if (!entry.is_regular_file()) continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    files.emplace(entry.path().lexically_relative(root).generic_string(), text.str());
+  }
+  if (error) {
+    throw Error(
+        ErrorKind::kInvalidEnvironment,
+        fmt::format("ATTNJIT_TEMPLATE_DIR: cannot read {}: {}", root.string(), error.message()));
+  }
+  return codegen::TemplateSet(std::move(files));
+}
+
+// An NVRTC that is missing must not hide kernels that are on disk already.
+std::string compiler_id(compiler::Compiler& compiler) {
+  try {
+    return compiler.id();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::string metadata(const codegen::Source& source, const compiler::Facts& facts) {
+  nlohmann::ordered_json meta;
+  meta["schema"] = 1;
+  meta["library"] = ATTNJIT_VERSION;
+  meta["title"] = source.title;
+  meta["entry"] = source.entry;
+  meta["source_sha256"] = base::hex(base::sha256(source.text));
+  meta["source_bytes"] = source.text.size();
+  meta["facts"] = nlohmann::ordered_json::parse(compiler::to_json(facts));
+  return meta.dump();
+}
+
+}  // namespace
+
+Engine::Engine(base::Environment environment, base::Log::Sink sink)
+    : environment_(std::move(environment)),
+      log_(environment_.log_level, std::move(sink)),
+      templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
+                                                 : codegen::TemplateSet()),
+      compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
+      cache_(
+          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_) {
+  for (const std::string& note : environment_.notes) log_.info("{}", note);
+}
+
+launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
+                                             const codegen::Arch& arch,
+                                             const std::optional<kernel::ForwardConfig>& config) {
+  const problem::PlanKey key = problem::plan_key(problem);
+  const kernel::ForwardConfig chosen = config.value_or(tuner::config_zero(key, arch));
+  if (const auto rule = codegen::why_invalid(chosen, arch)) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("config {}: {}", codegen::describe_tile(chosen), *rule));
+  }
+  std::optional<kernel::MaskPackConfig> mask_pack;
+  if (key.family.mask == problem::Extent::kPerKey || key.family.mask == problem::Extent::kPerPair) {
+    mask_pack = tuner::mask_pack_config(key.family, chosen);
+  }
+  return launch::make_forward_plan_spec(key.family, chosen, mask_pack, templates_);
+}
+
+cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch& arch) const {
+  const std::string name(arch.name);
+  return cache::make_key(source.text, source.entry, name, compiler::code_options(name));
+}
+
+std::shared_ptr<const cache::Entry> Engine::kernel(const codegen::Source& source,
+                                                   const codegen::Arch& arch,
+                                                   const std::string& problem) {
+  return cache_.get(key(source, arch), std::string(arch.name),
+                    [&] { return build(source, arch, problem); });
+}
+
+cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& arch,
+                           const std::string& problem) {
+  const std::string what =
+      fmt::format("kernel [{}] for {} of problem [{}]", source.title, arch.name, problem);
+  if (environment_.jit == base::JitPolicy::kForbid) {
+    throw Error(ErrorKind::kCompile,
+                fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; warm the cache up for "
+                            "it or allow the compile",
+                            what));
+  }
+  if (environment_.jit == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
+  log_.info("compiling {}", what);
+  try {
+    compiler::Compiled compiled =
+        compiler_.compile(source.text, source.entry, std::string(arch.name));
+    cache::Entry entry;
+    entry.meta_json = metadata(source, compiled.facts);
+    entry.cubin = std::move(compiled.cubin);
+    return entry;
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", what, error.what()));
+  }
+}
+
+compiler::Facts facts(const cache::Entry& entry) {
+  const auto meta = nlohmann::json::parse(entry.meta_json, nullptr, false);
+  if (!meta.is_object() || !meta.contains("facts")) return {};
+  return compiler::facts_from_json(meta["facts"].dump());
+}
+
+}  // namespace attnjit::runtime

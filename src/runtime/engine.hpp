@@ -1,0 +1,52 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/environment.hpp"
+#include "base/log.hpp"
+#include "cache/kernel_cache.hpp"
+#include "codegen/arch.hpp"
+#include "compiler/compiler.hpp"
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::runtime {
+
+/// The part of a context that needs no GPU: from a problem to its compiled kernels. The command
+/// line works on it directly.
+class Engine {
+ public:
+  explicit Engine(base::Environment environment, base::Log::Sink sink = {});
+
+  const base::Environment& environment() const { return environment_; }
+  base::Log& log() { return log_; }
+  compiler::Compiler& compiler() { return compiler_; }
+  cache::KernelCache& cache() { return cache_; }
+
+  /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
+  /// Error(kInvalidProblem) when `config` is not legal for them.
+  launch::ForwardPlanSpec plan_forward(const problem::Problem& problem, const codegen::Arch& arch,
+                                       const std::optional<kernel::ForwardConfig>& config = {});
+
+  /// What names the kernel of `source` in the cache.
+  cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;
+
+  /// The compiled kernel: from memory, disk, or NVRTC. `problem` is the text that an error shows.
+  std::shared_ptr<const cache::Entry> kernel(const codegen::Source& source,
+                                             const codegen::Arch& arch, const std::string& problem);
+
+ private:
+  cache::Entry build(const codegen::Source& source, const codegen::Arch& arch,
+                     const std::string& problem);
+
+  const base::Environment environment_;
+  base::Log log_;
+  const codegen::TemplateSet templates_;
+  compiler::Compiler compiler_;
+  cache::KernelCache cache_;
+};
+
+/// What the compiler said of a cached kernel.
+compiler::Facts facts(const cache::Entry& entry);
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,95 @@
+#pragma once
+#include "attnjit/mask_pack_config.h"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/tile_use.h"
+
+// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of the
+// attention kernel whether all, some or none of its keys are kept.
+//
+//   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
+//   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
+//
+// One thread block per tile; each thread packs words of 32 keys. No shared memory.
+namespace attnjit::kernel {
+
+// Bit i of the result is byte i of `bytes` != 0.
+ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
+  bytes |= bytes >> 4;
+  bytes |= bytes >> 2;
+  bytes |= bytes >> 1;
+  // The low bits of four bytes, moved next to each other by one multiplication.
+  return ((bytes & 0x01010101u) * 0x10204080u) >> 28;
+}
+
+template <MaskPackConfig kConfig>
+struct MaskPack {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in mask_pack_config.h");
+  static constexpr int kWords = kConfig.block_kv / 32;
+
+  const MaskPackParams& params;
+
+  // The 32 keys from `key` on of one mask row; keys past the end are 0.
+  ATTNJIT_DEVICE uint32 pack(const uint8* row, int key) const {
+    uint32 word = 0;
+    if (kConfig.vectorized && key + 32 <= params.seqlen_kv) {
+      const auto* source = reinterpret_cast<const ptx::Vector16*>(row + key);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) word |= nonzero_bytes(v.word[j]) << (16 * i + 4 * j);
+      }
+      return word;
+    }
+#pragma unroll 8
+    for (int i = 0; i < 32; ++i) {
+      if (key + i < params.seqlen_kv) {
+        const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
+        word |= static_cast<uint32>(keep != 0) << i;
+      }
+    }
+    return word;
+  }
+
+  // The word of a row that keeps every key from `key` on.
+  ATTNJIT_DEVICE uint32 full_word(int key) const {
+    const int valid = params.seqlen_kv - key;
+    return valid >= 32 ? 0xffffffffu : valid <= 0 ? 0u : (1u << valid) - 1;
+  }
+
+  ATTNJIT_DEVICE void run() const {
+    const uint32 tile = ptx::block_index();
+    const int kv_tile = static_cast<int>(tile % params.num_kv_tiles);
+    const uint32 rest = tile / params.num_kv_tiles;
+    const int q_tile = static_cast<int>(rest % params.num_q_tiles);
+    const int64 plane = rest / params.num_q_tiles;
+    const uint8* mask = params.mask + plane / params.num_heads * params.batch_stride +
+                        plane % params.num_heads * params.head_stride;
+    bool any = false, all = true;
+    for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
+      const int query = q_tile * kConfig.rows() + i / kWords;
+      const int index = kv_tile * kWords + i % kWords;
+      if (query >= params.seqlen_q) continue;
+      const uint32 word = pack(mask + query * params.query_stride, 32 * index);
+      any |= word != 0;
+      all &= word == full_word(32 * index);
+      ptx::store_global(
+          params.words + (plane * params.seqlen_q + query) * params.words_per_row + index, word);
+    }
+    any = ptx::block_any(any);
+    all = ptx::block_all(all);
+    if (ptx::thread_index() == 0) {
+      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+      ptx::store_global(params.classes + tile, static_cast<uint8>(use));
+    }
+  }
+};
+
+template <MaskPackConfig kConfig>
+ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
+  MaskPack<kConfig>{params}.run();
+}
+
+}  // namespace attnjit::kernel

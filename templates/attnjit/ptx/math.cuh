@@ -1,0 +1,50 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
+// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Two floats rounded to nearest even and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  uint32 packed;
+  if constexpr (kDType == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+}
+
+// The bits of an fp32 element.
+ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+
+ATTNJIT_DEVICE int find_first_set(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }
+
+}  // namespace attnjit::kernel::ptx

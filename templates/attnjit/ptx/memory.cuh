@@ -1,0 +1,74 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+// Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
+// from shared_base() on.
+namespace attnjit::kernel::ptx {
+
+// 16 bytes, the widest access.
+struct alignas(16) Vector16 {
+  uint32 word[4];
+};
+
+ATTNJIT_DEVICE uint32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return static_cast<uint32>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+// A read of memory that no thread writes during this kernel.
+template <class T>
+ATTNJIT_DEVICE T load_global(const T* address) {
+  return __ldg(address);
+}
+ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address));
+  return v;
+}
+
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  *address = value;
+}
+ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
+  Vector16 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory; all zeros if not `valid`, and then
+// nothing is read.
+ATTNJIT_DEVICE void copy_async_16(uint32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+// Closes the group of copies that this thread has started since the last call.
+ATTNJIT_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's groups are unfinished.
+template <int kPending>
+ATTNJIT_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx

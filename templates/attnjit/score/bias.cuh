@@ -1,0 +1,107 @@
+#pragma once
+#include "attnjit/forward_config.h"
+#include "attnjit/forward_params.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/key_order.cuh"
+
+namespace attnjit::kernel {
+
+struct BiasConfig {
+  DType dtype;
+  Extent extent;    // kPerKey or kPerPair
+  bool vectorized;  // eight neighbouring keys are an aligned 16-byte (fp32: two) load
+};
+
+// Adds a bias that varies over keys. Each thread reads the eight neighbouring keys that it holds
+// of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
+template <ForwardConfig kConfig, BiasConfig kBias>
+struct Bias : Feature {
+  static constexpr bool kPerPair = kBias.extent == Extent::kPerPair;
+  static constexpr int kElementBytes = element_bytes(kBias.dtype);
+  // Rows of the bias that a thread needs: its rows, or one that they all share.
+  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
+  static constexpr int kSpans = kConfig.block_kv / 32;
+  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  const OperandParams& params;
+  const uint8* plane;
+  uint32 word[kRows][kSpans][kWords];
+
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    plane = static_cast<const uint8*>(params.data) +
+            (block.batch * params.batch_stride +
+             block.head / params.heads_per_plane * params.head_stride) *
+                kElementBytes;
+  }
+
+  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  ATTNJIT_DEVICE void fetch_span(uint32 (&span)[kWords], const uint8* row, int key, int seqlen_kv) {
+    if (kBias.vectorized && key + 8 <= seqlen_kv) {
+      const auto* source = reinterpret_cast<const ptx::Vector16*>(row + key * kElementBytes);
+#pragma unroll
+      for (int i = 0; i < kWords / 4; ++i) {
+        const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (key + i >= seqlen_kv) continue;
+      const uint8* address = row + (key + i) * params.key_stride * kElementBytes;
+      if constexpr (kElementBytes == 4) {
+        span[i] = ptx::load_global(reinterpret_cast<const uint32*>(address));
+      } else {
+        span[i / 2] |=
+            static_cast<uint32>(ptx::load_global(reinterpret_cast<const uint16*>(address)))
+            << (16 * (i & 1));
+      }
+    }
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int query = block.thread_query + 8 * r;
+      // Rows past the tensor repeat its last one; their results are never stored.
+      const int row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        fetch_span(word[r][s], plane + row * params.query_stride * kElementBytes,
+                   first_key + 32 * s + block.thread_key, block.seqlen_kv);
+      }
+    }
+  }
+
+  // The bias at key offset `offset` of the thread's keys, in fetched row r.
+  ATTNJIT_DEVICE float value(int r, int offset) const {
+    const int i = offset & 31;
+    if constexpr (kElementBytes == 4) {
+      return ptx::as_float(word[r][offset >> 5][i]);
+    } else {
+      const uint32 pair = word[r][offset >> 5][i / 2];
+      return ptx::widen<kBias.dtype>(static_cast<uint16>(pair >> (16 * (i & 1))));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S& scores) {
+#pragma unroll
+    for (int m = 0; m < kConfig.row_tiles(); ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          scores[m][n][e] += value(kPerPair ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

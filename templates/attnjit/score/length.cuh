@@ -1,0 +1,35 @@
+#pragma once
+#include "attnjit/forward_config.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/key_order.cuh"
+
+namespace attnjit::kernel {
+
+// Drops the keys past the end. Columns past it must be -inf, not zero scores: exp(0 - max)
+// overflows when every real score is far below zero.
+template <ForwardConfig kConfig>
+struct Length : Feature {
+  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+    if (block.end_query <= block.first_query) keys.end = keys.begin;
+  }
+  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
+    return (tile + 1) * kConfig.block_kv > block.kv_len ? TileUse::kMasked : TileUse::kPlain;
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    const int end = block.kv_len - first_key - block.thread_key;
+#pragma unroll
+    for (int m = 0; m < kConfig.row_tiles(); ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (KeyOrder::offset(n, e) >= end) scores[m][n][e] = -ptx::infinity();
+        }
+      }
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

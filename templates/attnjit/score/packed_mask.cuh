@@ -1,0 +1,90 @@
+#pragma once
+#include "attnjit/forward_config.h"
+#include "attnjit/forward_params.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/key_order.cuh"
+
+namespace attnjit::kernel {
+
+// Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified by tile.
+// Empty tiles are skipped before their K and V are read; full ones run without mask code.
+template <ForwardConfig kConfig, Extent kExtent>
+struct PackedMask : Feature {
+  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
+  static constexpr int kSpans = kConfig.block_kv / 32;
+
+  const PackedMaskParams& params;
+  const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
+  const uint8* classes;  // of the block's row of tiles
+  int known;             // the group of 32 tiles whose classes are at hand, or -1
+  uint32 active, partial;
+  uint32 keep[kRows][kSpans];  // the thread's eight keys of each span
+
+  ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
+      : params(p), bytes(nullptr), classes(nullptr), known(-1), active(0), partial(0) {}
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
+                        block.head / params.heads_per_plane;
+    bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
+    const int64 row = kPerPair ? block.first_query / kConfig.block_q : 0;
+    classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
+  }
+  ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
+    if (tile / 32 != known) read_classes(tile / 32);
+    const uint32 bit = 1u << (tile & 31);
+    if ((active & bit) == 0) return TileUse::kSkip;
+    return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+  }
+  // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
+  ATTNJIT_DEVICE bool reads_key(int key) const {
+    if constexpr (kPerPair) return true;
+    return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
+    if (tile_use != TileUse::kMasked) return;
+    const int byte = (first_key + block.thread_key) / 8;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int query = block.thread_query + 8 * r;
+      // Rows past the tensor repeat its last one; their results are never stored.
+      const int64 row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        keep[r][s] = ptx::load_global(bytes + row * params.words_per_row * 4 + byte + 4 * s);
+      }
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
+#pragma unroll
+    for (int m = 0; m < kConfig.row_tiles(); ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int offset = KeyOrder::offset(n, e);
+          const uint32 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
+          if ((span >> (offset & 31) & 1) == 0) scores[m][n][e] = -ptx::infinity();
+        }
+      }
+    }
+  }
+
+ private:
+  // Each lane reads one class; two votes make them bits.
+  ATTNJIT_DEVICE void read_classes(int group) {
+    const int tile = group * 32 + ptx::lane_index();
+    const int tile_use = tile < params.num_kv_tiles ? ptx::load_global(classes + tile) : 0;
+    active = ptx::warp_ballot(tile_use != static_cast<int>(TileUse::kSkip));
+    partial = ptx::warp_ballot(tile_use == static_cast<int>(TileUse::kMasked));
+    known = group;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,33 @@
+#pragma once
+#include "attnjit/forward_params.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/feature.cuh"
+
+namespace attnjit::kernel {
+
+// A bias that is the same for all keys of a row. It shifts the row's logarithm of the sum and
+// leaves the output alone, so nothing happens in the main loop; at -inf the row is dead.
+template <DType kDType>
+struct RowBias : Feature {
+  const OperandParams& params;
+
+  ATTNJIT_DEVICE explicit RowBias(const OperandParams& p) : params(p) {}
+
+  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
+    if (query >= block.seqlen_q) return;
+    const int64 index = block.batch * params.batch_stride +
+                        block.head / params.heads_per_plane * params.head_stride +
+                        query * params.query_stride;
+    float bias;
+    if constexpr (kDType == DType::kFloat32) {
+      bias = ptx::load_global(static_cast<const float*>(params.data) + index);
+    } else {
+      bias = ptx::widen<kDType>(ptx::load_global(static_cast<const uint16*>(params.data) + index));
+    }
+    if (row.max + bias <= kDeadScore) row.sum = 0.0f;
+    row.max += bias;
+  }
+};
+
+}  // namespace attnjit::kernel

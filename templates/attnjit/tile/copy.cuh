@@ -1,0 +1,74 @@
+#pragma once
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/shared_tile.cuh"
+
+namespace attnjit::kernel {
+
+// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk.
+template <int kRows, int kChunks, int kThreads, class Visit>
+ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
+  constexpr int kRowsPerPass = kThreads / kChunks;
+  const int thread = ptx::thread_index();
+  const int row = thread / kChunks;
+  const int chunk = thread % kChunks;
+  if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
+#pragma unroll
+  for (int first = 0; first < kRows; first += kRowsPerPass) {
+    if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
+  }
+}
+
+// Eight elements of a row from `column` on, read one by one; zero from `columns` on.
+ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int columns) {
+  ptx::Vector16 v = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (column + i < columns) {
+      v.word[i / 2] |= static_cast<uint32>(ptx::load_global(row + column + i)) << (16 * (i & 1));
+    }
+  }
+  return v;
+}
+
+// Starts loading rows of `source` (row 0 of the tile, 16-bit elements, kColumns of them valid)
+// into `tile`. Rows for which keep(row) is false, and columns from kColumns on, become zero and
+// are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint16* source,
+                              int64 row_stride, Keep keep) {
+  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(row);
+    const uint16* address = source + row * row_stride;
+    if constexpr (kAligned) {
+      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+    } else {
+      ptx::store_shared_16(tile.address(row, chunk),
+                           load_elements(address, chunk * 8, valid ? kColumns : 0));
+    }
+  });
+}
+
+// Writes the first `rows` rows and kColumns columns of `tile` to `target` (row 0 of the tile).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, uint16* target,
+                               int64 row_stride, int rows) {
+  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+    if (row >= rows || chunk * 8 >= kColumns) return;
+    const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
+    uint16* address = target + row * row_stride + chunk * 8;
+    if constexpr (kAligned) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (chunk * 8 + i < kColumns) {
+          ptx::store_global(address + i, static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,41 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// A [kRows][kColumns] tile of 16-bit elements in shared memory; kColumns % 16 == 0.
+//
+// Columns are cut into slabs of 64 (one 128-byte line per row), then one of 32 and one of 16 as
+// the width needs. A 16-byte chunk of a slab moves to chunk ^ twist(row):
+//
+//     twist(row) = (row & 7) ^ ((row >> 2) & 6)
+//
+// takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
+template <int kRows, int kColumns>
+struct SharedTile {
+  static constexpr int kChunks = kColumns / 8;
+  static constexpr int kBytes = kRows * kColumns * 2;
+  uint32 base;
+
+  ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
+
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`.
+  ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
+    constexpr int kWide = kChunks & ~7;
+    if (kWide == kChunks || chunk < kWide) {
+      return base + (chunk >> 3) * (kRows * 128) + row * 128 + (((chunk & 7) ^ twist(row)) << 4);
+    }
+    const uint32 rest = base + kWide * (kRows * 16);
+    const int column = chunk - kWide;
+    if ((kChunks & 4) != 0 && column < 4) {
+      return rest + row * 64 + ((column ^ (twist(row) >> 1)) << 4);
+    }
+    return rest + (kChunks & 4) * (kRows * 16) + row * 32 +
+           (((column & 1) ^ (twist(row) >> 2)) << 4);
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,36 @@
+#pragma once
+// Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
+// NVRTC needs no header search path and host compilers agree on every layout.
+
+// A function that host code, kernels and constant expressions may call.
+#ifdef __CUDACC__
+#define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#else
+#define ATTNJIT_CONSTEXPR constexpr
+#endif
+
+namespace attnjit::kernel {
+
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
+
+// Over which axes of a (query, key) plane an operand varies.
+enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
+ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// A score at or below this counts as -inf: additive masks hold finfo.min, whose product with
+// log2(e) would overflow fp32.
+inline constexpr float kDeadScore = -1e38f;
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel

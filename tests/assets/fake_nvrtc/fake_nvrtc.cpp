@@ -1,0 +1,68 @@
+// A libnvrtc that compiles nothing, for tests of how the real one is found and judged.
+// FAKE_MAJOR and FAKE_MINOR are the version that it claims; with FAKE_INCOMPLETE it lacks an entry
+// point. Every compile fails as if the builtins library were missing, and its log lists the
+// options. One thread at a time.
+#include <nvrtc.h>
+
+#include <cstring>
+#include <string>
+
+namespace {
+std::string last_log;
+}
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+nvrtcResult nvrtcVersion(int* major, int* minor) {
+  *major = FAKE_MAJOR;
+  *minor = FAKE_MINOR;
+  return NVRTC_SUCCESS;
+}
+
+const char* nvrtcGetErrorString(nvrtcResult) { return "NVRTC_ERROR_FAKE"; }
+
+nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
+  *count = 2;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetSupportedArchs(int* archs) {
+  archs[0] = 80;
+  archs[1] = 90;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcCreateProgram(nvrtcProgram*, const char*, const char*, int, const char* const*,
+                               const char* const*) {
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcDestroyProgram(nvrtcProgram*) { return NVRTC_SUCCESS; }
+
+nvrtcResult nvrtcCompileProgram(nvrtcProgram, int count, const char* const* options) {
+  last_log = "nvrtc: error: failed to open libnvrtc-builtins.so\noptions:";
+  for (int i = 0; i < count; ++i) last_log += std::string(" ") + options[i];
+  last_log += '\n';
+  return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+}
+
+nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram, size_t* size) {
+  *size = last_log.size() + 1;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetProgramLog(nvrtcProgram, char* log) {
+  std::memcpy(log, last_log.c_str(), last_log.size() + 1);
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram, size_t*) { return NVRTC_ERROR_INVALID_PROGRAM; }
+nvrtcResult nvrtcGetPTX(nvrtcProgram, char*) { return NVRTC_ERROR_INVALID_PROGRAM; }
+nvrtcResult nvrtcGetCUBINSize(nvrtcProgram, size_t*) { return NVRTC_ERROR_INVALID_PROGRAM; }
+#ifndef FAKE_INCOMPLETE
+nvrtcResult nvrtcGetCUBIN(nvrtcProgram, char*) { return NVRTC_ERROR_INVALID_PROGRAM; }
+#endif
+
+}  // extern "C"
+#pragma GCC visibility pop

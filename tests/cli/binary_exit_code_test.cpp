@@ -1,0 +1,158 @@
+#include "command_line.hpp"
+
+namespace attnjit::test {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("help and version succeed on stdout") {
+  const CommandLine attnjit;
+  for (const char* verb : {"doctor", "plan", "emit", "run", "cache"}) {
+    CAPTURE(verb);
+    CHECK(attnjit({verb, "--help"}).code == 0);
+    CHECK(holds(attnjit({"--help"}).out, verb));
+  }
+  CHECK(attnjit({"--version"}).code == 0);
+  CHECK(holds(attnjit({"--version"}).out, "attnjit"));
+}
+
+TEST_CASE("exit 2: usage") {
+  const CommandLine attnjit;
+  const std::vector<std::vector<std::string>> lines = {
+      {},
+      {"frobnicate"},
+      {"plan", "--no-such-flag"},
+      {"plan", "--batch", "many", "--arch", "sm_80"},
+      {"plan", "--dtype", "fp8", "--arch", "sm_80"},
+      {"plan", "--causal", "--arch", "sm_80"},
+      {"plan", "--heads-q", "8", "--heads-kv", "3", "--arch", "sm_80"},
+      {"plan", "--manifest", "/nonexistent.json", "--arch", "sm_80"},
+      {"plan", "--config", "{\"head_dim\": 64}", "--head-dim", "128", "--arch", "sm_80"},
+      {"plan", "--config", "{\"block_q\": 17}", "--arch", "sm_80"},
+      {"plan", "--config", "{\"tile\": 64}", "--arch", "sm_80"},
+      {"emit", "--format", "sass", "--arch", "sm_80"},
+      {"emit", "--step", "7", "--arch", "sm_80"},
+      {"emit", "--arch", "sm_80,sm_86"},
+      {"emit", "--jobs", "0", "--arch", "sm_80"},
+      {"run", "--on", "moon"},
+      {"run", "--rows", "few"},
+      {"cache"},
+      {"cache", "show"},
+  };
+  for (const auto& line : lines) {
+    const Outcome outcome = attnjit(line);
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err.starts_with("attnjit: error: "));
+  }
+  CHECK(holds(attnjit({"frobnicate"}).err, "'frobnicate' is no verb"));
+}
+
+TEST_CASE("exit 2: garbage in the environment, for every verb") {
+  const CommandLine attnjit;
+  for (const char* verb : {"doctor", "plan", "emit", "run"}) {
+    CAPTURE(verb);
+    const Outcome outcome = attnjit({verb}, {{"DISABLE_AUTOTUNE", "banana"}});
+    CHECK(outcome.code == 2);
+    CHECK(holds(outcome.err, "banana"));
+  }
+}
+
+TEST_CASE("exit 5: sound but not served") {
+  const CommandLine attnjit;
+  const std::vector<std::vector<std::string>> lines = {
+      {"plan", "--arch", "sm_70"},
+      {"emit", "--arch", "sm_9000"},
+      {"plan", "--arch", "sm_80", "--head-dim", "512"},
+      {"plan", "--arch", "sm_80", "--path", "hopper"},
+      {"run", "--on", "cpu"},
+  };
+  for (const auto& line : lines) {
+    const Outcome outcome = attnjit(line);
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 5);
+  }
+}
+
+TEST_CASE("exit 6: a compile without NVRTC; source and plans need none") {
+  const CommandLine attnjit;
+  const CommandLine::Variables none = {{"ATTNJIT_NVRTC", "/nonexistent"}};
+  for (const char* format : {"ptx", "cubin", "facts"}) {
+    CAPTURE(format);
+    const Outcome outcome = attnjit(small_problem({"emit", "--format", format}), none);
+    CHECK(outcome.code == 6);
+    CHECK(holds(outcome.err, "/nonexistent"));
+  }
+  CHECK(attnjit(small_problem({"emit", "--format", "cuda"}), none).code == 0);
+  CHECK(attnjit(small_problem({"plan"}), none).code == 0);
+}
+
+TEST_CASE("exit 7: what needs a GPU and finds none") {
+  const CommandLine attnjit;
+  CHECK(attnjit({"run"}).code == 7);
+  const Outcome outcome = attnjit({"plan"});
+  CHECK(outcome.code == 7);
+  CHECK(holds(outcome.err, "--arch sm_90a"));
+}
+
+TEST_CASE("exit 3: some entries of a manifest failed, and 5 where all did alike") {
+  const CommandLine attnjit;
+  const std::string wide = R"({"name": "wide", "heads": 1, "head_dim": 512, "seqlens": 64})";
+  const std::string sound = R"({"name": "sound", "heads": 1, "head_dim": 32, "seqlens": 64})";
+  write_file(attnjit.file("mixed.jsonl"), wide + "\n" + sound + "\n");
+  write_file(attnjit.file("wide.jsonl"), wide + "\n");
+  const Outcome mixed =
+      attnjit({"plan", "--manifest", attnjit.file("mixed.jsonl"), "--arch", "sm_80"});
+  CHECK(mixed.code == 3);
+  CHECK(holds(mixed.err, "wide"));
+  CHECK(holds(mixed.out, "sound"));
+  CHECK(attnjit({"plan", "--manifest", attnjit.file("wide.jsonl"), "--arch", "sm_80"}).code == 5);
+}
+
+TEST_CASE("a malformed manifest names file, entry and member") {
+  const CommandLine attnjit;
+  write_file(attnjit.file("bad.jsonl"),
+             R"({"name": "b", "heads": 1, "head_dim": 0, "seqlens": 1})");
+  const Outcome outcome = attnjit({"plan", "--manifest", attnjit.file("bad.jsonl")});
+  CHECK(outcome.code == 2);
+  CHECK(holds(outcome.err, "bad.jsonl: line 1 (b): head_dim is 0; expected"));
+}
+
+TEST_CASE("with --json an error is an object as well") {
+  const CommandLine attnjit;
+  const Outcome outcome = attnjit({"run", "--json"});
+  CHECK(outcome.code == 7);
+  CHECK(outcome.json().at("schema") == 1);
+  CHECK(outcome.json().at("exit") == 7);
+  CHECK(outcome.json().contains("error"));
+}
+
+TEST_CASE("doctor reports what is missing and succeeds") {
+  const CommandLine attnjit;
+  const Outcome outcome = attnjit(
+      {"doctor"}, {{"ATTNJIT_NVRTC", "/nonexistent"}, {"ATTNJIT_CACHE_DIR", "/dev/null/cache"}});
+  CHECK(outcome.code == 0);
+  CHECK(holds(outcome.out, "what to do"));
+  CHECK(holds(outcome.out, "* compiler: "));
+  CHECK(holds(outcome.out, "* devices: "));
+  CHECK(holds(outcome.out, "* cache: "));
+  CHECK(holds(outcome.out, "/dev/null is not a directory"));
+  CHECK_FALSE(std::filesystem::exists(attnjit.cache()));
+}
+
+TEST_CASE("doctor --json has every section") {
+  const CommandLine attnjit;
+  const auto object = attnjit({"doctor", "--json"}).json();
+  for (const char* member :
+       {"schema", "version", "compiler", "devices", "cache", "environment", "what_to_do"}) {
+    CAPTURE(member);
+    CHECK(object.contains(member));
+  }
+  CHECK(object.at("environment").at("ATTNJIT_CACHE_DIR") == attnjit.cache().string());
+}
+
+}  // namespace
+}  // namespace attnjit::test

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include "command_line.hpp"
+
+namespace attnjit::test {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string last_line(std::string text) {
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+// Problems with every feature of a kernel, small enough to compile quickly.
+std::vector<std::vector<std::string>> feature_problems() {
+  return {{},
+          {"--causal", "bottom-right", "--heads-kv", "1"},
+          {"--window", "15,3", "--diagonal", "top-left", "--seqlens"},
+          {"--mask", "b11k", "--bias", "1hqk", "--bias-dtype", "fp32"},
+          {"--mask", "bhqk", "--dtype", "fp16", "--head-dim-v", "24"}};
+}
+
+TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configuration") {
+  const CommandLine attnjit;
+  auto line = small_problem({"plan", "--json", "--batch", "3", "--mask", "b1qk"});
+  const auto plan = attnjit(line).json().at("plans").at(0);
+  CHECK(plan.at("arch") == "sm_80");
+  CHECK(plan.at("config_from") == "configuration 0");
+  CHECK(plan.at("workspace_bytes") > 0);
+  REQUIRE(plan.at("steps").size() == 2);
+  CHECK(plan.at("steps")[0].at("entry") == "mask_pack");
+  const auto& step = plan.at("steps")[1];
+  CHECK(step.at("entry") == "attn_fwd");
+  CHECK(step.at("threads") == plan.at("config").at("num_warps").get<int>() * 32);
+  const int rows = plan.at("config").at("block_q");
+  CHECK(step.at("grid") == nlohmann::json({3 * 2 * ((64 + rows - 1) / rows), 1, 1}));
+  CHECK(step.at("key").get<std::string>().size() == 64);
+  CHECK(step.at("cached") == false);
+}
+
+TEST_CASE("plan takes a configuration and says so") {
+  const CommandLine attnjit;
+  const auto line =
+      small_problem({"plan", "--json", "--config", "{\"block_q\": 32, \"num_warps\": 2}"});
+  const auto plan = attnjit(line).json().at("plans").at(0);
+  CHECK(plan.at("config_from") == "--config");
+  CHECK(plan.at("config").at("block_q") == 32);
+  CHECK(plan.at("steps")[0].at("threads") == 64);
+}
+
+TEST_CASE("plan knows what the cache holds") {
+  const CommandLine attnjit;
+  CHECK(holds(attnjit(small_problem({"plan"})).out, "not compiled yet"));
+  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+  CHECK(holds(attnjit(small_problem({"plan"})).out, "in the cache"));
+}
+
+TEST_CASE("a second pass over a manifest compiles nothing") {
+  const CommandLine attnjit;
+  // The last two need the same kernel.
+  write_file(attnjit.file("m.json"), R"({"schema": 1, "archs": ["sm_80"], "problems": [
+      {"name": "masked", "heads": 2, "head_dim": 32, "seqlens": 64, "mask": "b11k"},
+      {"name": "plain", "heads": 2, "head_dim": 32, "seqlens": [[64, 64], [50, 64]]}]})");
+  const Outcome first = attnjit({"emit", "--manifest", attnjit.file("m.json"), "--jobs", "2"});
+  CAPTURE(first.err);
+  CHECK(first.code == 0);
+  CHECK(last_line(first.out) == "3 kernels: 3 compiled, 0 from cache, 0 failed");
+  CHECK(holds(first.out, "same kernel"));
+  std::istringstream lines(first.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 140);
+
+  const Outcome second = attnjit({"emit", "--manifest", attnjit.file("m.json")});
+  CHECK(last_line(second.out) == "3 kernels: 0 compiled, 3 from cache, 0 failed");
+  // A manifest's kernels that are in the cache need no compiler.
+  const Outcome third = attnjit({"emit", "--json", "--manifest", attnjit.file("m.json")},
+                                {{"ATTNJIT_NVRTC", "/nonexistent"}});
+  CHECK(third.code == 0);
+  const auto object = third.json();
+  CHECK(object.at("cached") == 3);
+  CHECK(object.at("kernels").at(0).at("facts").at("registers") > 0);
+  CHECK(object.at("kernels").at(2).at("problems").size() == 2);
+}
+
+TEST_CASE("emitted source compiles with nvcc as it is" *
+          doctest::skip(std::string_view(ATTNJIT_NVCC).empty())) {
+  const CommandLine attnjit;
+  for (const auto& flags : feature_problems()) {
+    auto line = small_problem({"emit", "-o", attnjit.file("kernel.cu")});
+    line.insert(line.end(), flags.begin(), flags.end());
+    REQUIRE(attnjit(line).code == 0);
+    const std::string command = std::string(ATTNJIT_NVCC) + " -std=c++20 -arch=sm_80 -cubin -o " +
+                                quoted(attnjit.file("kernel.cubin")) + " " +
+                                quoted(attnjit.file("kernel.cu"));
+    CAPTURE(command);
+    CHECK(std::system(command.c_str()) == 0);
+    CHECK(read_file(attnjit.file("kernel.cubin")).substr(0, 4) ==
+          "\x7f"
+          "ELF");
+  }
+}
+
+TEST_CASE("emit writes each form of a kernel") {
+  const CommandLine attnjit;
+  const auto form = [&](const char* format) {
+    const Outcome outcome = attnjit(small_problem({"emit", "--format", format}));
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 0);
+    return outcome.out;
+  };
+  CHECK(holds(form("cuda"), "extern \"C\" __global__"));
+  CHECK_FALSE(holds(form("cuda"), "#include \"attnjit/"));
+  CHECK(holds(form("stub"), "#include \"attnjit/forward_mma.cuh\""));
+  CHECK(holds(form("ptx"), ".entry attn_fwd"));
+  CHECK(form("cubin").substr(0, 4) ==
+        "\x7f"
+        "ELF");
+  CHECK(holds(form("facts"), "regs"));
+  CHECK(attnjit(small_problem({"emit", "--format", "cubin", "--json"})).code == 2);
+  const Outcome json = attnjit(small_problem({"emit", "--json", "--format", "stub"}));
+  CHECK(json.json().at("text") == form("stub"));
+}
+
+TEST_CASE("emit --step picks a kernel by number or name") {
+  const CommandLine attnjit;
+  const auto stub = [&](const char* step) {
+    return attnjit(small_problem({"emit", "--format", "stub", "--mask", "b11k", "--step", step}))
+        .out;
+  };
+  CHECK(holds(stub("1"), "MaskPackConfig"));
+  CHECK(stub("1") == stub("mask_pack"));
+  CHECK(stub("2") == stub("attn_fwd"));
+  CHECK(stub("2") == attnjit(small_problem({"emit", "--format", "stub", "--mask", "b11k"})).out);
+}
+
+TEST_CASE("the cache can be listed, shown, verified and cleared") {
+  const CommandLine attnjit;
+  CHECK(attnjit({"cache", "path"}).out == attnjit.cache().string() + "\n");
+  CHECK(attnjit({"cache", "ls", "--json"}).json().at("entries").empty());
+  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+
+  const auto entries = attnjit({"cache", "ls", "--json"}).json().at("entries");
+  REQUIRE(entries.size() == 1);
+  const std::string key = entries[0].at("key");
+  CHECK(holds(attnjit({"cache", "ls"}).out, key.substr(0, 12)));
+  CHECK(holds(attnjit({"cache", "ls"}).out, "attn_fwd"));
+  const auto shown = attnjit({"cache", "show", key.substr(0, 6)});
+  CHECK(shown.code == 0);
+  CHECK(shown.json().at("meta").at("facts").at("registers") > 0);
+  CHECK(attnjit({"cache", "show", "zz"}).code == 4);
+  CHECK(attnjit({"cache", "verify"}).code == 0);
+
+  CHECK(attnjit({"cache", "clear", "--json"}).json().at("removed") == 1);
+  CHECK(attnjit({"cache", "clear"}).out == "0 kernels removed\n");
+}
+
+TEST_CASE("a damaged kernel fails verification and is compiled again") {
+  const CommandLine attnjit;
+  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+  std::string bytes = read_file(attnjit.entry());
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(attnjit.entry(), bytes);
+  const Outcome verdict = attnjit({"cache", "verify"});
+  CHECK(verdict.code == 4);
+  CHECK(holds(verdict.out, attnjit.entry().string()));
+  CHECK(attnjit({"cache", "verify", "--json"}).json().at("bad").size() == 1);
+  CHECK(attnjit({"cache", "show", ""}).code == 4);
+
+  const Outcome again = attnjit(small_problem({"emit", "--format", "facts"}));
+  CHECK(again.code == 0);
+  CHECK(holds(again.err, "warning"));
+  CHECK(last_line(again.out) == "1 kernels: 1 compiled, 0 from cache, 0 failed");
+  CHECK(attnjit({"cache", "verify"}).code == 0);
+}
+
+TEST_CASE("a cache directory that cannot be written costs a warning, not the kernel") {
+  const CommandLine attnjit;
+  write_file(attnjit.file("plain"), "a file, so nothing can be created below it");
+  const CommandLine::Variables blocked = {{"ATTNJIT_CACHE_DIR", attnjit.file("plain") + "/cache"}};
+  const Outcome outcome = attnjit(small_problem({"emit", "--format", "facts"}), blocked);
+  CHECK(outcome.code == 0);
+  CHECK(holds(outcome.err, "warning: cannot write to the cache"));
+  CHECK(last_line(outcome.out) == "1 kernels: 1 compiled, 0 from cache, 0 failed");
+  CHECK(attnjit(small_problem({"emit", "--format", "facts", "-q"}), blocked).err.empty());
+}
+
+TEST_CASE("a kernel that may not be compiled is an error") {
+  const CommandLine attnjit;
+  const CommandLine::Variables forbid = {{"ATTNJIT_JIT", "forbid"}};
+  CHECK(attnjit(small_problem({"emit", "--format", "cubin"}), forbid).code == 1);
+  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+  CHECK(attnjit(small_problem({"emit", "--format", "cubin"}), forbid).code == 0);
+}
+
+TEST_CASE("output that cannot be written is an error") {
+  const CommandLine attnjit;
+  CHECK(attnjit(small_problem({"emit", "-o", "/nonexistent/kernel.cu"})).code == 1);
+}
+
+}  // namespace
+}  // namespace attnjit::test

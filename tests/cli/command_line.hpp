@@ -1,0 +1,74 @@
+#pragma once
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli_fixtures.hpp"
+
+namespace attnjit::test {
+
+/// What one run of a program left behind.
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+
+  nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+inline std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+/// Starts the attnjit binary with a cache of its own, and without a GPU even where there is one.
+class CommandLine {
+ public:
+  using Variables = std::map<std::string, std::string>;
+
+  Outcome operator()(const std::vector<std::string>& arguments, const Variables& set = {}) const {
+    Variables variables = {{"ATTNJIT_CACHE_DIR", cache().string()}, {"CUDA_VISIBLE_DEVICES", ""}};
+    for (const auto& [name, value] : set) variables[name] = value;
+    std::string command = "env";
+    for (const auto& [name, value] : variables) command += " " + quoted(name + "=" + value);
+    command += " " + quoted(ATTNJIT_BINARY);
+    for (const std::string& argument : arguments) command += " " + quoted(argument);
+    command += " </dev/null >" + quoted(file("out")) + " 2>" + quoted(file("err"));
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(file("out")),
+            read_file(file("err"))};
+  }
+
+  std::string file(const std::string& name) const { return (directory_ / name).string(); }
+  std::filesystem::path cache() const { return directory_ / "cache"; }
+
+  /// The only kernel in the cache.
+  std::filesystem::path entry() const {
+    std::vector<std::filesystem::path> found;
+    for (const auto& item : std::filesystem::recursive_directory_iterator(cache())) {
+      if (item.path().extension() == ".atk") found.push_back(item.path());
+    }
+    REQUIRE(found.size() == 1);
+    return found.front();
+  }
+
+ private:
+  TempDirectory directory_;
+};
+
+/// Flags of a kernel that compiles quickly.
+inline std::vector<std::string> small_problem(std::vector<std::string> front) {
+  for (const char* flag :
+       {"--heads-q", "2", "--seqlen-q", "64", "--head-dim", "32", "--arch", "sm_80"}) {
+    front.emplace_back(flag);
+  }
+  return front;
+}
+
+}  // namespace attnjit::test

@@ -1,0 +1,154 @@
+#include "cli/problem_flags.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/workload.hpp"
+#include "cli_fixtures.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+using test::error_of;
+
+std::string flags_error(const ProblemFlags& flags) {
+  return error_of(ErrorKind::kInvalidEnvironment, [&] { make_case(flags); });
+}
+
+TEST_CASE("without flags there is a default problem") {
+  const reference::ProblemSpec spec = make_case({}).spec;
+  CHECK(spec.dtype == DType::kBFloat16);
+  CHECK(spec.batch == 1);
+  CHECK(spec.heads_q == kDefaultHeads);
+  CHECK(spec.heads_kv == kDefaultHeads);
+  CHECK(spec.seqlen_q == kDefaultSeqlen);
+  CHECK(spec.seqlen_kv == kDefaultSeqlen);
+  CHECK(spec.head_dim == kDefaultHeadDim);
+  CHECK(spec.value_dim() == kDefaultHeadDim);
+  CHECK_FALSE(spec.causal);
+  CHECK_FALSE(spec.use_seqlens_q);
+}
+
+TEST_CASE("kv sizes follow those of q unless they are given") {
+  ProblemFlags flags{.heads_q = 12, .seqlen_q = 300, .head_dim = 64};
+  CHECK(make_case(flags).spec.heads_kv == 12);
+  CHECK(make_case(flags).spec.seqlen_kv == 300);
+  CHECK(make_case(flags).spec.value_dim() == 64);
+  flags.heads_kv = 4;
+  flags.seqlen_kv = 70;
+  flags.head_dim_v = 32;
+  CHECK(make_case(flags).spec.heads_kv == 4);
+  CHECK(make_case(flags).spec.seqlen_kv == 70);
+  CHECK(make_case(flags).spec.value_dim() == 32);
+}
+
+TEST_CASE("every flag reaches its field") {
+  const ProblemFlags flags{.dtype = "fp16",
+                           .batch = 3,
+                           .causal = "bottom-right",
+                           .window = "-1,0",
+                           .mask = "b11k",
+                           .mask_kind = "dead-rows",
+                           .mask_density = 0.25,
+                           .bias = "1hqk",
+                           .bias_dtype = "fp32",
+                           .bias_kind = "lowest",
+                           .scale = 0.5f,
+                           .seqlens = true,
+                           .layout = "bshd",
+                           .seed = 9};
+  const reference::ProblemSpec spec = make_case(flags).spec;
+  CHECK(spec.dtype == DType::kFloat16);
+  CHECK(spec.batch == 3);
+  CHECK(spec.causal);
+  CHECK(spec.diagonal == Diagonal::kBottomRight);
+  CHECK(spec.window.left == -1);
+  CHECK(spec.window.right == 0);
+  CHECK(spec.mask == "b11k");
+  CHECK(spec.mask_kind == reference::MaskKind::kDeadRows);
+  CHECK(spec.mask_density == 0.25);
+  CHECK(spec.bias == "1hqk");
+  CHECK(spec.bias_dtype == DType::kFloat32);
+  CHECK(spec.bias_kind == reference::BiasKind::kLowest);
+  CHECK(spec.scale == 0.5f);
+  CHECK(spec.use_seqlens_q);
+  CHECK(spec.use_seqlens_kv);
+  CHECK(spec.memory.layout == reference::Layout::kBshd);
+  CHECK(spec.seed == 9);
+}
+
+TEST_CASE("the diagonal comes from --causal, from --diagonal, in either spelling") {
+  CHECK(make_case({.causal = "top_left"}).spec.diagonal == Diagonal::kTopLeft);
+  CHECK(make_case({.causal = "", .diagonal = "top-left"}).spec.diagonal == Diagonal::kTopLeft);
+  const auto windowed = make_case({.window = "4095,0", .diagonal = "bottom-right"}).spec;
+  CHECK(windowed.diagonal == Diagonal::kBottomRight);
+  CHECK(windowed.window.left == 4095);
+  CHECK_FALSE(windowed.causal);
+}
+
+TEST_CASE("a flag that cannot stand names what to give instead") {
+  CHECK(flags_error({.causal = ""}).find("add --diagonal bottom-right") != std::string::npos);
+  CHECK(flags_error({.window = "8,8"}).find("add --diagonal") != std::string::npos);
+  CHECK(flags_error({.diagonal = "top-left"}).find("--causal or --window") != std::string::npos);
+  CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=
+        std::string::npos);
+  CHECK(flags_error({.causal = "upper"}).find("top-left, bottom-right") != std::string::npos);
+  CHECK(flags_error({.dtype = "fp8"}).find("bf16, fp16") != std::string::npos);
+  CHECK(flags_error({.layout = "sbhd"}).find("bhsd, bshd") != std::string::npos);
+  CHECK(flags_error({.mask = "b11k", .mask_kind = "odd"}).find("dead-rows") != std::string::npos);
+  CHECK(flags_error({.mask_kind = "suffix"}).find("--mask PATTERN") != std::string::npos);
+  CHECK(flags_error({.mask_density = 0.5}).find("--mask PATTERN") != std::string::npos);
+  CHECK(flags_error({.bias_dtype = "fp32"}).find("--bias PATTERN") != std::string::npos);
+  CHECK(flags_error({.bias_kind = "normal"}).find("--bias PATTERN") != std::string::npos);
+  CHECK(flags_error({.mask = "b11k", .mask_density = 1.5}).find("0 to 1") != std::string::npos);
+  CHECK(flags_error({.bias = "1hqk", .bias_kind = "odd"}).find("lowest") != std::string::npos);
+  for (const char* window : {"8", "8,", ",8", "-2,0", "a,b", "1,2,3", ""}) {
+    CAPTURE(window);
+    CHECK(flags_error({.window = window, .diagonal = "top-left"}).find("L,R") != std::string::npos);
+  }
+}
+
+TEST_CASE("sizes and patterns that contradict each other are an invalid problem") {
+  const auto error = [](const ProblemFlags& flags) {
+    return error_of(ErrorKind::kInvalidProblem, [&] { make_case(flags); });
+  };
+  CHECK(error({.heads_q = 8, .heads_kv = 3}).find("divisor") != std::string::npos);
+  CHECK(error({.batch = -1}).find("batch") != std::string::npos);
+  CHECK(error({.mask = "qqqq"}).find("mask: pattern") != std::string::npos);
+  CHECK(error({.dtype = "bf16", .bias = "1hqk", .bias_dtype = "fp16"}).find("bias_dtype") !=
+        std::string::npos);
+}
+
+TEST_CASE("--path knows what is missing from what is unknown") {
+  WorkloadOptions options;
+  CHECK(load_workload(options).cases.size() == 1);
+  options.path = "portable";
+  CHECK(load_workload(options).cases.size() == 1);
+  options.path = "hopper";
+  const auto missing = error_of(ErrorKind::kUnsupported, [&] { load_workload(options); });
+  CHECK(missing.find("--path auto") != std::string::npos);
+  options.path = "fast";
+  const auto unknown = error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options); });
+  CHECK(unknown.find("auto, portable, hopper") != std::string::npos);
+}
+
+TEST_CASE("--manifest and a problem's flags exclude each other") {
+  WorkloadOptions options;
+  options.manifest = "models.json";
+  options.problem.batch = 2;
+  const auto error = error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options); });
+  CHECK(error.find("leave the flags") != std::string::npos);
+}
+
+TEST_CASE("--config is a JSON object or a file") {
+  const test::TempDirectory directory;
+  CHECK(read_config("") == std::nullopt);
+  CHECK(read_config(" {\"block_q\": 64}") == " {\"block_q\": 64}");
+  test::write_file(directory / "config.json", "{\"num_warps\": 4}");
+  CHECK(read_config((directory / "config.json").string()) == "{\"num_warps\": 4}");
+  const auto error = error_of(ErrorKind::kInvalidEnvironment,
+                              [&] { read_config((directory / "absent").string()); });
+  CHECK(error.find("cannot read") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace attnjit::cli

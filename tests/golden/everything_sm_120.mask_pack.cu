@@ -1,0 +1,309 @@
+// mask_pack qk | q64 kv64 w4
+
+// ---- attnjit/mask_pack.cuh
+
+// ---- attnjit/mask_pack_config.h
+
+// ---- attnjit/types.h
+// Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
+// NVRTC needs no header search path and host compilers agree on every layout.
+
+// A function that host code, kernels and constant expressions may call.
+#ifdef __CUDACC__
+#define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#else
+#define ATTNJIT_CONSTEXPR constexpr
+#endif
+
+namespace attnjit::kernel {
+
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
+
+// Over which axes of a (query, key) plane an operand varies.
+enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
+ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// A score at or below this counts as -inf: additive masks hold finfo.min, whose product with
+// log2(e) would overflow fp32.
+inline constexpr float kDeadScore = -1e38f;
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Specialises the mask prepass. The tile is that of the kernel that will read the result.
+struct MaskPackConfig {
+  bool per_pair;    // the mask varies over queries as well as keys
+  bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
+  int block_q;
+  int block_kv;
+  int num_warps;
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  ATTNJIT_CONSTEXPR int rows() const { return per_pair ? block_q : 1; }
+};
+
+// The rule that `config` breaks, or nullptr.
+ATTNJIT_CONSTEXPR const char* why_invalid(const MaskPackConfig& config) {
+  if (config.block_q < 1) return "block_q must be at least 1";
+  if (config.block_kv < 32 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  return nullptr;
+}
+
+// Run-time arguments of the prepass.
+struct MaskPackParams {
+  const uint8* mask;  // nonzero = keep
+  uint32* words;      // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  uint8* classes;     // [plane][q tile][kv tile], a TileUse each
+  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
+  int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
+  int32 seqlen_q;   // rows of the mask; 1 unless per_pair
+  int32 seqlen_kv;
+  int32 words_per_row;  // block_kv / 32 * num_kv_tiles
+  int32 num_q_tiles, num_kv_tiles;
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/memory.cuh
+
+// ---- attnjit/ptx/device.cuh
+// How device functions are declared. The CPU executor supplies its own version of this folder.
+#define ATTNJIT_DEVICE __device__ __forceinline__
+
+// Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
+// from shared_base() on.
+namespace attnjit::kernel::ptx {
+
+// 16 bytes, the widest access.
+struct alignas(16) Vector16 {
+  uint32 word[4];
+};
+
+ATTNJIT_DEVICE uint32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return static_cast<uint32>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+// A read of memory that no thread writes during this kernel.
+template <class T>
+ATTNJIT_DEVICE T load_global(const T* address) {
+  return __ldg(address);
+}
+ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address));
+  return v;
+}
+
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  *address = value;
+}
+ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
+  Vector16 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory; all zeros if not `valid`, and then
+// nothing is read.
+ATTNJIT_DEVICE void copy_async_16(uint32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+// Closes the group of copies that this thread has started since the last call.
+ATTNJIT_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's groups are unfinished.
+template <int kPending>
+ATTNJIT_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/sync.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Barrier of the whole block; orders its shared and global accesses.
+ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
+// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
+ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Bit i of the result is lane i's `value`.
+ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+
+// Reductions over the four lanes that hold one row of an accumulator fragment.
+ATTNJIT_DEVICE float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+ATTNJIT_DEVICE float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/tile_use.h
+
+namespace attnjit::kernel {
+
+// What a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of the
+// attention kernel whether all, some or none of its keys are kept.
+//
+//   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
+//   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
+//
+// One thread block per tile; each thread packs words of 32 keys. No shared memory.
+namespace attnjit::kernel {
+
+// Bit i of the result is byte i of `bytes` != 0.
+ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
+  bytes |= bytes >> 4;
+  bytes |= bytes >> 2;
+  bytes |= bytes >> 1;
+  // The low bits of four bytes, moved next to each other by one multiplication.
+  return ((bytes & 0x01010101u) * 0x10204080u) >> 28;
+}
+
+template <MaskPackConfig kConfig>
+struct MaskPack {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in mask_pack_config.h");
+  static constexpr int kWords = kConfig.block_kv / 32;
+
+  const MaskPackParams& params;
+
+  // The 32 keys from `key` on of one mask row; keys past the end are 0.
+  ATTNJIT_DEVICE uint32 pack(const uint8* row, int key) const {
+    uint32 word = 0;
+    if (kConfig.vectorized && key + 32 <= params.seqlen_kv) {
+      const auto* source = reinterpret_cast<const ptx::Vector16*>(row + key);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) word |= nonzero_bytes(v.word[j]) << (16 * i + 4 * j);
+      }
+      return word;
+    }
+#pragma unroll 8
+    for (int i = 0; i < 32; ++i) {
+      if (key + i < params.seqlen_kv) {
+        const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
+        word |= static_cast<uint32>(keep != 0) << i;
+      }
+    }
+    return word;
+  }
+
+  // The word of a row that keeps every key from `key` on.
+  ATTNJIT_DEVICE uint32 full_word(int key) const {
+    const int valid = params.seqlen_kv - key;
+    return valid >= 32 ? 0xffffffffu : valid <= 0 ? 0u : (1u << valid) - 1;
+  }
+
+  ATTNJIT_DEVICE void run() const {
+    const uint32 tile = ptx::block_index();
+    const int kv_tile = static_cast<int>(tile % params.num_kv_tiles);
+    const uint32 rest = tile / params.num_kv_tiles;
+    const int q_tile = static_cast<int>(rest % params.num_q_tiles);
+    const int64 plane = rest / params.num_q_tiles;
+    const uint8* mask = params.mask + plane / params.num_heads * params.batch_stride +
+                        plane % params.num_heads * params.head_stride;
+    bool any = false, all = true;
+    for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
+      const int query = q_tile * kConfig.rows() + i / kWords;
+      const int index = kv_tile * kWords + i % kWords;
+      if (query >= params.seqlen_q) continue;
+      const uint32 word = pack(mask + query * params.query_stride, 32 * index);
+      any |= word != 0;
+      all &= word == full_word(32 * index);
+      ptx::store_global(
+          params.words + (plane * params.seqlen_q + query) * params.words_per_row + index, word);
+    }
+    any = ptx::block_any(any);
+    all = ptx::block_all(all);
+    if (ptx::thread_index() == 0) {
+      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+      ptx::store_global(params.classes + tile, static_cast<uint8>(use));
+    }
+  }
+};
+
+template <MaskPackConfig kConfig>
+ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
+  MaskPack<kConfig>{params}.run();
+}
+
+}  // namespace attnjit::kernel
+
+using namespace attnjit::kernel;
+
+inline constexpr MaskPackConfig kConfig{
+    .per_pair = true,
+    .vectorized = true,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_warps = 4,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+mask_pack(const __grid_constant__ MaskPackParams params) {
+  mask_pack<kConfig>(params);
+}

@@ -1,0 +1,116 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/engine.hpp"
+#include "unit/forward_fixtures.hpp"
+
+namespace attnjit::test {
+
+/// A problem whose generated sources are kept in tests/golden, so that a change shows them.
+struct GoldenProblem {
+  std::string name;
+  std::string arch;
+  Sizes sizes;
+  std::function<void(ForwardArgs&)> add;  ///< mask, bias and options; may be empty
+};
+
+inline void make_causal(ForwardArgs& args) {
+  args.causal = true;
+  args.diagonal = Diagonal::kBottomRight;
+}
+
+inline std::vector<GoldenProblem> golden_problems() {
+  constexpr DType kHalf = DType::kFloat16;
+  const auto sizes = [](std::int64_t batch, std::int64_t heads_q, std::int64_t heads_kv,
+                        std::int64_t seqlen_q, std::int64_t seqlen_kv, std::int64_t head_dim,
+                        std::int64_t head_dim_v = 0, DType dtype = DType::kBFloat16) {
+    if (head_dim_v == 0) head_dim_v = head_dim;
+    return Sizes{batch, heads_q, heads_kv, seqlen_q, seqlen_kv, head_dim, head_dim_v, dtype};
+  };
+  return {
+      {"llama3_prefill", "sm_80", sizes(1, 32, 8, 4096, 4096, 128), make_causal},
+      {"llama3_decode", "sm_90a", sizes(8, 32, 8, 1, 8192, 128), make_causal},
+      {"mistral_window", "sm_80", sizes(1, 32, 8, 8192, 8192, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.window.left = 4095;
+       }},
+      {"bert_padding", "sm_80", sizes(16, 16, 16, 512, 512, 64, 0, kHalf),
+       [](ForwardArgs& a) { a.mask = mask(a, "b11k"); }},
+      {"t5_relative_bias", "sm_86", sizes(4, 12, 12, 512, 512, 64),
+       [](ForwardArgs& a) {
+         a.bias = bias(a, "1hqk");
+         a.scale = 1.0f;
+       }},
+      {"alibi", "sm_80", sizes(2, 32, 32, 2048, 2048, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.bias = operand(a, "1h1k", DType::kFloat32);
+       }},
+      {"triangle_attention", "sm_90a", sizes(256, 4, 4, 256, 256, 32),
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "b11k");
+         a.bias = bias(a, "1hqk");
+       }},
+      {"image_self", "sm_89", sizes(2, 8, 8, 4096, 4096, 40, 0, kHalf), {}},
+      {"image_cross", "sm_86", sizes(2, 8, 8, 4096, 77, 80, 0, kHalf), {}},
+      {"latent_prefill", "sm_90a", sizes(1, 16, 16, 4096, 4096, 192, 128), make_causal},
+      {"wide_heads", "sm_120", sizes(1, 8, 4, 2048, 2048, 256), make_causal},
+      {"odd_width", "sm_80", sizes(1, 4, 4, 100, 100, 33, 100), {}},
+      {"unaligned_base", "sm_80", sizes(1, 4, 4, 256, 256, 64),
+       [](ForwardArgs& a) { a.k.data = static_cast<char*>(a.k.data) + 2; }},
+      {"negative_scale", "sm_80", sizes(1, 4, 4, 256, 256, 64),
+       [](ForwardArgs& a) { a.scale = -1.0f; }},
+      {"ragged_batch", "sm_90a", sizes(16, 32, 8, 512, 512, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.seqlens_q = fake_address<std::int32_t>(7);
+         a.seqlens_kv = fake_address<std::int32_t>(8);
+       }},
+      {"full_mask", "sm_80", sizes(2, 8, 8, 1024, 1024, 64),
+       [](ForwardArgs& a) { a.mask = mask(a, "bhqk"); }},
+      {"tree_mask_decode", "sm_90a", sizes(4, 64, 8, 16, 2048, 128),
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "b1qk");
+         a.mask->strides[2] = 2049;  // scalar
+       }},
+      {"query_mask", "sm_80", sizes(2, 8, 8, 512, 512, 64),
+       [](ForwardArgs& a) { a.mask = mask(a, "b1q1"); }},
+      {"query_bias", "sm_80", sizes(2, 8, 8, 512, 512, 64),
+       [](ForwardArgs& a) { a.bias = bias(a, "bhq1"); }},
+      {"everything", "sm_120", sizes(2, 8, 2, 300, 500, 96, 64, kHalf),
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "bgqk");
+         a.bias = operand(a, "bhqk", DType::kFloat32, 5);
+         a.bias->strides[3] = 2;  // scalar
+         a.window = {64, 32};
+         a.diagonal = Diagonal::kTopLeft;
+         a.seqlens_kv = fake_address<std::int32_t>(8);
+       }},
+  };
+}
+
+/// File names under tests/golden and what they must hold: NAME_ARCH.cu, and NAME_ARCH.mask_pack.cu
+/// where there is a mask prepass.
+inline std::map<std::string, std::string> golden_files() {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  std::map<std::string, std::string> files;
+  for (const GoldenProblem& golden : golden_problems()) {
+    ForwardArgs args = forward_args(golden.sizes);
+    if (golden.add) golden.add(args);
+    const auto spec =
+        engine.plan_forward(problem::make_problem(args), codegen::find_arch(golden.arch));
+    for (const auto& step : spec.steps) {
+      const std::string kind = step.source.entry == "attn_fwd" ? "" : "." + step.source.entry;
+      files[fmt::format("{}_{}{}.cu", golden.name, golden.arch, kind)] = step.source.text;
+    }
+  }
+  return files;
+}
+
+}  // namespace attnjit::test

@@ -1,0 +1,119 @@
+#include "random_problem.hpp"
+
+#include <array>
+#include <random>
+#include <span>
+
+namespace attnjit::gpu_test {
+namespace {
+
+using reference::BiasKind;
+using reference::MaskKind;
+using reference::ProblemSpec;
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15ull + 1) {}
+
+  bool chance(double probability) {
+    return std::uniform_real_distribution<>(0, 1)(engine_) < probability;
+  }
+  std::int64_t between(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  template <class T, std::size_t N>
+  T pick(const std::array<T, N>& values) {
+    return values[static_cast<std::size_t>(between(0, N - 1))];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+constexpr std::array<std::int64_t, 22> kLengths = {1,   2,   7,   16,  31,  33,  63,  64,
+                                                   65,  96,  120, 127, 128, 129, 192, 197,
+                                                   200, 255, 256, 257, 300, 333};
+constexpr std::array<std::int64_t, 16> kHeadDims = {64, 128, 64, 128, 8,   16,  32, 40,
+                                                    72, 80,  96, 160, 192, 256, 33, 100};
+
+std::int64_t length(Dice& dice) {
+  return dice.chance(0.7) ? dice.pick(kLengths) : dice.between(1, 400);
+}
+
+// One of the 24 patterns; the head letter 'g' is one plane per kv head.
+std::string pattern(Dice& dice) {
+  std::string text = "1111";
+  if (dice.chance(0.5)) text[0] = 'b';
+  const std::array<char, 3> heads = {'1', 'h', 'g'};
+  text[1] = dice.pick(heads);
+  if (dice.chance(0.6)) text[2] = 'q';
+  if (dice.chance(0.8)) text[3] = 'k';
+  return text;
+}
+
+void choose_shape(Dice& dice, ProblemSpec& spec) {
+  const std::array<std::int64_t, 6> ratios = {1, 1, 2, 3, 4, 8};
+  spec.dtype = dice.chance(0.5) ? DType::kBFloat16 : DType::kFloat16;
+  spec.batch = dice.between(1, 3);
+  spec.heads_kv = dice.between(1, 3);
+  spec.heads_q = spec.heads_kv * dice.pick(ratios);
+  spec.seqlen_q = length(dice);
+  spec.seqlen_kv = dice.chance(0.4) ? spec.seqlen_q : length(dice);
+  if (dice.chance(0.01)) spec.seqlen_kv = 0;
+  spec.head_dim = dice.pick(kHeadDims);
+  if (dice.chance(0.15)) spec.head_dim_v = dice.pick(kHeadDims);
+}
+
+void choose_operands(Dice& dice, ProblemSpec& spec) {
+  if (dice.chance(0.5)) {
+    spec.mask = pattern(dice);
+    spec.mask_kind = static_cast<MaskKind>(dice.between(0, 8));
+    spec.mask_density = dice.chance(0.2) ? 0.02 : 0.7;
+  }
+  if (dice.chance(0.5)) {
+    spec.bias = pattern(dice);
+    spec.bias_kind = static_cast<BiasKind>(dice.between(0, 4));
+    if (dice.chance(0.3)) spec.bias_dtype = DType::kFloat32;
+  }
+}
+
+void choose_band(Dice& dice, ProblemSpec& spec) {
+  if (dice.chance(0.5)) return;
+  spec.causal = dice.chance(0.6);
+  if (!spec.causal || dice.chance(0.3)) {
+    if (dice.chance(0.8)) spec.window.left = dice.between(0, 150);
+    if (dice.chance(0.6)) spec.window.right = dice.between(0, 100);
+  }
+  spec.diagonal = dice.chance(0.5) ? Diagonal::kTopLeft : Diagonal::kBottomRight;
+}
+
+void choose_memory(Dice& dice, ProblemSpec& spec) {
+  if (dice.chance(0.3)) spec.memory.layout = reference::Layout::kBshd;
+  if (dice.chance(0.1)) spec.memory.base_offset = dice.between(1, 7);
+  if (dice.chance(0.2)) spec.memory.row_padding = dice.chance(0.5) ? 8 : dice.between(1, 7);
+  spec.memory.v_differs = dice.chance(0.2);
+  spec.memory.expand_broadcast = dice.chance(0.2);
+}
+
+}  // namespace
+
+ProblemSpec random_problem(std::uint64_t index) {
+  Dice dice(index);
+  ProblemSpec spec;
+  spec.seed = index + 1;
+  choose_shape(dice, spec);
+  choose_operands(dice, spec);
+  choose_band(dice, spec);
+  choose_memory(dice, spec);
+  if (dice.chance(0.2)) {
+    const std::array<float, 4> scales = {0.0f, -0.3f, 1.0f, 0.05f};
+    spec.scale = dice.pick(scales);
+  }
+  spec.use_seqlens_q = dice.chance(0.2);
+  spec.use_seqlens_kv = dice.chance(0.25);
+  spec.want_lse = dice.chance(0.8);
+  spec.poison_dropped_keys = dice.chance(0.3);
+  return spec;
+}
+
+}  // namespace attnjit::gpu_test

@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include "attnjit/error.hpp"
+#include "compiler/facts.hpp"
+
+using attnjit::Error;
+using namespace attnjit::compiler;
+
+namespace {
+
+Facts sample() {
+  return {.registers = 168,
+          .stack_bytes = 312,
+          .spill_store_bytes = 596,
+          .spill_load_bytes = 644,
+          .static_shared_bytes = 1024,
+          .compile_ms = 293.25,
+          .nvrtc_version = "13.0.88",
+          .warnings = {"ptxas info    : (C7511) \"quoted\"", "second\tline"}};
+}
+
+/// The JSON of `facts` without one of its fields.
+std::string without(const std::string& json, const std::string& field) {
+  const std::size_t at = json.find('"' + field + '"');
+  REQUIRE(at != std::string::npos);
+  std::string broken = json;
+  broken[at + 1] = '!';
+  return broken;
+}
+
+bool serialized_with(const std::string& warning) {
+  Facts facts;
+  facts.warnings = {"ptxas warning : something else", warning};
+  return facts.serialized();
+}
+
+}  // namespace
+
+TEST_CASE("facts survive the way through JSON") {
+  CHECK(facts_from_json(to_json(sample())) == sample());
+  CHECK(facts_from_json(to_json(Facts{})) == Facts{});
+  CHECK(to_json(sample()).find('\n') == std::string::npos);
+}
+
+TEST_CASE("each field of the facts is needed, others are ignored") {
+  const std::string json = to_json(sample());
+  for (const char* field : {"registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes",
+                            "static_shared_bytes", "compile_ms", "nvrtc_version", "warnings"}) {
+    CAPTURE(field);
+    CHECK_THROWS_AS(facts_from_json(without(json, field)), Error);
+  }
+  CHECK(facts_from_json("{\"later\":[1]," + json.substr(1)) == sample());
+}
+
+TEST_CASE("what is not JSON, or of another type, is refused") {
+  for (const char* text : {"", "{", "[]", "7", "null", "{\"registers\":\"many\"}"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(facts_from_json(text), Error);
+  }
+}
+
+TEST_CASE("warnings with bytes that are no UTF-8 can be written") {
+  Facts facts;
+  facts.warnings = {"bad \xff byte"};
+  CHECK(facts_from_json(to_json(facts)).warnings[0].starts_with("bad "));
+}
+
+TEST_CASE("serialized() knows the codes and only in ptxas lines") {
+  CHECK(serialized_with("ptxas info    : (C7510) Potential Performance Loss"));
+  CHECK(serialized_with("ptxas info    : (C7519) warpgroup.arrive is injected"));
+  CHECK_FALSE(serialized_with("ptxas info    : (C7508) setmaxnreg ignored"));
+  CHECK_FALSE(serialized_with("ptxas info    : (C7602) too few registers"));
+  CHECK_FALSE(serialized_with("k.cu(1): warning #1: (C7510) in a string"));
+  CHECK_FALSE(Facts{}.serialized());
+}

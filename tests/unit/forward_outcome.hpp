@@ -1,0 +1,113 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "forward_fixtures.hpp"
+#include "launch/forward_arguments.hpp"
+#include "runtime/engine.hpp"
+
+namespace attnjit::test {
+
+using Members = std::map<std::string, std::string>;
+
+// The members of each parameter block as text. A member that is missing here does not compile.
+template <class T>
+inline std::string text(T* pointer) {
+  return fmt::format("{}", fmt::ptr(pointer));
+}
+inline std::string text(int value) { return fmt::to_string(value); }
+inline std::string text(float value) { return fmt::format("{:a}", value); }
+inline std::string text(const kernel::RowStrides& strides) {
+  const auto& [batch, head, row] = strides;
+  return fmt::format("{},{},{}", batch, head, row);
+}
+
+inline void put(Members& m, const kernel::ForwardParams& params) {
+  const auto& [q, k, v, out, lse, q_strides, k_strides, v_strides, out_strides, num_heads_q,
+               seqlen_q, seqlen_kv, num_q_tiles, score_scale, exponent_scale] = params;
+  m.merge(Members{{"q", text(q)},
+                  {"k", text(k)},
+                  {"v", text(v)},
+                  {"out", text(out)},
+                  {"lse", text(lse)},
+                  {"q_strides", text(q_strides)},
+                  {"k_strides", text(k_strides)},
+                  {"v_strides", text(v_strides)},
+                  {"out_strides", text(out_strides)},
+                  {"num_heads_q", text(num_heads_q)},
+                  {"seqlen_q", text(seqlen_q)},
+                  {"seqlen_kv", text(seqlen_kv)},
+                  {"num_q_tiles", text(num_q_tiles)},
+                  {"score_scale", text(score_scale)},
+                  {"exponent_scale", text(exponent_scale)}});
+}
+inline void put(Members& m, const kernel::BandParams& params) {
+  const auto& [left, right, bottom_right] = params;
+  m.merge(
+      Members{{"left", text(left)}, {"right", text(right)}, {"bottom_right", text(bottom_right)}});
+}
+inline void put(Members& m, const kernel::SeqlensParams& params) {
+  const auto& [q, kv] = params;
+  m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
+}
+inline void put(Members& m, const std::string& name, const kernel::OperandParams& params) {
+  const auto& [data, batch, head, query, key, heads_per_plane] = params;
+  m[name] = text(data);
+  m[name + "_strides"] = fmt::format("{},{},{},{}", batch, head, query, key);
+  m[name + "_heads_per_plane"] = text(heads_per_plane);
+}
+inline void put(Members& m, const kernel::PackedMaskParams& params) {
+  const auto& [words, classes, words_per_plane, classes_per_plane, planes_per_batch,
+               heads_per_plane, words_per_row, num_kv_tiles] = params;
+  m["packed"] = fmt::format("{} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+                            words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
+                            words_per_row, num_kv_tiles);
+}
+inline void put(Members& m, const kernel::MaskPackParams& params) {
+  const auto& [data, words, classes, batch, head, query, key, num_heads, seqlen_q, seqlen_kv,
+               words_per_row, num_q_tiles, num_kv_tiles] = params;
+  m["packed_from"] = text(data);
+  m["pack"] = fmt::format("{} {} {},{},{},{} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+                          batch, head, query, key, num_heads, seqlen_q, seqlen_kv, words_per_row,
+                          num_q_tiles, num_kv_tiles);
+}
+
+// All that a call comes down to.
+struct Outcome {
+  problem::Problem problem;
+  std::vector<std::string> kernels;  // source, entry, threads, shared memory of each step
+  std::vector<cache::KernelKey> keys;
+  Members values;  // parameters, grids and workspace
+};
+
+inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
+  static runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  Outcome o{problem::make_problem(args), {}, {}, {}};
+  const auto spec = engine.plan_forward(o.problem, arch);
+  const launch::ForwardArguments arguments(spec, o.problem, args, fake_address(9));
+  const auto& [forward, band, seqlens, bias, row_mask, packed_mask, mask_pack] = arguments.values();
+  put(o.values, forward);
+  put(o.values, band);
+  put(o.values, seqlens);
+  put(o.values, "bias", bias);
+  put(o.values, "row_mask", row_mask);
+  put(o.values, packed_mask);
+  put(o.values, mask_pack);
+  const auto layout = launch::workspace_layout(spec, o.problem);
+  o.values["workspace"] = fmt::format("{} {} {}", layout.words, layout.classes, layout.bytes);
+  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+    const auto& [source, threads, shared_bytes] = spec.steps[i];
+    const auto& [grid, block, shared] = arguments.shape(i);
+    o.values[fmt::format("shape{}", i)] = fmt::format("{} {} {} {} {} {}", arguments.runs(i),
+                                                      grid[0], grid[1], grid[2], block, shared);
+    o.kernels.push_back(
+        fmt::format("{} {} {}\n{}", source.entry, threads, shared_bytes, source.text));
+    o.keys.push_back(engine.key(source, arch));
+  }
+  return o;
+}
+
+}  // namespace attnjit::test

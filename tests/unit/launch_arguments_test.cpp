@@ -1,0 +1,243 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "forward_fixtures.hpp"
+#include "launch/forward_arguments.hpp"
+#include "launch/mask_tiles.hpp"
+
+using namespace attnjit;
+using attnjit::test::bias;
+using attnjit::test::fake_address;
+using attnjit::test::forward_args;
+using attnjit::test::mask;
+using launch::ForwardArguments;
+using launch::ForwardPlanSpec;
+using problem::Extent;
+
+namespace {
+
+// A call with its plan; the tile is 64 queries by 32 keys.
+struct Call {
+  ForwardArgs args;
+  problem::Problem problem;
+  ForwardPlanSpec spec;
+
+  explicit Call(const ForwardArgs& a) : args(a), problem(problem::make_problem(a)) {
+    const problem::Family family = problem::family(problem);
+    kernel::ForwardConfig config = codegen::specialise(family);
+    config.block_q = 64;
+    config.block_kv = 32;
+    config.num_stages = 2;
+    config.num_warps = 4;
+    config.min_blocks = 1;
+    std::optional<kernel::MaskPackConfig> pack;
+    if (family.mask == Extent::kPerKey || family.mask == Extent::kPerPair) {
+      pack = {.per_pair = family.mask == Extent::kPerPair,
+              .vectorized = family.mask_vectorized,
+              .block_q = 64,
+              .block_kv = 32,
+              .num_warps = 4};
+    }
+    spec = launch::make_forward_plan_spec(family, config, pack, codegen::TemplateSet());
+  }
+  void* workspace() const { return fake_address(9); }
+};
+
+ForwardArgs everything() {
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "bgqk");
+  args.bias = bias(args, "1hqk");
+  args.seqlens_q = fake_address<std::int32_t>(6);
+  args.seqlens_kv = fake_address<std::int32_t>(7);
+  args.lse = fake_address<float>(8);
+  args.window = {5, 3};
+  args.diagonal = Diagonal::kBottomRight;
+  args.scale = -2.0f;
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("a plain call is one step with one parameter") {
+  Call call(forward_args());
+  REQUIRE(call.spec.steps.size() == 1);
+  CHECK(call.spec.steps[0].source.entry == "attn_fwd");
+  CHECK(call.spec.steps[0].threads == 128);
+  CHECK(call.spec.steps[0].shared_bytes == unsigned(call.spec.config.shared_bytes()));
+  CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
+  ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  CHECK(arguments.runs(0));
+  CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
+  CHECK(arguments.shape(0).grid[1] == 1);
+  CHECK(arguments.shape(0).grid[2] == 1);
+  CHECK(arguments.shape(0).block == 128);
+  CHECK(arguments.parameters(0)[0] == &arguments.values().forward);
+  CHECK(arguments.parameters(0)[1] == nullptr);
+}
+
+TEST_CASE("parameters come in the order in which the kernel names its features") {
+  Call call(everything());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  const auto& values = arguments.values();
+  REQUIRE(call.spec.steps.size() == 2);
+  CHECK(call.spec.steps[0].source.entry == "mask_pack");
+  CHECK(arguments.parameters(0)[0] == &values.mask_pack);
+  // Each feature has one parameter here, and the stub lists them as forward_features() does.
+  std::vector<const void*> expected = {&values.forward};
+  for (const auto feature : codegen::forward_features(call.spec.family)) {
+    using codegen::ForwardFeature;
+    if (feature == ForwardFeature::kSeqlens) expected.push_back(&values.seqlens);
+    if (feature == ForwardFeature::kBias) expected.push_back(&values.bias);
+    if (feature == ForwardFeature::kPackedMask) expected.push_back(&values.packed_mask);
+    if (feature == ForwardFeature::kBand) expected.push_back(&values.band);
+  }
+  REQUIRE(expected.size() == 5);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(arguments.parameters(1)[i] == expected[i]);
+}
+
+TEST_CASE("a mask or bias per query is read in place") {
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "bgq1");
+  args.bias = bias(args, "b1q1");
+  Call call(args);
+  REQUIRE(call.spec.steps.size() == 1);
+  CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
+  ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  const auto& values = arguments.values();
+  CHECK(arguments.parameters(0)[1] == &values.bias);
+  CHECK(arguments.parameters(0)[2] == &values.row_mask);
+  CHECK(arguments.parameters(0)[3] == nullptr);
+  CHECK(values.row_mask.data == args.mask->data);
+  CHECK(values.row_mask.heads_per_plane == 4);
+  CHECK(values.row_mask.query_stride == args.mask->strides[2]);
+  CHECK(values.row_mask.key_stride == 0);
+  CHECK(values.bias.heads_per_plane == 32);
+  CHECK(values.bias.head_stride == 0);
+}
+
+TEST_CASE("the values of the forward kernel") {
+  Call call(everything());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  const kernel::ForwardParams& p = arguments.values().forward;
+  CHECK(p.q == call.args.q.data);
+  CHECK(p.k == call.args.k.data);
+  CHECK(p.v == call.args.v.data);
+  CHECK(p.out == call.args.out.data);
+  CHECK(p.lse == call.args.lse);
+  CHECK(p.q_strides.head == call.args.q.strides[1]);
+  CHECK(p.v_strides.row == call.args.v.strides[2]);
+  CHECK(p.num_heads_q == 32);
+  CHECK(p.seqlen_q == 128);
+  CHECK(p.seqlen_kv == 192);
+  CHECK(p.num_q_tiles == 2);
+  // The scores are scaled before the bias comes: the exponent takes log2(e) alone.
+  CHECK(p.score_scale == -2.0f);
+  CHECK(p.exponent_scale == kernel::kLog2E);
+  CHECK(arguments.values().band.left == 5);
+  CHECK(arguments.values().band.right == 3);
+  CHECK(arguments.values().band.bottom_right == 1);
+  CHECK(arguments.values().seqlens.q == call.args.seqlens_q);
+  CHECK(arguments.values().seqlens.kv == call.args.seqlens_kv);
+  CHECK(arguments.values().bias.heads_per_plane == 1);
+  CHECK(arguments.values().bias.batch_stride == 0);
+
+  Call plain(forward_args());
+  ForwardArguments late(plain.spec, plain.problem, plain.args, nullptr);
+  CHECK(late.values().forward.exponent_scale == 0.125f * kernel::kLog2E);
+}
+
+TEST_CASE("the packed mask has a plane per batch element and head of the mask") {
+  struct Case {
+    std::string pattern;
+    std::int64_t planes;
+    int rows, q_tiles, planes_per_batch, heads_per_plane;
+  };
+  for (const Case& c : {Case{"bhqk", 128, 128, 2, 32, 1}, Case{"bgqk", 32, 128, 2, 8, 4},
+                        Case{"1gqk", 8, 128, 2, 0, 4}, Case{"b11k", 4, 1, 1, 1, 32},
+                        Case{"111k", 1, 1, 1, 0, 32}}) {
+    CAPTURE(c.pattern);
+    ForwardArgs args = forward_args();
+    args.mask = mask(args, c.pattern);
+    Call call(args);
+    const launch::MaskTiles tiles = launch::mask_tiles(*call.spec.mask_pack, call.problem);
+    CHECK(tiles.planes == c.planes);
+    CHECK(tiles.rows == c.rows);
+    CHECK(tiles.q_tiles == c.q_tiles);
+    CHECK(tiles.kv_tiles == 6);
+    CHECK(tiles.words_per_row == 6);
+    ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+    const auto& values = arguments.values();
+    CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 6);
+    CHECK(values.packed_mask.planes_per_batch == c.planes_per_batch);
+    CHECK(values.packed_mask.heads_per_plane == c.heads_per_plane);
+    CHECK(values.packed_mask.words == values.mask_pack.words);
+    CHECK(values.packed_mask.classes == values.mask_pack.classes);
+    CHECK(values.packed_mask.words_per_plane == c.rows * 6);
+    CHECK(values.packed_mask.classes_per_plane == c.q_tiles * 6);
+    CHECK(values.mask_pack.num_heads == call.problem.mask.num_heads);
+  }
+}
+
+TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothing") {
+  ForwardArgs args = forward_args({.seqlen_q = 65, .seqlen_kv = 33});
+  args.mask = mask(args, "bhqk");
+  const Call call(args);
+  const auto layout = launch::workspace_layout(call.spec, call.problem);
+  // 128 planes of 65 rows of 2 words; 2 by 2 tiles a plane.
+  CHECK(layout.words == 0);
+  CHECK(layout.classes == 128 * 65 * 2 * 4);
+  CHECK(layout.bytes == 128 * 65 * 2 * 4 + 512);
+  CHECK(layout.classes % launch::kWorkspaceAlignment == 0);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_pack.classes) -
+            reinterpret_cast<std::uintptr_t>(call.workspace()) ==
+        layout.classes);
+}
+
+TEST_CASE("a mask of many planes is counted in 64 bits") {
+  ForwardArgs args = forward_args({.batch = 64, .seqlen_q = 32768, .seqlen_kv = 32768});
+  args.mask = mask(args, "bhqk");
+  const Call call(args);
+  const auto layout = launch::workspace_layout(call.spec, call.problem);
+  CHECK(layout.classes == std::size_t{64} * 32 * 32768 * 1024 * 4);
+}
+
+TEST_CASE("a problem without keys still runs its forward step") {
+  Call call(forward_args({.seqlen_kv = 0}));
+  const ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  CHECK(arguments.runs(0));
+  CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
+}
+
+TEST_CASE("a grid past what a launch can hold is refused by name") {
+  const Call fits(forward_args({.batch = 70000, .heads_q = 8, .heads_kv = 8, .seqlen_q = 64}));
+  CHECK(ForwardArguments(fits.spec, fits.problem, fits.args, nullptr).shape(0).grid[0] == 560000);
+  const auto message = [](const test::Sizes& sizes) -> std::string {
+    ForwardArgs args = forward_args(sizes);
+    // Any strides will do for inputs; the output is as dense as it can be.
+    const Call call(args);
+    try {
+      ForwardArguments(call.spec, call.problem, call.args, nullptr);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kInvalidProblem);
+      return error.what();
+    }
+    return "";
+  };
+  const std::string refused = message({.batch = 1 << 20,
+                                       .heads_q = 1 << 10,
+                                       .heads_kv = 1 << 10,
+                                       .seqlen_q = 129,
+                                       .seqlen_kv = 1,
+                                       .head_dim = 8,
+                                       .head_dim_v = 8});
+  CHECK(refused.starts_with("q: "));
+  CHECK(refused.find("3221225472 thread blocks") != std::string::npos);
+  CHECK(refused.find("2147483647") != std::string::npos);
+}

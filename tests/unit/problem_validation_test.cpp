@@ -1,0 +1,196 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "forward_fixtures.hpp"
+#include "problem/problem.hpp"
+
+using namespace attnjit;
+using attnjit::test::bias;
+using attnjit::test::fake_address;
+using attnjit::test::forward_args;
+using attnjit::test::mask;
+using attnjit::test::refusal;
+
+namespace {
+
+struct Case {
+  void (*change)(ForwardArgs&);
+  std::string start;  ///< of the message: the argument's name, and what it has
+  std::string part;   ///< what is allowed
+};
+
+// The base has B 4, Hq 32, Hkv 8, Lq 128, Lk 192, D 64, Dv 128, bf16.
+void check_refused(const std::vector<Case>& cases, const ForwardArgs& base) {
+  REQUIRE(refusal(base) == "");
+  for (const Case& c : cases) {
+    ForwardArgs args = base;
+    c.change(args);
+    const std::string message = refusal(args);
+    CAPTURE(message);
+    CHECK_MESSAGE(message.starts_with(c.start), "expected to start with: ", c.start);
+    CHECK_MESSAGE(message.find(c.part) != std::string::npos, "expected: ", c.part);
+  }
+}
+
+ForwardArgs with_operands() {
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "bhqk");
+  args.bias = bias(args, "bhqk");
+  return args;
+}
+
+void* odd_address(std::uintptr_t bytes) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(fake_address(0)) + bytes);
+}
+
+constexpr std::int64_t kPastInt32 = std::int64_t{1} << 31;
+
+}  // namespace
+
+TEST_CASE("sizes that do not belong together are refused") {
+  check_refused(
+      {{[](auto& a) { a.q.shape[0] = -1; }, "q: batch axis is -1;", "expected 0 to 2147483647"},
+       {[](auto& a) { a.q.shape[0] = kPastInt32; }, "q: batch axis is 2147483648;",
+        "expected 0 to 2147483647"},
+       {[](auto& a) { a.q.shape[1] = 0; }, "q: head axis is 0;", "expected 1 to 2147483647"},
+       {[](auto& a) { a.q.shape[1] = kPastInt32; }, "q: head axis is 2147483648;",
+        "expected 1 to 2147483647"},
+       {[](auto& a) { a.q.shape[2] = -5; }, "q: sequence axis is -5;", "expected 0 to 536870912"},
+       {[](auto& a) { a.q.shape[2] = problem::kMaxSeqlen + 1; }, "q: sequence axis is 536870913;",
+        "expected 0 to 536870912"},
+       {[](auto& a) { a.q.shape[3] = 0; }, "q: feature axis is 0;", "expected 1 to 256"},
+       {[](auto& a) { a.q.shape[3] = 257; }, "q: feature axis is 257;", "expected 1 to 256"},
+       {[](auto& a) { a.k.shape[0] = 3; }, "k: batch axis is 3;", "expected 4"},
+       {[](auto& a) { a.k.shape[1] = 0; }, "k: head axis is 0;", "expected 1 to 2147483647"},
+       {[](auto& a) { a.k.shape[1] = a.v.shape[1] = 5; }, "k: head axis is 5;", "32"},
+       {[](auto& a) { a.k.shape[1] = a.v.shape[1] = 64; }, "k: head axis is 64;", "32"},
+       {[](auto& a) { a.k.shape[2] = problem::kMaxSeqlen + 1; }, "k: sequence axis is 536870913;",
+        "expected 0 to 536870912"},
+       {[](auto& a) { a.k.shape[2] = -1; }, "k: sequence axis is -1;", "expected 0 to 536870912"},
+       {[](auto& a) { a.k.shape[3] = 63; }, "k: feature axis is 63;", "expected 64"},
+       {[](auto& a) { a.v.shape[0] = 1; }, "v: batch axis is 1;", "expected 4"},
+       {[](auto& a) { a.v.shape[1] = 32; }, "v: head axis is 32;", "expected 8"},
+       {[](auto& a) { a.v.shape[2] = 191; }, "v: sequence axis is 191;", "expected 192"},
+       {[](auto& a) { a.v.shape[3] = 0; }, "v: feature axis is 0;", "expected 1 to 256"},
+       {[](auto& a) { a.v.shape[3] = 257; }, "v: feature axis is 257;", "expected 1 to 256"},
+       {[](auto& a) { a.out.shape[0] = 2; }, "out: batch axis is 2;", "expected 4"},
+       {[](auto& a) { a.out.shape[1] = 8; }, "out: head axis is 8;", "expected 32"},
+       {[](auto& a) { a.out.shape[2] = 127; }, "out: sequence axis is 127;", "expected 128"},
+       {[](auto& a) { a.out.shape[3] = 64; }, "out: feature axis is 64;", "expected 128"}},
+      forward_args());
+}
+
+TEST_CASE("element types, addresses and strides of q, k, v and out") {
+  check_refused(
+      {{[](auto& a) { a.q.dtype = DType::kFloat32; }, "q: dtype is fp32;", "fp16 or bf16"},
+       {[](auto& a) { a.q.dtype = DType::kBool; }, "q: dtype is bool;", "fp16 or bf16"},
+       {[](auto& a) { a.k.dtype = DType::kFloat16; }, "k: dtype is fp16;", "expected bf16"},
+       {[](auto& a) { a.v.dtype = DType::kFloat32; }, "v: dtype is fp32;", "expected bf16"},
+       {[](auto& a) { a.out.dtype = DType::kFloat32; }, "out: dtype is fp32;", "expected bf16"},
+       {[](auto& a) { a.q.data = nullptr; }, "q: data is null", "device address"},
+       {[](auto& a) { a.k.data = nullptr; }, "k: data is null", "device address"},
+       {[](auto& a) { a.v.data = nullptr; }, "v: data is null", "device address"},
+       {[](auto& a) { a.out.data = nullptr; }, "out: data is null", "device address"},
+       {[](auto& a) { a.q.data = odd_address(1); }, "q: address 0x10000000001", "2 bytes"},
+       {[](auto& a) { a.k.data = odd_address(3); }, "k: address 0x10000000003", "2 bytes"},
+       {[](auto& a) { a.v.data = odd_address(5); }, "v: address 0x10000000005", "2 bytes"},
+       {[](auto& a) { a.out.data = odd_address(1); }, "out: address 0x10000000001", "2 bytes"},
+       {[](auto& a) { a.q.strides[3] = 2; }, "q: feature axis has stride 2;", "expected 1"},
+       {[](auto& a) { a.k.strides[3] = 0; }, "k: feature axis has stride 0;", "expected 1"},
+       {[](auto& a) { a.v.strides[3] = -1; }, "v: feature axis has stride -1;", "expected 1"},
+       {[](auto& a) { a.out.strides[3] = 3; }, "out: feature axis has stride 3;", "expected 1"}},
+      forward_args());
+}
+
+TEST_CASE("an output whose elements share memory is refused") {
+  check_refused(
+      {{[](auto& a) { a.out.strides[0] = 0; }, "out: strides (0, 16384, 128, 1)", "overlap"},
+       {[](auto& a) { a.out.strides[1] = 0; }, "out: strides (524288, 0, 128, 1)", "overlap"},
+       {[](auto& a) { a.out.strides[2] = 127; }, "out: strides (524288, 16384, 127, 1)", "overlap"},
+       {[](auto& a) { a.out.strides[1] = 16383; }, "out: strides (524288, 16383", "overlap"},
+       {[](auto& a) { a.out.strides[0] = -16384; }, "out: strides (-16384, 16384", "overlap"},
+       // The sum of what the axes span does not fit 64 bits: it must not come out small.
+       {[](auto& a) {
+          a.out.strides[1] = std::int64_t{1} << 61;
+          a.out.strides[0] = std::int64_t{1} << 62;
+        },
+        "out: strides (4611686018427387904, 2305843009213693952", "overlap"}},
+      forward_args());
+}
+
+TEST_CASE("a mask or bias of the wrong shape is refused by the name of its axis") {
+  check_refused(
+      {{[](auto& a) { a.mask->shape[0] = 2; }, "mask: batch axis is 2;", "expected 1 or 4"},
+       {[](auto& a) { a.mask->shape[1] = 3; },
+        "mask: head axis is 3; expected 1, 8 (kv heads) or "
+        "32 (query heads)",
+        ""},
+       {[](auto& a) { a.mask->shape[1] = 0; }, "mask: head axis is 0;", "expected 1, 8"},
+       {[](auto& a) { a.mask->shape[2] = 64; }, "mask: query axis is 64;", "expected 1 or 128"},
+       {[](auto& a) { a.mask->shape[3] = 128; }, "mask: key axis is 128;", "expected 1 or 192"},
+       {[](auto& a) { a.mask->shape[3] = 0; }, "mask: key axis is 0;", "expected 1 or 192"},
+       {[](auto& a) { a.bias->shape[0] = 2; }, "bias: batch axis is 2;", "expected 1 or 4"},
+       {[](auto& a) { a.bias->shape[1] = 4; },
+        "bias: head axis is 4; expected 1, 8 (kv heads) or "
+        "32 (query heads)",
+        ""},
+       {[](auto& a) { a.bias->shape[2] = 64; }, "bias: query axis is 64;", "expected 1 or 128"},
+       {[](auto& a) { a.bias->shape[3] = 191; }, "bias: key axis is 191;", "expected 1 or 192"},
+       {[](auto& a) { a.bias->shape[3] = -1; }, "bias: key axis is -1;", "expected 1 or 192"}},
+      with_operands());
+
+  ForwardArgs args = forward_args({.heads_q = 8, .heads_kv = 8});
+  args.mask = mask(args, "bhqk");
+  args.mask->shape[1] = 3;
+  CHECK(refusal(args) == "mask: head axis is 3; expected 1 or 8 (heads)");
+}
+
+TEST_CASE("element types and addresses of mask and bias") {
+  check_refused(
+      {{[](auto& a) { a.mask->dtype = DType::kFloat32; }, "mask: dtype is fp32;", "bool"},
+       {[](auto& a) { a.mask->dtype = DType::kBFloat16; }, "mask: dtype is bf16;", "bool"},
+       {[](auto& a) { a.mask->data = nullptr; }, "mask: data is null", "device address"},
+       {[](auto& a) { a.bias->dtype = DType::kBool; }, "bias: dtype is bool;", "bf16 or fp32"},
+       {[](auto& a) { a.bias->dtype = DType::kFloat16; }, "bias: dtype is fp16;", "bf16 (as q) or"},
+       {[](auto& a) { a.bias->data = nullptr; }, "bias: data is null", "device address"},
+       {[](auto& a) { a.bias->data = odd_address(1); }, "bias: address 0x10000000001", "2 bytes"},
+       {[](auto& a) {
+          a.bias->dtype = DType::kFloat32;
+          a.bias->data = odd_address(2);
+        },
+        "bias: address 0x10000000002", "4 bytes"}},
+      with_operands());
+}
+
+TEST_CASE("options that mean nothing are refused") {
+  check_refused({{[](auto& a) { a.scale = std::numeric_limits<float>::quiet_NaN(); }, "scale: nan;",
+                  "finite"},
+                 {[](auto& a) { a.scale = INFINITY; }, "scale: inf;", "finite"},
+                 {[](auto& a) { a.scale = -INFINITY; }, "scale: -inf;", "finite"},
+                 {[](auto& a) { a.window.left = -2; }, "window: left is -2;", "expected -1 (open)"},
+                 {[](auto& a) { a.window.right = INT64_MIN; },
+                  "window: right is -9223372036854775808;", "-1"},
+                 {[](auto& a) {
+                    a.causal = true;
+                    a.window.right = -2;
+                  },
+                  "window: right is -2;", "-1"},
+                 {[](auto& a) { a.causal = true; }, "diagonal: unspecified with causal;",
+                  "top_left or bottom_right"},
+                 {[](auto& a) { a.window.left = 0; }, "diagonal: unspecified with a window;",
+                  "top_left or bottom_right"},
+                 {[](auto& a) { a.window.right = 7; }, "diagonal: unspecified with a window;",
+                  "top_left or bottom_right"},
+                 {[](auto& a) { a.lse = static_cast<float*>(odd_address(2)); },
+                  "lse: address 0x10000000002", "4 bytes"},
+                 {[](auto& a) { a.seqlens_q = static_cast<std::int32_t*>(odd_address(1)); },
+                  "seqlens_q: address 0x10000000001", "4 bytes"},
+                 {[](auto& a) { a.seqlens_kv = static_cast<std::int32_t*>(odd_address(3)); },
+                  "seqlens_kv: address 0x10000000003", "4 bytes"}},
+                forward_args());
+}

@@ -1,0 +1,226 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "reference/accuracy.hpp"
+#include "reference/forward.hpp"
+#include "reference/half.hpp"
+#include "reference/host_problem.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+ProblemSpec small_spec() {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.heads_q = 4;
+  spec.heads_kv = 2;
+  spec.seqlen_q = 70;
+  spec.seqlen_kv = 90;
+  spec.head_dim = 32;
+  spec.head_dim_v = 24;
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kDeadRows;
+  spec.memory.layout = Layout::kBshd;
+  spec.memory.row_padding = 3;
+  return spec;
+}
+
+// A problem with both references, whose out and lse hold the rounded result: what a good kernel
+// writes.
+struct Solved {
+  explicit Solved(const ProblemSpec& spec, const Rows& selected = Rows::every())
+      : problem(spec, 2),
+        rows(selected),
+        exact(forward(problem.args(), Arithmetic::kExact, rows, 2)),
+        rounded(forward(problem.args(), Arithmetic::kRounded, rows, 2)),
+        out(problem.args().out),
+        lse(problem.args().lse) {
+    problem.poison_outputs();
+    std::size_t at = 0;
+    std::size_t row_at = 0;
+    for (std::int64_t b = 0; b < out.shape[0]; ++b) {
+      for (std::int64_t h = 0; h < out.shape[1]; ++h) {
+        for (std::int64_t r = 0; r < rows.count(out.shape[2]); ++r) {
+          lse[(b * out.shape[1] + h) * out.shape[2] + rows.at(r)] =
+              static_cast<float>(rounded.lse[row_at++]);
+          for (std::int64_t d = 0; d < out.shape[3]; ++d) {
+            store(out.data, out.dtype, index(b, h, rows.at(r), d), rounded.out[at++]);
+          }
+        }
+      }
+    }
+  }
+
+  std::int64_t index(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t d) const {
+    return b * out.strides[0] + h * out.strides[1] + i * out.strides[2] + d * out.strides[3];
+  }
+  void set(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t d, double value) {
+    store(out.data, out.dtype, index(b, h, i, d), value);
+  }
+  double get(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t d) const {
+    return load(out.data, out.dtype, index(b, h, i, d));
+  }
+  Report judge() const { return check_output(out, exact.out, rounded.out, rows); }
+  Report judge_lse() const {
+    return check_lse(lse, {out.shape[0], out.shape[1], out.shape[2]}, exact.lse, rows);
+  }
+
+  HostProblem problem;
+  Rows rows;
+  ForwardResult exact;
+  ForwardResult rounded;
+  Tensor out;
+  float* lse;
+};
+
+TEST_CASE("the rounded result passes, for both dtypes") {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    ProblemSpec spec = small_spec();
+    spec.dtype = dtype;
+    const Solved solved(spec);
+    const Report report = solved.judge();
+    CHECK(report.pass);
+    CHECK(report.text.empty());
+    CHECK(report.planes == 8);
+    CHECK(report.elements_judged == 2 * 4 * 70 * 24);
+    CHECK(report.worst_ratio > 0.05);
+    CHECK(report.worst_ratio < 0.6);  // it is within half of its own error
+    CHECK(solved.judge_lse().pass);
+    CHECK(solved.problem.check_guards() == "");
+    CHECK(solved.problem.check_written() == "");
+  }
+}
+
+TEST_CASE("a wrong head is found and named") {
+  Solved solved(small_spec());
+  for (std::int64_t i = 0; i < 70; ++i) {
+    for (std::int64_t d = 0; d < 24; ++d) {
+      solved.set(1, 2, i, d, solved.get(1, 3, i, d));
+    }
+  }
+  const Report report = solved.judge();
+  CHECK_FALSE(report.pass);
+  CHECK(report.planes_failed == 1);
+  CHECK(report.text.starts_with("batch 1 head 2: "));
+  CHECK(report.worst_ratio > 10);
+}
+
+TEST_CASE("two rows that changed places are found") {
+  Solved solved(small_spec());
+  for (std::int64_t d = 0; d < 24; ++d) {
+    const double first = solved.get(0, 1, 10, d);
+    solved.set(0, 1, 10, d, solved.get(0, 1, 11, d));
+    solved.set(0, 1, 11, d, first);
+  }
+  const Report report = solved.judge();
+  CHECK(report.planes_failed == 1);
+  CHECK(report.text.find("2 rows fail") != std::string::npos);
+  CHECK(report.text.find("at row 10 ") != std::string::npos);
+}
+
+TEST_CASE("a row that is small beside its plane is held to its own size") {
+  Solved solved(small_spec());
+  // Shrink one row of the references and of the result; then get it wrong by all of its size,
+  // which is little in the plane.
+  for (std::size_t d = 0; d < 24; ++d) {
+    const std::size_t at = 10 * 24 + d;
+    solved.exact.out[at] *= 0x1p-20;
+    solved.rounded.out[at] *= 0x1p-20;
+    solved.set(0, 0, 10, static_cast<std::int64_t>(d), solved.rounded.out[at]);
+  }
+  CHECK(solved.judge().pass);
+  for (std::int64_t d = 0; d < 24; ++d) {
+    solved.set(0, 0, 10, d, 0);
+  }
+  const Report report = solved.judge();
+  CHECK_FALSE(report.pass);
+  CHECK(report.text.find("1 rows fail") != std::string::npos);
+  CHECK(report.text.find("at row 10 ") != std::string::npos);
+}
+
+TEST_CASE("NaN, an unwritten element and a dead row that is not 0 fail") {
+  Solved solved(small_spec());
+  SUBCASE("NaN") { solved.set(1, 3, 69, 23, std::nan("")); }
+  SUBCASE("infinity") { solved.set(1, 3, 69, 23, -kInfinity); }
+  SUBCASE("unwritten") {
+    const Solved fresh(small_spec());
+    solved.problem.poison_outputs();
+    const std::int64_t last = solved.index(1, 3, 69, 23);
+    const auto poison = static_cast<const std::uint16_t*>(solved.out.data)[last];
+    auto* out = static_cast<std::uint16_t*>(solved.out.data);
+    std::memcpy(out, fresh.out.data, static_cast<std::size_t>(last) * 2);
+    CHECK(out[last] == poison);
+    CHECK(solved.problem.find(BufferRole::kOut)->check_written() ==
+          "out: 1 elements were never written, the first [1, 3, 69, 23]");
+  }
+  SUBCASE("dead row") {
+    CHECK(solved.exact.lse[3 * 70 + 2] == -kInfinity);
+    solved.set(0, 3, 2, 0, 1e-30);
+  }
+  const Report report = solved.judge();
+  CHECK_FALSE(report.pass);
+  CHECK(report.planes_failed == 1);
+  CHECK(report.worst_ratio == kInfinity);
+}
+
+TEST_CASE("elements whose reference is not finite are not judged") {
+  Solved solved(small_spec());
+  const std::size_t at = (3 * 70 + 5) * 24 + 7;
+  solved.exact.out[at] = std::nan("");
+  solved.set(0, 3, 5, 7, 123);
+  const Report report = solved.judge();
+  CHECK(report.pass);
+  CHECK(report.elements_judged == 2 * 4 * 70 * 24 - 1);
+}
+
+TEST_CASE("only selected rows are judged") {
+  Solved solved(small_spec(), Rows::only({0, 13, 69}));
+  CHECK(solved.judge().pass);
+  CHECK(solved.judge().elements_judged == 2 * 4 * 3 * 24);
+  CHECK(solved.judge_lse().pass);
+  solved.set(1, 0, 13, 0, 9);
+  CHECK(solved.judge().text.find("at row 13 column 0 got 9 ") != std::string::npos);
+}
+
+TEST_CASE("a reference of the wrong size is an error, not a read past its end") {
+  const Solved solved(small_spec());
+  CHECK_FALSE(check_output(solved.out, solved.exact.out, solved.rounded.out, Rows::only({1})).pass);
+}
+
+TEST_CASE("lse is held to a relative 1e-4 and to an exact -inf") {
+  const std::vector<double> exact = {0.5, -200, -kInfinity, std::nan("")};
+  const std::array<std::int64_t, 3> shape = {1, 2, 2};
+  const auto judge = [&](float a, float b, float c, float d) {
+    const float got[] = {a, b, c, d};
+    return check_lse(got, shape, exact, Rows::every());
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(judge(0.50009f, -200.019f, -infinity, 77).pass);
+  CHECK_FALSE(judge(0.50011f, -200, -infinity, 0).pass);
+  CHECK_FALSE(judge(0.5f, -200.021f, -infinity, 0).pass);
+  CHECK_FALSE(judge(0.5f, -200, -3e38f, 0).pass);
+  CHECK_FALSE(judge(0.5f, -infinity, -infinity, 0).pass);
+  const Report report = judge(0.5f, std::nanf(""), -infinity, 0);
+  CHECK(report.text.starts_with("batch 0 head 0: lse of 1 rows fails"));
+  CHECK(report.text.find("at row 1 got nan want -200") != std::string::npos);
+}
+
+TEST_CASE("many failing planes end in a count") {
+  ProblemSpec spec = small_spec();
+  spec.heads_q = 40;
+  Solved solved(spec);
+  solved.problem.poison_outputs();
+  const Report report = solved.judge();
+  CHECK(report.planes_failed == 80);
+  CHECK(std::count(report.text.begin(), report.text.end(), '\n') == 17);
+  CHECK(report.text.find("80 of 80") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace attnjit::reference

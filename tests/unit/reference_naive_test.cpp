@@ -1,0 +1,267 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/accuracy.hpp"
+#include "reference/forward.hpp"
+#include "reference/half.hpp"
+#include "reference/host_problem.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+using Real = long double;
+constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+
+Real element(const Tensor& t, std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+  // Broadcast axes by modulo: an index of an axis of size 1 is always 0.
+  const std::int64_t index = a % t.shape[0] * t.strides[0] + b % t.shape[1] * t.strides[1] +
+                             c % t.shape[2] * t.strides[2] + d % t.shape[3] * t.strides[3];
+  return load(t.data, t.dtype, index);
+}
+
+// Head index into a mask or bias with 1, Hkv or Hq heads.
+std::int64_t plane_of(const Tensor& t, std::int64_t head, std::int64_t heads_q) {
+  return head * t.shape[1] / heads_q;
+}
+
+bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t i,
+           std::int64_t j) {
+  std::int64_t rows = args.q.shape[2];
+  std::int64_t keys = args.k.shape[2];
+  if (args.seqlens_q != nullptr) {
+    rows = std::max<std::int64_t>(0, std::min<std::int64_t>(rows, args.seqlens_q[b]));
+  }
+  if (args.seqlens_kv != nullptr) {
+    keys = std::max<std::int64_t>(0, std::min<std::int64_t>(keys, args.seqlens_kv[b]));
+  }
+  const std::int64_t off = args.diagonal == Diagonal::kBottomRight ? keys - rows : 0;
+  bool keep = i < rows && j < keys;
+  keep = keep && (!args.causal || j <= i + off);
+  keep = keep && (args.window.left < 0 || j >= i + off - args.window.left);
+  keep = keep && (args.window.right < 0 || j <= i + off + args.window.right);
+  if (keep && args.mask) {
+    keep = element(*args.mask, b, plane_of(*args.mask, h, args.q.shape[1]), i, j) != 0;
+  }
+  return keep;
+}
+
+struct NaiveRow {
+  std::vector<Real> out;
+  Real lse;
+};
+
+// The formulas for one row, with nothing shared with the code under test.
+NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t i) {
+  const std::int64_t head_kv = h / (args.q.shape[1] / args.k.shape[1]);
+  const std::int64_t dim = args.q.shape[3];
+  const Real scale = args.scale ? Real(*args.scale) : 1 / std::sqrt(Real(dim));
+  std::vector<Real> scores(static_cast<std::size_t>(args.k.shape[2]), -kInfinity);
+  Real maximum = -kInfinity;
+  for (std::int64_t j = 0; j < args.k.shape[2]; ++j) {
+    if (!keeps(args, b, h, i, j)) continue;
+    Real dot = 0;
+    for (std::int64_t d = 0; d < dim; ++d) {
+      dot += element(args.q, b, h, i, d) * element(args.k, b, head_kv, j, d);
+    }
+    Real score = scale * dot;
+    if (args.bias) {
+      score += element(*args.bias, b, plane_of(*args.bias, h, args.q.shape[1]), i, j);
+    }
+    if (score <= Real(-1e38L)) score = -kInfinity;
+    scores[static_cast<std::size_t>(j)] = score;
+    maximum = std::max(maximum, score);
+  }
+  NaiveRow row{std::vector<Real>(static_cast<std::size_t>(args.v.shape[3]), 0), -kInfinity};
+  if (maximum == -kInfinity) return row;
+  Real sum = 0;
+  for (std::int64_t j = 0; j < args.k.shape[2]; ++j) {
+    const Real score = scores[static_cast<std::size_t>(j)];
+    if (score == -kInfinity) continue;
+    sum += std::exp(score - maximum);
+    for (std::size_t d = 0; d < row.out.size(); ++d) {
+      row.out[d] +=
+          std::exp(score - maximum) * element(args.v, b, head_kv, j, static_cast<std::int64_t>(d));
+    }
+  }
+  for (Real& value : row.out) value /= sum;
+  row.lse = maximum + std::log(sum);
+  return row;
+}
+
+// The largest error of `result` against the loop above, relative to max(1, |value|).
+double worst_error(const ForwardArgs& args, const ForwardResult& result) {
+  double worst = 0;
+  std::size_t position = 0;
+  const std::size_t dim_v = static_cast<std::size_t>(args.v.shape[3]);
+  const auto compare = [&worst](Real got, Real want) {
+    if (got == want) return;  // infinities included
+    const Real error = std::fabs(got - want) / std::max<Real>(1, std::fabs(want));
+    worst = std::isnan(error) ? 1e9 : std::max(worst, static_cast<double>(error));
+  };
+  for (std::int64_t b = 0; b < args.q.shape[0]; ++b) {
+    for (std::int64_t h = 0; h < args.q.shape[1]; ++h) {
+      for (std::int64_t i = 0; i < args.q.shape[2]; ++i, ++position) {
+        const NaiveRow row = naive_row(args, b, h, i);
+        compare(result.lse[position], row.lse);
+        for (std::size_t d = 0; d < dim_v; ++d) {
+          compare(result.out[position * dim_v + d], row.out[d]);
+        }
+      }
+    }
+  }
+  return worst;
+}
+
+void compare_with_naive(const ProblemSpec& spec) {
+  CAPTURE(describe(spec));
+  const HostProblem problem(spec, 2);
+  const ForwardArgs args = problem.args();
+  const ForwardResult exact = forward(args, Arithmetic::kExact, Rows::every(), 2);
+  // fp64 noise of scores up to 1e4 in size; anything wrong is of order 1.
+  CHECK(worst_error(args, exact) < 1e-11);
+  const ForwardResult rounded = forward(args, Arithmetic::kRounded, Rows::every(), 2);
+  const double limit = spec.bias_kind == BiasKind::kNormal ? 8 : 64;
+  CHECK(worst_error(args, rounded) < limit * unit_roundoff(spec.dtype));
+}
+
+template <typename T>
+T pick(const Random& random, std::uint64_t& draw, std::initializer_list<T> choices) {
+  const auto count = static_cast<std::int64_t>(choices.size());
+  return choices.begin()[random.below(draw++, count)];
+}
+
+ProblemSpec random_spec(std::uint64_t seed) {
+  const Random random = Random(1234).stream(seed);
+  std::uint64_t draw = 0;
+  const auto any = [&](auto... choices) { return pick(random, draw, {choices...}); };
+  const auto text = [&](std::initializer_list<const char*> choices) {
+    return std::string(pick(random, draw, choices));
+  };
+  ProblemSpec spec;
+  spec.seed = seed;
+  spec.dtype = any(DType::kFloat16, DType::kBFloat16);
+  spec.batch = any(1, 2, 5);
+  spec.heads_kv = any(1, 2, 3);
+  spec.heads_q = spec.heads_kv * any(1, 2, 3);
+  spec.seqlen_q = any(1, 7, 64, 65, 90);
+  spec.seqlen_kv = any(1, 5, 63, 64, 67, 130);
+  spec.head_dim = any(1, 8, 33);
+  spec.head_dim_v = any(0, 3, 40);
+  spec.mask = text({"", "", "bhqk", "b11k", "1hqk", "bgqk", "11q1", "b111", "1h1k", "bgqk"});
+  spec.bias = text({"", "", "bhqk", "b11k", "1hqk", "bgqk", "11q1", "bh1k", "1111", "bg1k"});
+  spec.mask_kind = static_cast<MaskKind>(random.below(draw++, kMaskKindNames.size()));
+  spec.bias_kind = static_cast<BiasKind>(random.below(draw++, kBiasKindNames.size()));
+  spec.bias_dtype = any(spec.dtype, DType::kFloat32);
+  spec.diagonal = any(Diagonal::kTopLeft, Diagonal::kBottomRight);
+  spec.causal = any(false, true);
+  spec.window = {any(-1, -1, 0, 9), any(-1, -1, 0, 9)};
+  if (any(0, 1) == 1) spec.scale = any(0.0f, -0.3f, 1.0f);
+  spec.use_seqlens_q = any(false, false, true);
+  spec.use_seqlens_kv = any(false, false, true);
+  spec.memory.layout = any(Layout::kBhsd, Layout::kBshd);
+  spec.memory.base_offset = any(0, 1);
+  spec.memory.row_padding = any(0, 3);
+  spec.memory.v_differs = any(false, true);
+  spec.memory.expand_broadcast = any(false, true);
+  spec.poison_dropped_keys = any(false, true);
+  return spec;
+}
+
+TEST_CASE("random problems agree with a loop over the formulas") {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    compare_with_naive(random_spec(seed));
+  }
+}
+
+TEST_CASE("every mask kind and every bias kind agrees with the loop") {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.heads_q = 2;
+  spec.seqlen_q = 140;
+  spec.seqlen_kv = 270;
+  spec.head_dim = 5;
+  for (std::size_t kind = 0; kind < kMaskKindNames.size(); ++kind) {
+    spec.mask = "bhqk";
+    spec.mask_kind = static_cast<MaskKind>(kind);
+    compare_with_naive(spec);
+  }
+  spec.mask.clear();
+  for (std::size_t kind = 0; kind < kBiasKindNames.size(); ++kind) {
+    spec.bias = "1hqk";
+    spec.bias_kind = static_cast<BiasKind>(kind);
+    compare_with_naive(spec);
+  }
+}
+
+TEST_CASE("windows: all small sides and both diagonals agree with the loop") {
+  ProblemSpec spec;
+  spec.head_dim = 4;
+  for (const auto& [rows, keys] : {std::pair{9, 5}, {5, 9}, {7, 7}}) {
+    for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+      for (std::int64_t left = -1; left <= 10; left += 3) {
+        for (std::int64_t right = -1; right <= 10; right += 3) {
+          spec.seqlen_q = rows;
+          spec.seqlen_kv = keys;
+          spec.diagonal = diagonal;
+          spec.window = {left, right};
+          spec.causal = left % 2 == 0;
+          compare_with_naive(spec);
+        }
+      }
+    }
+  }
+  // Past every key, but not so far that the loop above overflows.
+  spec.window = {std::numeric_limits<std::int64_t>::max() / 2,
+                 std::numeric_limits<std::int64_t>::max() / 2};
+  compare_with_naive(spec);
+}
+
+TEST_CASE("the rounded arithmetic is off by its roundings, no less and no more") {
+  ProblemSpec spec;
+  spec.heads_q = 2;
+  spec.seqlen_q = 200;
+  spec.seqlen_kv = 500;
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    spec.dtype = dtype;
+    const HostProblem problem(spec, 2);
+    const ForwardArgs args = problem.args();
+    const ForwardResult exact = forward(args, Arithmetic::kExact, Rows::every(), 2);
+    const ForwardResult rounded = forward(args, Arithmetic::kRounded, Rows::every(), 2);
+    double error = 0;
+    double magnitude = 0;
+    int unrounded = 0;
+    for (std::size_t i = 0; i < exact.out.size(); ++i) {
+      error = std::max(error, std::fabs(exact.out[i] - rounded.out[i]));
+      magnitude = std::max(magnitude, std::fabs(exact.out[i]));
+      unrounded += rounded.out[i] != round_to(dtype, rounded.out[i]);
+    }
+    CHECK(unrounded == 0);
+    CHECK(error > 0.1 * unit_roundoff(dtype) * magnitude);
+    CHECK(error < 2 * unit_roundoff(dtype) * magnitude);
+    double lse_error = 0;
+    for (std::size_t i = 0; i < exact.lse.size(); ++i) {
+      lse_error = std::max(lse_error, std::fabs(exact.lse[i] - rounded.lse[i]));
+    }
+    CHECK(lse_error < 1e-5);
+  }
+}
+
+TEST_CASE("the result does not depend on the number of threads") {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.heads_q = 3;
+  spec.heads_kv = 3;
+  spec.seqlen_q = 150;
+  spec.mask = "bhqk";
+  const HostProblem problem(spec, 1);
+  const ForwardResult one = forward(problem.args(), Arithmetic::kRounded, Rows::every(), 1);
+  const ForwardResult many = forward(problem.args(), Arithmetic::kRounded, Rows::every(), 7);
+  CHECK(one.out == many.out);
+  CHECK(one.lse == many.lse);
+}
+
+}  // namespace
+}  // namespace attnjit::reference

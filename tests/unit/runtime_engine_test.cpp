@@ -1,0 +1,219 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "cache_fixtures.hpp"
+#include "forward_fixtures.hpp"
+#include "runtime/engine.hpp"
+#include "temp_directory.hpp"
+
+using namespace attnjit;
+using attnjit::test::slurp;
+using attnjit::test::TempDirectory;
+using runtime::Engine;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+// Where NVRTC lies is this machine's business; all else is what the test says.
+base::Environment environment(const Variables& variables) {
+  const base::Environment machine = base::process_environment();
+  base::Environment result =
+      base::parse_environment([&](const char* name) -> std::optional<std::string> {
+        const auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional(found->second);
+      });
+  result.nvrtc_path = machine.nvrtc_path;
+  result.cuda_directories = machine.cuda_directories;
+  return result;
+}
+
+const codegen::Arch& arch() { return codegen::find_arch("sm_80"); }
+
+// A small problem: its kernel compiles in half a second.
+problem::Problem small_problem() {
+  return problem::make_problem(test::forward_args({.head_dim = 16, .head_dim_v = 16}));
+}
+
+codegen::Source source(Engine& engine) {
+  return engine.plan_forward(small_problem(), arch()).steps.back().source;
+}
+
+std::shared_ptr<const cache::Entry> compiled(Engine& engine) {
+  return engine.kernel(source(engine), arch(), problem::describe(small_problem()));
+}
+
+template <class Call>
+std::string message_of(ErrorKind kind, Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+  FAIL_CHECK("nothing was thrown");
+  return "";
+}
+
+void check_parts(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    CHECK_MESSAGE(message.find(part) != std::string::npos, "missing: ", part, "\nin: ", message);
+  }
+}
+
+// A copy of the templates to be changed.
+void copy_templates(const fs::path& to) {
+  fs::copy(ATTNJIT_SOURCE_DIR "/templates", to, fs::copy_options::recursive);
+}
+
+}  // namespace
+
+TEST_CASE("a kernel is compiled once, and the next process finds it on disk") {
+  const TempDirectory temp;
+  const Variables variables = {{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
+                               {"XDG_RUNTIME_DIR", temp.path().string()}};
+  Engine first(environment(variables));
+  const auto entry = compiled(first);
+  CHECK(compiled(first) == entry);
+  CHECK(first.cache().counters().builds == 1);
+  CHECK(first.cache().counters().memory_hits == 1);
+  CHECK(first.cache().counters().disk_hits == 0);
+  CHECK(entry->cubin.size() > 1000);
+  const compiler::Facts facts = runtime::facts(*entry);
+  CHECK(facts.registers > 0);
+  CHECK(facts.compile_ms > 0);
+  CHECK(entry->meta_json.find("\"title\":\"attn_fwd bf16 d16 gqa4") != std::string::npos);
+
+  Engine second(environment(variables));
+  const auto again = compiled(second);
+  CHECK(second.cache().counters().builds == 0);
+  CHECK(second.cache().counters().disk_hits == 1);
+  CHECK(again->cubin == entry->cubin);
+  CHECK(runtime::facts(*again) == facts);
+
+  // What is on disk needs no compile, so forbidding it changes nothing.
+  Variables forbidden = variables;
+  forbidden["ATTNJIT_JIT"] = "forbid";
+  Engine third(environment(forbidden));
+  CHECK(compiled(third)->cubin == entry->cubin);
+}
+
+TEST_CASE("a forbidden compile says which kernel of which problem is missing") {
+  const TempDirectory temp;
+  Engine engine(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
+                             {"XDG_RUNTIME_DIR", temp.path().string()},
+                             {"ATTNJIT_JIT", "forbid"}}));
+  const std::string message = message_of(ErrorKind::kCompile, [&] { compiled(engine); });
+  check_parts(message, {"[" + source(engine).title + "]", "sm_80",
+                        "[" + problem::describe(small_problem()) + "]", "ATTNJIT_JIT=forbid"});
+}
+
+TEST_CASE("a compile that only warns says so and goes on") {
+  const TempDirectory temp;
+  std::vector<std::string> messages;
+  Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"},
+                             {"XDG_RUNTIME_DIR", temp.path().string()},
+                             {"ATTNJIT_JIT", "warn"}}),
+                [&](base::LogLevel, std::string_view text) { messages.emplace_back(text); });
+  CHECK(compiled(engine)->cubin.size() > 1000);
+  REQUIRE(messages.size() == 1);
+  check_parts(messages[0], {"compiling", source(engine).title, "sm_80"});
+}
+
+TEST_CASE("a template directory takes the place of the embedded templates, and decides the key") {
+  const TempDirectory temp;
+  const fs::path templates = temp / "templates";
+  copy_templates(templates);
+  const Variables variables = {{"ATTNJIT_CACHE_DIR", "0"},
+                               {"ATTNJIT_TEMPLATE_DIR", templates.string()}};
+  Engine embedded(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
+  Engine same(environment(variables));
+  CHECK(source(same).text == source(embedded).text);
+  CHECK(same.key(source(same), arch()) == embedded.key(source(embedded), arch()));
+
+  std::ofstream(templates / "attnjit/softmax.cuh", std::ios::app) << "// changed\n";
+  Engine changed(environment(variables));
+  CHECK(source(changed).text.find("// changed\n") != std::string::npos);
+  CHECK(changed.key(source(changed), arch()) != embedded.key(source(embedded), arch()));
+  CHECK(source(same).text == source(embedded).text);  // read once, when the engine was made
+}
+
+TEST_CASE("a template directory that is not there, or not complete, is named") {
+  const TempDirectory temp;
+  const std::string missing = (temp / "nothing").string();
+  const std::string unread = message_of(ErrorKind::kInvalidEnvironment, [&] {
+    Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}, {"ATTNJIT_TEMPLATE_DIR", missing}}));
+  });
+  check_parts(unread, {"ATTNJIT_TEMPLATE_DIR", missing});
+
+  const fs::path templates = temp / "templates";
+  copy_templates(templates);
+  fs::remove(templates / "attnjit/softmax.cuh");
+  Engine engine(
+      environment({{"ATTNJIT_CACHE_DIR", "0"}, {"ATTNJIT_TEMPLATE_DIR", templates.string()}}));
+  check_parts(message_of(ErrorKind::kInvalidEnvironment, [&] { source(engine); }),
+              {"attnjit/softmax.cuh", "ATTNJIT_TEMPLATE_DIR"});
+}
+
+TEST_CASE("a kernel that does not compile is an error that can be worked on") {
+  const TempDirectory temp;
+  const fs::path templates = temp / "templates";
+  copy_templates(templates);
+  std::ofstream(templates / "attnjit/softmax.cuh", std::ios::app) << "int broken = nowhere;\n";
+  Engine engine(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
+                             {"XDG_RUNTIME_DIR", temp.path().string()},
+                             {"ATTNJIT_TEMPLATE_DIR", templates.string()},
+                             {"ATTNJIT_DUMP", (temp / "dump").string()}}));
+  const std::string message = message_of(ErrorKind::kCompile, [&] { compiled(engine); });
+  check_parts(message, {source(engine).title, "sm_80", problem::describe(small_problem()),
+                        "identifier \"nowhere\" is undefined", "Source: "});
+  const auto begin = message.find("Source: ") + 8;
+  const fs::path saved = message.substr(begin, message.find(".cu", begin) + 3 - begin);
+  CHECK(saved.parent_path() == temp / "dump");
+  CHECK(slurp(saved) == source(engine).text);
+  // Nothing of it is kept.
+  Engine next(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
+                           {"XDG_RUNTIME_DIR", temp.path().string()}}));
+  CHECK(next.cache().store().list().empty());
+}
+
+TEST_CASE("a configuration is taken only if it is legal and of this problem") {
+  Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
+  const auto refused = [&](auto change) {
+    kernel::ForwardConfig config = engine.plan_forward(small_problem(), arch()).config;
+    change(config);
+    return message_of(ErrorKind::kInvalidProblem,
+                      [&] { engine.plan_forward(small_problem(), arch(), config); });
+  };
+  check_parts(refused([](auto& c) { c.block_kv = 48; }),
+              {"config q", "kv48", "block_kv must be a multiple of 32 keys"});
+  check_parts(refused([](auto& c) { c.block_kv = 4096; }), {"shared memory", "sm_80"});
+  // Legal by itself, and not what the problem needs: it would compute something else.
+  check_parts(refused([](auto& c) { c.head_dim = 32; }), {"config", "head_dim"});
+  check_parts(refused([](auto& c) { c.dtype = kernel::DType::kFloat16; }), {"config", "dtype"});
+  check_parts(refused([](auto& c) { c.gqa_ratio = 1; }), {"config", "gqa_ratio"});
+
+  kernel::ForwardConfig other = engine.plan_forward(small_problem(), arch()).config;
+  other.block_kv = 128;
+  CHECK(engine.plan_forward(small_problem(), arch(), other).config.block_kv == 128);
+}
+
+TEST_CASE("a mask over keys brings its prepass, with the tile of the forward kernel") {
+  Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
+  ForwardArgs args = test::forward_args();
+  args.mask = test::mask(args, "b1qk");
+  const auto spec = engine.plan_forward(problem::make_problem(args), arch());
+  REQUIRE(spec.steps.size() == 2);
+  REQUIRE(spec.mask_pack.has_value());
+  CHECK(spec.mask_pack->block_q == spec.config.block_q);
+  CHECK(spec.mask_pack->block_kv == spec.config.block_kv);
+  args.mask = test::mask(args, "b1q1");
+  CHECK(engine.plan_forward(problem::make_problem(args), arch()).steps.size() == 1);
+}
