@@ -1,7 +1,9 @@
 # Flags that every target of this project is built with.
 add_library(attnjit_flags INTERFACE)
 target_compile_options(attnjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
-                                               -Wno-missing-field-initializers)
+                                               -Wno-missing-field-initializers
+  # False positives inside libstdc++ 12.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-array-bounds>)
 if(ATTNJIT_SANITIZE)
   target_compile_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE}
                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -4,6 +4,7 @@
 #include "cli/planning.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
+#include "codegen/config_json.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -7,16 +7,12 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/words.hpp"
+#include "codegen/config_json.hpp"
 #include "launch/forward_arguments.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::cli {
 namespace {
-
-kernel::ForwardConfig without_tile(kernel::ForwardConfig config) {
-  config.block_q = config.block_kv = config.num_stages = config.num_warps = config.min_blocks = 0;
-  return config;
-}
 
 // Configuration 0 with the members that `json` sets. Everything but the tile follows from the
 // problem; a kernel made for another problem would read its tensors wrongly.
@@ -24,13 +20,11 @@ kernel::ForwardConfig config_from_json(const std::string& json, const problem::P
                                        const codegen::Arch& arch) {
   kernel::ForwardConfig config = tuner::config_zero(key, arch);
   codegen::update_from_json(config, json);
-  const std::string given = codegen::to_json(without_tile(config));
-  const std::string needed = codegen::to_json(codegen::specialise(key.family));
-  if (given != needed) {
+  if (const auto rule = codegen::why_foreign(config, key.family)) {
     usage_error(
-        "--config describes another problem, {}; this one has {}; set the tile only: "
-        "block_q, block_kv, num_stages, num_warps, min_blocks",
-        given, needed);
+        "--config describes another problem: {}; set the tile only: block_q, block_kv, "
+        "num_stages, num_warps, min_blocks",
+        *rule);
   }
   return config;
 }

@@ -10,7 +10,7 @@
 namespace attnjit::cli {
 namespace {
 
-constexpr std::size_t kNameWidth = 44;
+constexpr std::size_t kNameWidth = 56;
 
 void check_place(const std::string& on) {
   if (on == "auto" || on == "gpu") return;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "attnjit/error.hpp"
 #include "codegen/fields.hpp"
 
@@ -97,50 +95,6 @@ FeatureText feature_text(ForwardFeature feature, const Family& f) {
   throw Error(ErrorKind::kInternal, "unknown forward feature");
 }
 
-std::string flag_text(const char* name, const nlohmann::json& value) {
-  return fmt::format("config: {} cannot be {}", name, value.dump());
-}
-
-void set_field(const char* name, int& field, const nlohmann::json& value) {
-  if (!value.is_number_integer()) {
-    throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; expected an integer");
-  }
-  field = value.get<int>();
-}
-void set_field(const char* name, bool& field, const nlohmann::json& value) {
-  if (!value.is_boolean()) {
-    throw Error(ErrorKind::kInvalidEnvironment,
-                flag_text(name, value) + "; expected true or false");
-  }
-  field = value.get<bool>();
-}
-void set_field(const char* name, kernel::DType& field, const nlohmann::json& value) {
-  if (value == "fp16") {
-    field = kernel::DType::kFloat16;
-  } else if (value == "bf16") {
-    field = kernel::DType::kBFloat16;
-  } else {
-    throw Error(ErrorKind::kInvalidEnvironment,
-                flag_text(name, value) + "; expected \"fp16\" or \"bf16\"");
-  }
-}
-
-nlohmann::json json_value(int value) { return value; }
-nlohmann::json json_value(bool value) { return value; }
-nlohmann::json json_value(kernel::DType value) {
-  return value == kernel::DType::kFloat16    ? "fp16"
-         : value == kernel::DType::kBFloat16 ? "bf16"
-                                             : "fp32";
-}
-
-template <class Config>
-std::string config_json(const Config& config) {
-  nlohmann::ordered_json object;
-  for_each_field(config,
-                 [&](const char* name, const auto& value) { object[name] = json_value(value); });
-  return object.dump();
-}
-
 }  // namespace
 
 std::vector<ForwardFeature> forward_features(const Family& f) {
@@ -223,32 +177,6 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
       source.title, initialiser(config));
   source.text = flatten(source.stub, templates);
   return source;
-}
-
-std::string to_json(const kernel::ForwardConfig& config) { return config_json(config); }
-std::string to_json(const kernel::MaskPackConfig& config) { return config_json(config); }
-
-void update_from_json(kernel::ForwardConfig& config, const std::string& json) {
-  const auto object = nlohmann::json::parse(json, nullptr, false, true);
-  if (!object.is_object()) {
-    throw Error(ErrorKind::kInvalidEnvironment,
-                "config: expected a JSON object such as {\"block_q\": 128, \"num_warps\": 8}");
-  }
-  std::size_t used = 0;
-  std::string known;
-  for_each_field(config, [&](const char* name, auto& field) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-    if (!object.contains(name)) return;
-    set_field(name, field, object[name]);
-    ++used;
-  });
-  if (used == object.size()) return;
-  for (const auto& [name, value] : object.items()) {
-    if (known.find(name) == std::string::npos) {
-      throw Error(ErrorKind::kInvalidEnvironment,
-                  fmt::format("config: unknown member {}; expected {}", name, known));
-    }
-  }
 }
 
 }  // namespace attnjit::codegen

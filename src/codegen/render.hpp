@@ -35,12 +35,4 @@ kernel::ForwardConfig specialise(const problem::Family& family);
 /// "q128 kv64 s2 w8 b1": the tile of a config, for titles and tables.
 std::string describe_tile(const kernel::ForwardConfig& config);
 
-/// A config as a JSON object with named values.
-std::string to_json(const kernel::ForwardConfig& config);
-std::string to_json(const kernel::MaskPackConfig& config);
-
-/// Sets the members of `config` that `json`, an object, names. Throws Error(kInvalidEnvironment)
-/// on malformed text, an unknown member or a value of the wrong type.
-void update_from_json(kernel::ForwardConfig& config, const std::string& json);
-
 }  // namespace attnjit::codegen

@@ -129,7 +129,7 @@ Compiled Compiler::compile(const std::string& source, const std::string& entry,
       std::chrono::steady_clock::now() - begin;
 
   Compiled compiled{program.cubin(), {}, program.log()};
-  dump(source, entry, arch, program.ptx(), compiled.log);
+  dump(source, entry, arch, program.ptx(), compiled);
   compiled.facts = parse_log(compiled.log, entry);
   compiled.facts.compile_ms = elapsed.count();
   compiled.facts.nvrtc_version = toolkit_release(nvrtc(), compiled.cubin);
@@ -160,12 +160,14 @@ void Compiler::build(Program& program, const std::string& source, const std::str
 }
 
 void Compiler::dump(const std::string& source, const std::string& entry, const std::string& arch,
-                    const std::string& ptx, const std::string& log) const {
+                    const std::string& ptx, const Compiled& compiled) const {
   if (dump_directory_.empty()) return;
   SavedFiles files(dump_directory_, file_stem(entry, source, arch));
   files.write(".cu", source);
   files.write(".ptx", ptx);
-  files.write(".log", log);
+  files.write(".log", compiled.log);
+  files.write(".cubin",
+              {reinterpret_cast<const char*>(compiled.cubin.data()), compiled.cubin.size()});
   if (!files.trouble().empty()) {
     throw Error(ErrorKind::kInvalidEnvironment,
                 fmt::format("cannot dump a kernel ({}); choose a directory that can be written, or "

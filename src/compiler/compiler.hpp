@@ -28,7 +28,7 @@ std::vector<std::string> code_options(std::string_view arch);
 /// from any thread; compiles run in parallel.
 class Compiler {
  public:
-  /// With a `dump_directory`, every compile leaves ENTRY-HASH.cu, .ptx and .log there.
+  /// With a `dump_directory`, every compile leaves ENTRY-HASH.cu, .ptx, .cubin and .log there.
   explicit Compiler(NvrtcSearch search, std::filesystem::path dump_directory = {});
 
   /// Compiles `source` for `arch`. `entry` names its extern "C" kernel.
@@ -49,7 +49,7 @@ class Compiler {
   void build(Program& program, const std::string& source, const std::string& entry,
              const std::string& arch);
   void dump(const std::string& source, const std::string& entry, const std::string& arch,
-            const std::string& ptx, const std::string& log) const;
+            const std::string& ptx, const Compiled& compiled) const;
 
   NvrtcSearch search_;
   std::filesystem::path dump_directory_;

@@ -11,7 +11,7 @@ namespace {
 constexpr int kOldestDriver = 12040;
 constexpr const char* kLibcuda = "libcuda.so.1";
 constexpr const char* kWithoutGpu =
-    "attnjit plan, emit and warmup need no GPU when they are given an architecture.";
+    "attnjit plan and emit need no GPU when they are given an architecture.";
 
 Error no_device(const std::string& message) {
   return Error(ErrorKind::kNoDevice, fmt::format("{}. {}", message, kWithoutGpu));

@@ -21,9 +21,8 @@ kernel::OperandParams operand_params(const problem::Operand& operand, const Tens
 cuda::LaunchShape make_shape(const StepSpec& step, std::int64_t blocks) {
   if (blocks > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorKind::kInvalidProblem,
-                fmt::format("q: batch * heads * query tiles is {} thread blocks; at most {} fit a "
-                            "launch; split the batch",
-                            blocks, std::numeric_limits<std::int32_t>::max()));
+                fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
+                            step.source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
   }
   return {{static_cast<unsigned>(blocks), 1, 1}, step.threads, step.shared_bytes};
 }

@@ -2,6 +2,10 @@
 #include "attnjit/forward.hpp"
 #include "attnjit/forward_params.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/score/band_params.h"
+#include "attnjit/score/operand_params.h"
+#include "attnjit/score/packed_mask_params.h"
+#include "attnjit/score/seqlens_params.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace attnjit::problem {
 namespace {
 
@@ -28,7 +30,9 @@ Family family(const Problem& problem) {
   f.head_dim_v = problem.head_dim_v;
   f.gqa_ratio = problem.gqa_ratio();
   f.aligned = problem.aligned;
-  f.positive_scale = problem.scale > 0.0f;
+  // Folded into the exponent it is multiplied by log2(e), which a scale near the largest fp32 does
+  // not survive.
+  f.positive_scale = problem.scale > 0.0f && std::isfinite(problem.scale * 1.4427f);
   f.mask = problem.mask.extent;
   f.mask_vectorized = problem.mask.vectorized;
   f.bias = problem.bias.extent;

@@ -12,7 +12,7 @@ struct Family {
   DType dtype = DType::kBFloat16;
   std::int32_t head_dim = 0, head_dim_v = 0, gqa_ratio = 1;
   bool aligned = false;
-  bool positive_scale = true;
+  bool positive_scale = true;  ///< and small enough to be folded into the exponent
   Extent mask = Extent::kAbsent;
   bool mask_vectorized = false;
   Extent bias = Extent::kAbsent;

@@ -93,23 +93,33 @@ bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
 }
 
 // Two elements of an output must not share memory: axis by axis from the smallest stride on, each
-// step must clear everything that the axes below it span.
-void check_no_overlap(const char* what, const Tensor& tensor) {
-  if (empty_tensor(tensor)) return;
-  std::array<std::pair<std::int64_t, std::int64_t>, 4> axes;  // |stride|, size
-  for (int i = 0; i < 4; ++i) axes[i] = {std::abs(tensor.strides[i]), tensor.shape[i]};
+// step must clear everything that the axes below it span. Unsigned, since |INT64_MIN| is no int64.
+bool overlaps(const Tensor& tensor) {
+  std::array<std::pair<std::uint64_t, std::uint64_t>, 4> axes;  // |stride|, size
+  for (int i = 0; i < 4; ++i) {
+    const auto stride = static_cast<std::uint64_t>(tensor.strides[i]);
+    axes[i] = {tensor.strides[i] < 0 ? -stride : stride,
+               static_cast<std::uint64_t>(tensor.shape[i])};
+  }
   std::ranges::sort(axes);
-  std::int64_t span = 0;
+  std::uint64_t span = 0;
   for (const auto& [stride, size] : axes) {
     if (size == 1) continue;
-    if (stride <= span) {
-      reject(
-          "{}: strides ({}, {}, {}, {}) make elements overlap; an output needs memory of its own "
-          "for each element",
-          what, tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3]);
+    std::uint64_t step = 0;
+    if (stride <= span || __builtin_mul_overflow(stride, size - 1, &step) ||
+        __builtin_add_overflow(span, step, &span)) {
+      return true;
     }
-    span += stride * (size - 1);
   }
+  return false;
+}
+
+void check_no_overlap(const char* what, const Tensor& tensor) {
+  if (empty_tensor(tensor) || !overlaps(tensor)) return;
+  reject(
+      "{}: strides ({}, {}, {}, {}) make elements overlap; an output needs memory of its own for "
+      "each element",
+      what, tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3]);
 }
 
 void check_shapes(const ForwardArgs& args, Problem& p) {
@@ -167,6 +177,9 @@ void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
   if (size == 1 || size == p.num_heads_kv || size == p.num_heads_q) return;
   if (p.num_heads_kv == p.num_heads_q) {
     reject("{}: head axis is {}; expected 1 or {} (heads)", what, size, p.num_heads_q);
+  }
+  if (p.num_heads_kv == 1) {
+    reject("{}: head axis is {}; expected 1 or {} (query heads)", what, size, p.num_heads_q);
   }
   reject("{}: head axis is {}; expected 1, {} (kv heads) or {} (query heads)", what, size,
          p.num_heads_kv, p.num_heads_q);

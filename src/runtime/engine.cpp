@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "codegen/config_json.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -29,21 +30,19 @@ cache::KernelCacheOptions cache_options(const base::Environment& environment) {
   return options;
 }
 
-codegen::TemplateSet load_templates(const std::filesystem::path& root) {
+codegen::TemplateSet load_templates(const std::filesystem::path& root) try {
   std::map<std::string, std::string> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root, error)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     if (!entry.is_regular_file()) continue;
-    std::ostringstream text;
-    text << std::ifstream(entry.path()).rdbuf();
-    files.emplace(entry.path().lexically_relative(root).generic_string(), text.str());
-  }
-  if (error) {
-    throw Error(
-        ErrorKind::kInvalidEnvironment,
-        fmt::format("ATTNJIT_TEMPLATE_DIR: cannot read {}: {}", root.string(), error.message()));
+    std::ifstream file(entry.path());
+    file.exceptions(std::ios::failbit | std::ios::badbit);
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    files.emplace(entry.path().lexically_relative(root).generic_string(), std::move(text));
   }
   return codegen::TemplateSet(std::move(files));
+} catch (const std::exception& error) {
+  throw Error(ErrorKind::kInvalidEnvironment,
+              fmt::format("ATTNJIT_TEMPLATE_DIR: cannot read {}: {}", root.string(), error.what()));
 }
 
 // An NVRTC that is missing must not hide kernels that are on disk already.
@@ -85,7 +84,9 @@ launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
                                              const std::optional<kernel::ForwardConfig>& config) {
   const problem::PlanKey key = problem::plan_key(problem);
   const kernel::ForwardConfig chosen = config.value_or(tuner::config_zero(key, arch));
-  if (const auto rule = codegen::why_invalid(chosen, arch)) {
+  auto rule = codegen::why_foreign(chosen, key.family);
+  if (!rule) rule = codegen::why_invalid(chosen, arch);
+  if (rule) {
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("config {}: {}", codegen::describe_tile(chosen), *rule));
   }

@@ -16,8 +16,8 @@ struct Tile {
 // Up to 64 columns, two row tiles per warp read each key fragment once for both: 302 to 308
 // TFLOP/s dense [299 to 307], 261 to 289 causal [264 to 294].
 constexpr Tile kNarrow{128, 64, 2, 4, 2};
-// A bias or a mask per pair needs the registers of the second row tile.
-constexpr Tile kNarrowOperand{64, 64, 2, 4, 3};
+// A bias or a mask needs registers that a second row tile would take.
+constexpr Tile kNarrowOperand{64, 64, 2, 4, 2};
 // Up to 128 columns: 312 dense [357], 267 to 291 causal [284 to 313], 256 with a full bias.
 constexpr Tile kMiddle{64, 64, 1, 4, 2};
 // Beyond, half the keys: with 64 of them the causal kernel spills 8 bytes; 289 dense [320].
@@ -28,8 +28,7 @@ const Tile& tile(const problem::PlanKey& key) {
   const int width = std::max(f.head_dim, f.head_dim_v);
   if (width > 128) return kWide;
   if (width > 64) return kMiddle;
-  const bool operand = f.bias == problem::Extent::kPerKey || f.bias == problem::Extent::kPerPair ||
-                       f.mask == problem::Extent::kPerPair;
+  const bool operand = f.bias != problem::Extent::kAbsent || f.mask != problem::Extent::kAbsent;
   // Few rows: a larger tile would only be padding.
   return operand || key.bucket_q <= 64 ? kNarrowOperand : kNarrow;
 }

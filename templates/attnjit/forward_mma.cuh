@@ -160,13 +160,13 @@ struct Forward {
       ptx::FragmentA a[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        a[m] = ptx::load_fragment_a(q_tile().address(q_row + 16 * m, 2 * depth + (lane >> 4)));
+        a[m] = ptx::load_fragment_a(q_tile().address(q_row + 16 * m, 2 * depth ^ (lane >> 4)));
       }
 #pragma unroll
       for (int n = 0; n < kGroups; n += 2) {
         const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 4);
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b(tile.address(row, 2 * depth + (lane >> 3 & 1)));
+            ptx::load_fragment_b(tile.address(row, 2 * depth ^ (lane >> 3 & 1)));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(scores[m][n], a[m], b.word[0]);
@@ -194,7 +194,7 @@ struct Forward {
 #pragma unroll
       for (int column = 0; column < kOutGroups; column += 2) {
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b_transposed(tile.address(row, column + (lane >> 4)));
+            ptx::load_fragment_b_transposed(tile.address(row, column ^ (lane >> 4)));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(out[m][column], a[m], b.word[0]);

@@ -77,7 +77,7 @@ TEST_CASE("exit 5: sound but not served") {
   }
 }
 
-TEST_CASE("exit 6: a compile without NVRTC; source and plans need none") {
+TEST_CASE("exit 6: a compile without NVRTC, while source and plans need none") {
   const CommandLine attnjit;
   const CommandLine::Variables none = {{"ATTNJIT_NVRTC", "/nonexistent"}};
   for (const char* format : {"ptx", "cubin", "facts"}) {

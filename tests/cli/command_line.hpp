@@ -1,5 +1,6 @@
 #pragma once
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -21,10 +22,18 @@ struct Outcome {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
+/// `text` as one word of a shell command.
 inline std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
+  std::string result(1, '\'');
+  for (const char c : text) {
+    if (c == '\'') {
+      result.append("'\\''");
+    } else {
+      result.push_back(c);
+    }
+  }
+  result.push_back('\'');
+  return result;
 }
 
 /// Starts the attnjit binary with a cache of its own, and without a GPU even where there is one.
@@ -36,10 +45,11 @@ class CommandLine {
     Variables variables = {{"ATTNJIT_CACHE_DIR", cache().string()}, {"CUDA_VISIBLE_DEVICES", ""}};
     for (const auto& [name, value] : set) variables[name] = value;
     std::string command = "env";
-    for (const auto& [name, value] : variables) command += " " + quoted(name + "=" + value);
-    command += " " + quoted(ATTNJIT_BINARY);
-    for (const std::string& argument : arguments) command += " " + quoted(argument);
-    command += " </dev/null >" + quoted(file("out")) + " 2>" + quoted(file("err"));
+    for (const auto& [name, value] : variables)
+      command += fmt::format(" {}", quoted(name + "=" + value));
+    command += fmt::format(" {}", quoted(ATTNJIT_BINARY));
+    for (const std::string& argument : arguments) command += fmt::format(" {}", quoted(argument));
+    command += fmt::format(" </dev/null >{} 2>{}", quoted(file("out")), quoted(file("err")));
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(file("out")),
             read_file(file("err"))};

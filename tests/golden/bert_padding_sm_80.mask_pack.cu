@@ -1,4 +1,4 @@
-// mask_pack 1k | q128 kv64 w4
+// mask_pack 1k | q64 kv64 w4
 
 // ---- attnjit/mask_pack.cuh
 
@@ -298,7 +298,7 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = false,
     .vectorized = true,
-    .block_q = 128,
+    .block_q = 64,
     .block_kv = 64,
     .num_warps = 4,
 };

@@ -123,37 +123,6 @@ struct ForwardParams {
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
 };
 
-// Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
-struct BandParams {
-  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
-  int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
-};
-
-// Rows and keys in use per batch element, or null.
-struct SeqlensParams {
-  const int32* q;   // [batch]
-  const int32* kv;  // [batch]
-};
-
-// A bias or a per-query mask, read in place. Broadcast axes have stride 0.
-struct OperandParams {
-  const void* data;
-  int64 batch_stride, head_stride, query_stride, key_stride;  // elements
-  int32 heads_per_plane;  // query heads that share one plane of the operand
-};
-
-// A boolean mask packed to bits, with a class for each tile; written by mask_pack.cuh.
-struct PackedMaskParams {
-  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
-  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
-  int64 words_per_plane;
-  int64 classes_per_plane;
-  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
-  int32 heads_per_plane;
-  int32 words_per_row;
-  int32 num_kv_tiles;
-};
-
 }  // namespace attnjit::kernel
 
 // ---- attnjit/ptx/math.cuh
@@ -583,23 +552,25 @@ template <int kRows, int kColumns>
 struct SharedTile {
   static constexpr int kChunks = kColumns / 8;
   static constexpr int kBytes = kRows * kColumns * 2;
-  uint32 base;
+  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
 
   ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
 
-  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`.
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
+  // address, so that a chunk known at compile time costs one xor.
   ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
     constexpr int kWide = kChunks & ~7;
     if (kWide == kChunks || chunk < kWide) {
-      return base + (chunk >> 3) * (kRows * 128) + row * 128 + (((chunk & 7) ^ twist(row)) << 4);
+      const uint32 line = base + row * 128 + (twist(row) << 4);
+      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
     }
     const uint32 rest = base + kWide * (kRows * 16);
-    const int column = chunk - kWide;
-    if ((kChunks & 4) != 0 && column < 4) {
-      return rest + row * 64 + ((column ^ (twist(row) >> 1)) << 4);
+    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
+      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
+      return line ^ ((chunk & 3) << 4);
     }
-    return rest + (kChunks & 4) * (kRows * 16) + row * 32 +
-           (((column & 1) ^ (twist(row) >> 2)) << 4);
+    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
+    return line ^ ((chunk & 1) << 4);
   }
 };
 
@@ -608,15 +579,17 @@ struct SharedTile {
 namespace attnjit::kernel {
 
 // How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
-// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk.
-template <int kRows, int kChunks, int kThreads, class Visit>
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
+// for visits that are one instruction; others would only fill the registers.
+template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
 ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
   constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = kUnroll ? 4 : 1;
   const int thread = ptx::thread_index();
   const int row = thread / kChunks;
   const int chunk = thread % kChunks;
   if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
-#pragma unroll
+#pragma unroll kPasses
   for (int first = 0; first < kRows; first += kRowsPerPass) {
     if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
   }
@@ -640,7 +613,7 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Keep>
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint16* source,
                               int64 row_stride, Keep keep) {
-  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
     const uint16* address = source + row * row_stride;
     if constexpr (kAligned) {
@@ -656,7 +629,7 @@ ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
 ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, uint16* target,
                                int64 row_stride, int rows) {
-  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     if (row >= rows || chunk * 8 >= kColumns) return;
     const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
     uint16* address = target + row * row_stride + chunk * 8;
@@ -852,13 +825,13 @@ struct Forward {
       ptx::FragmentA a[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        a[m] = ptx::load_fragment_a(q_tile().address(q_row + 16 * m, 2 * depth + (lane >> 4)));
+        a[m] = ptx::load_fragment_a(q_tile().address(q_row + 16 * m, 2 * depth ^ (lane >> 4)));
       }
 #pragma unroll
       for (int n = 0; n < kGroups; n += 2) {
         const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 4);
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b(tile.address(row, 2 * depth + (lane >> 3 & 1)));
+            ptx::load_fragment_b(tile.address(row, 2 * depth ^ (lane >> 3 & 1)));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(scores[m][n], a[m], b.word[0]);
@@ -886,7 +859,7 @@ struct Forward {
 #pragma unroll
       for (int column = 0; column < kOutGroups; column += 2) {
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b_transposed(tile.address(row, column + (lane >> 4)));
+            ptx::load_fragment_b_transposed(tile.address(row, column ^ (lane >> 4)));
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(out[m][column], a[m], b.word[0]);
@@ -1034,6 +1007,18 @@ ATTNJIT_DEVICE void forward(const ForwardParams& params, Features... features) {
 }  // namespace attnjit::kernel
 
 // ---- attnjit/score/band.cuh
+
+// ---- attnjit/score/band_params.h
+
+namespace attnjit::kernel {
+
+// Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
+struct BandParams {
+  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
+  int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
+};
+
+}  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
 

@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "codegen/arch.hpp"
+#include "codegen/config_json.hpp"
 #include "codegen/fields.hpp"
 #include "codegen/render.hpp"
 
@@ -97,12 +98,13 @@ TEST_CASE("malformed updates are refused with what was expected") {
       {R"({"aligned": 1})", "config: aligned cannot be 1; expected true or false"},
       {R"({"dtype": "fp32"})", "config: dtype cannot be \"fp32\"; expected \"fp16\" or \"bf16\""},
       {R"({"dtype": 1})", "config: dtype cannot be 1; expected \"fp16\" or \"bf16\""},
-      {R"({"tile": 3})", "config: unknown member tile; expected dtype, head_dim"},
-      {R"({"block_q": 64, "tile": 3})", "config: unknown member tile; expected dtype, head_dim"},
+      {R"({"tile": 3})", "config: unknown member \"tile\"; expected one of"},
+      {R"({"block_q": 64, "tile": 3})", "config: unknown member \"tile\"; expected one of"},
       // Part of a name is not a name.
-      {R"({"warps": 4})", "config: unknown member warps; expected dtype, head_dim"},
-      {R"({"head_dim, head_dim_v": 4})", "config: unknown member head_dim, head_dim_v;"},
-      {R"({"": 4})", "config: unknown member ;"},
+      {R"({"warps": 4})", "config: unknown member \"warps\"; expected one of"},
+      {R"({"head_dim, head_dim_v": 4})",
+       "config: unknown member \"head_dim, head_dim_v\"; expected"},
+      {R"({"": 4})", "config: unknown member \"\"; expected"},
       // 2^32 + 64 is not 64.
       {R"({"block_q": 4294967360})", "config: block_q cannot be 4294967360"},
       {R"({"block_q": -9223372036854775744})", "config: block_q cannot be -9223372036854775744"}};

@@ -268,9 +268,10 @@ TEST_CASE("every compile is dumped where that is asked for") {
   const ScratchDirectory scratch;
   Compiler compiler({}, scratch.path() / "made");
   compiler.compile(kScale, "scale", "sm_80");
-  CHECK(extensions_in(scratch.path() / "made") == std::vector<std::string>{".cu", ".log", ".ptx"});
+  CHECK(extensions_in(scratch.path() / "made") ==
+        std::vector<std::string>{".cu", ".cubin", ".log", ".ptx"});
   compiler.compile(kScale, "scale", "sm_90a");
-  CHECK(extensions_in(scratch.path() / "made").size() == 6);
+  CHECK(extensions_in(scratch.path() / "made").size() == 8);
 }
 
 TEST_CASE("a dump directory that cannot be written is an error of the environment") {

@@ -165,6 +165,8 @@ TEST_CASE("an operand is vectorised where 16 bytes of a row can be read at once"
     args.bias.reset();
     (is_mask ? args.mask : args.bias) = tensor;
     const Problem p = make_problem(args);
+    CHECK(problem::family(p).mask_vectorized == p.mask.vectorized);
+    CHECK(problem::family(p).bias_vectorized == p.bias.vectorized);
     return is_mask ? p.mask.vectorized : p.bias.vectorized;
   };
   CHECK(vectorized(DType::kBool, -1, 0, 0));

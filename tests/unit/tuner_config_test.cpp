@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/config_json.hpp"
 #include "codegen/render.hpp"
 #include "tuner/config_zero.hpp"
 

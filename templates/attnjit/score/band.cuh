@@ -1,7 +1,7 @@
 #pragma once
 #include "attnjit/forward_config.h"
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/score/band_params.h"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/key_order.cuh"
 

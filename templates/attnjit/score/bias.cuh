@@ -1,9 +1,9 @@
 #pragma once
 #include "attnjit/forward_config.h"
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/operand_params.h"
 #include "attnjit/tile/key_order.cuh"
 
 namespace attnjit::kernel {

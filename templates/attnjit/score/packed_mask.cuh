@@ -1,11 +1,11 @@
 #pragma once
 #include "attnjit/forward_config.h"
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/packed_mask_params.h"
 #include "attnjit/tile/key_order.cuh"
 
 namespace attnjit::kernel {

@@ -1,8 +1,8 @@
 #pragma once
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/operand_params.h"
 
 namespace attnjit::kernel {
 

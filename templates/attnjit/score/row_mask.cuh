@@ -1,10 +1,10 @@
 #pragma once
 #include "attnjit/forward_config.h"
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/operand_params.h"
 
 namespace attnjit::kernel {
 

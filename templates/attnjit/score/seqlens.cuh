@@ -1,7 +1,7 @@
 #pragma once
-#include "attnjit/forward_params.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/seqlens_params.h"
 
 namespace attnjit::kernel {
 

@@ -6,15 +6,17 @@
 namespace attnjit::kernel {
 
 // How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
-// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk.
-template <int kRows, int kChunks, int kThreads, class Visit>
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
+// for visits that are one instruction; others would only fill the registers.
+template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
 ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
   constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = kUnroll ? 4 : 1;
   const int thread = ptx::thread_index();
   const int row = thread / kChunks;
   const int chunk = thread % kChunks;
   if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
-#pragma unroll
+#pragma unroll kPasses
   for (int first = 0; first < kRows; first += kRowsPerPass) {
     if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
   }
@@ -38,7 +40,7 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Keep>
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint16* source,
                               int64 row_stride, Keep keep) {
-  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
     const uint16* address = source + row * row_stride;
     if constexpr (kAligned) {
@@ -54,7 +56,7 @@ ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
 ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, uint16* target,
                                int64 row_stride, int rows) {
-  for_each_chunk<kRows, kPadded / 8, kThreads>([&](int row, int chunk) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     if (row >= rows || chunk * 8 >= kColumns) return;
     const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
     uint16* address = target + row * row_stride + chunk * 8;

@@ -18,23 +18,25 @@ template <int kRows, int kColumns>
 struct SharedTile {
   static constexpr int kChunks = kColumns / 8;
   static constexpr int kBytes = kRows * kColumns * 2;
-  uint32 base;
+  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
 
   ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
 
-  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`.
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
+  // address, so that a chunk known at compile time costs one xor.
   ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
     constexpr int kWide = kChunks & ~7;
     if (kWide == kChunks || chunk < kWide) {
-      return base + (chunk >> 3) * (kRows * 128) + row * 128 + (((chunk & 7) ^ twist(row)) << 4);
+      const uint32 line = base + row * 128 + (twist(row) << 4);
+      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
     }
     const uint32 rest = base + kWide * (kRows * 16);
-    const int column = chunk - kWide;
-    if ((kChunks & 4) != 0 && column < 4) {
-      return rest + row * 64 + ((column ^ (twist(row) >> 1)) << 4);
+    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
+      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
+      return line ^ ((chunk & 3) << 4);
     }
-    return rest + (kChunks & 4) * (kRows * 16) + row * 32 +
-           (((column & 1) ^ (twist(row) >> 2)) << 4);
+    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
+    return line ^ ((chunk & 1) << 4);
   }
 };
 

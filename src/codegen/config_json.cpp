@@ -1,0 +1,107 @@
+#include "codegen/config_json.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "attnjit/error.hpp"
+#include "codegen/fields.hpp"
+#include "codegen/render.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+std::string flag_text(const char* name, const nlohmann::json& value) {
+  return fmt::format("config: {} cannot be {}", name, value.dump());
+}
+
+void set_field(const char* name, int& field, const nlohmann::json& value) {
+  if (!value.is_number_integer()) {
+    throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; expected an integer");
+  }
+  const auto wide = value.get<std::int64_t>();
+  field = static_cast<int>(wide);
+  if (field != wide) {
+    throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; that is too large");
+  }
+}
+void set_field(const char* name, bool& field, const nlohmann::json& value) {
+  if (!value.is_boolean()) {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                flag_text(name, value) + "; expected true or false");
+  }
+  field = value.get<bool>();
+}
+void set_field(const char* name, kernel::DType& field, const nlohmann::json& value) {
+  if (value == "fp16") {
+    field = kernel::DType::kFloat16;
+  } else if (value == "bf16") {
+    field = kernel::DType::kBFloat16;
+  } else {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                flag_text(name, value) + "; expected \"fp16\" or \"bf16\"");
+  }
+}
+
+nlohmann::json json_value(int value) { return value; }
+nlohmann::json json_value(bool value) { return value; }
+nlohmann::json json_value(kernel::DType value) {
+  return value == kernel::DType::kFloat16    ? "fp16"
+         : value == kernel::DType::kBFloat16 ? "bf16"
+                                             : "fp32";
+}
+
+template <class Config>
+std::string config_json(const Config& config) {
+  nlohmann::ordered_json object;
+  for_each_field(config,
+                 [&](const char* name, const auto& value) { object[name] = json_value(value); });
+  return object.dump();
+}
+
+}  // namespace
+
+std::string to_json(const kernel::ForwardConfig& config) { return config_json(config); }
+std::string to_json(const kernel::MaskPackConfig& config) { return config_json(config); }
+
+void update_from_json(kernel::ForwardConfig& config, const std::string& json) {
+  const auto object = nlohmann::json::parse(json, nullptr, false, true);
+  if (!object.is_object()) {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                "config: expected a JSON object such as {\"block_q\": 128, \"num_warps\": 8}");
+  }
+  std::set<std::string> known;
+  for_each_field(config, [&](const char* name, auto& field) {
+    known.insert(name);
+    if (object.contains(name)) set_field(name, field, object[name]);
+  });
+  for (const auto& [name, value] : object.items()) {
+    if (known.contains(name)) continue;
+    throw Error(ErrorKind::kInvalidEnvironment,
+                fmt::format("config: unknown member \"{}\"; expected one of {}", name,
+                            fmt::join(known, ", ")));
+  }
+}
+
+std::optional<std::string> why_foreign(const kernel::ForwardConfig& config,
+                                       const problem::Family& family) {
+  kernel::ForwardConfig expected = specialise(family);
+  expected.block_q = config.block_q;
+  expected.block_kv = config.block_kv;
+  expected.num_stages = config.num_stages;
+  expected.num_warps = config.num_warps;
+  expected.min_blocks = config.min_blocks;
+  const auto has = nlohmann::ordered_json::parse(to_json(config));
+  const auto needs = nlohmann::ordered_json::parse(to_json(expected));
+  for (const auto& [name, value] : has.items()) {
+    if (value != needs[name]) {
+      return fmt::format("{} is {}; this problem needs {}", name, value.dump(), needs[name].dump());
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace attnjit::codegen

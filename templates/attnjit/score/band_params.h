@@ -1,0 +1,12 @@
+#pragma once
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
+struct BandParams {
+  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
+  int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
+};
+
+}  // namespace attnjit::kernel

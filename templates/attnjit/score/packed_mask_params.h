@@ -1,0 +1,18 @@
+#pragma once
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// A boolean mask packed to bits, with a class for each tile; written by mask_pack.cuh.
+struct PackedMaskParams {
+  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
+  int64 words_per_plane;
+  int64 classes_per_plane;
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 heads_per_plane;
+  int32 words_per_row;
+  int32 num_kv_tiles;
+};
+
+}  // namespace attnjit::kernel

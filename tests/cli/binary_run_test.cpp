@@ -1,0 +1,55 @@
+#include "command_line.hpp"
+
+namespace attnjit::test {
+namespace {
+
+const CommandLine::Variables kWithGpu = {{"CUDA_VISIBLE_DEVICES", "0"}};
+
+std::vector<std::string> small_run(std::vector<std::string> more) {
+  std::vector<std::string> line = {"run", "--heads-q", "2", "--seqlen-q", "64", "--head-dim", "32"};
+  line.insert(line.end(), more.begin(), more.end());
+  return line;
+}
+
+TEST_CASE("run judges a problem on the GPU, where there is one") {
+  const CommandLine attnjit;
+  const Outcome outcome = attnjit(small_run({"--mask", "b1qk", "--json"}), kWithGpu);
+  if (outcome.code == 7) {
+    MESSAGE("skipped: this machine has no GPU");
+    return;
+  }
+  CAPTURE(outcome.err);
+  CHECK(outcome.code == 0);
+  const auto result = outcome.json().at("results").at(0);
+  CHECK(result.at("pass") == true);
+  CHECK(result.at("rows") == 64);
+  CHECK(result.at("rough_ms") > 0);
+}
+
+TEST_CASE("exit 4: run finds a kernel that computes something else") {
+  const CommandLine attnjit;
+  const std::filesystem::path templates = attnjit.file("templates");
+  std::filesystem::copy(std::filesystem::path(ATTNJIT_SOURCE_DIR) / "templates", templates,
+                        std::filesystem::copy_options::recursive);
+  // The factor from log2 units to the natural logarithm of lse.
+  const std::filesystem::path header = templates / "attnjit" / "types.h";
+  std::string text = read_file(header);
+  const std::string constant = "kLn2 = 0.6931471805599453f";
+  REQUIRE(text.find(constant) != std::string::npos);
+  text.replace(text.find(constant), constant.size(), "kLn2 = 0.7f");
+  write_file(header, text);
+
+  CommandLine::Variables variables = kWithGpu;
+  variables["ATTNJIT_TEMPLATE_DIR"] = templates.string();
+  const Outcome outcome = attnjit(small_run({}), variables);
+  if (outcome.code == 7) {
+    MESSAGE("skipped: this machine has no GPU");
+    return;
+  }
+  CHECK(outcome.code == 4);
+  CHECK(outcome.out.find("FAIL") != std::string::npos);
+  CHECK(outcome.out.find("lse") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace attnjit::test
