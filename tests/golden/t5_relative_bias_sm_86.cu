@@ -1042,9 +1042,10 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;
+  int tile_key;  // first key of the tile at hand
   uint32 word[kRows][kSpans][kWords];
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     plane = static_cast<const uint8*>(params.data) +
@@ -1056,7 +1057,8 @@ struct Bias : Feature {
   // The eight keys from `key` on of one row; keys past the tensor are not read.
   ATTNJIT_DEVICE void fetch_span(uint32 (&span)[kWords], const uint8* row, int key, int seqlen_kv) {
     if (kBias.vectorized && key + 8 <= seqlen_kv) {
-      const auto* source = reinterpret_cast<const ptx::Vector16*>(row + key * kElementBytes);
+      const auto* source =
+          reinterpret_cast<const ptx::Vector16*>(row + static_cast<int64>(key) * kElementBytes);
 #pragma unroll
       for (int i = 0; i < kWords / 4; ++i) {
         const ptx::Vector16 v = ptx::load_global(source + i);
@@ -1065,12 +1067,13 @@ struct Bias : Feature {
       }
       return;
     }
+    const int64 step = params.key_stride * kElementBytes;
+    const uint8* address = row + key * step;
 #pragma unroll
     for (int i = 0; i < kWords; ++i) span[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 8; ++i, address += step) {
       if (key + i >= seqlen_kv) continue;
-      const uint8* address = row + (key + i) * params.key_stride * kElementBytes;
       if constexpr (kElementBytes == 4) {
         span[i] = ptx::load_global(reinterpret_cast<const uint32*>(address));
       } else {
@@ -1080,7 +1083,7 @@ struct Bias : Feature {
       }
     }
   }
-  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+  ATTNJIT_DEVICE void read(const Block& block) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int query = block.thread_query + 8 * r;
@@ -1089,9 +1092,16 @@ struct Bias : Feature {
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         fetch_span(word[r][s], plane + row * params.query_stride * kElementBytes,
-                   first_key + 32 * s + block.thread_key, block.seqlen_kv);
+                   tile_key + 32 * s + block.thread_key, block.seqlen_kv);
       }
     }
+  }
+
+  // 16-byte loads start before the scores are computed and arrive meanwhile. Loads of single
+  // elements wait until then: there are too many to keep their registers through the product.
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+    tile_key = first_key;
+    if constexpr (kBias.vectorized) read(block);
   }
 
   // The bias at key offset `offset` of the thread's keys, in fetched row r.
@@ -1105,7 +1115,8 @@ struct Bias : Feature {
     }
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S& scores) {
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    if constexpr (!kBias.vectorized) read(block);
 #pragma unroll
     for (int m = 0; m < kConfig.row_tiles(); ++m) {
 #pragma unroll
