@@ -11,26 +11,41 @@ struct Tile {
   int block_q, block_kv, num_stages, num_warps, min_blocks;
 };
 
-// Measured on an H200 (driver 580, 2026-11-21, bf16, 16384 tokens); FA2 of torch 2.11 in brackets.
+// Measured on an H200 (driver 580, 2026-11-21, bf16, 16384 tokens, L = 2048 and 8192), TFLOP/s; FA2
+// of torch 2.11 on the same card in brackets. Which problems have the registers for which tile is
+// what compiling them showed, on every architecture; the grid test holds it to that.
 //
-// Up to 64 columns, two row tiles per warp read each key fragment once for both: 302 to 308
-// TFLOP/s dense [299 to 307], 261 to 289 causal [264 to 294].
+// Up to 64 columns, two row tiles per warp read each key fragment once for both:
+// dense 294, 307 [298, 306], causal 257, 290 [261, 293].
 constexpr Tile kNarrow{128, 64, 2, 4, 2};
-// A bias or a mask needs registers that a second row tile would take.
+// A bias or a mask needs registers that a second row tile would take: dense 268, 277.
 constexpr Tile kNarrowOperand{64, 64, 2, 4, 2};
-// Up to 128 columns: 312 dense [357], 267 to 291 causal [284 to 313], 256 with a full bias.
-constexpr Tile kMiddle{64, 64, 1, 4, 2};
-// Beyond, half the keys: with 64 of them the causal kernel spills 8 bytes; 289 dense [320].
-constexpr Tile kWide{64, 32, 1, 4, 2};
+// Up to 128 columns: dense 321 to 326, 336 [351, 350], causal 270 to 275, 300 [281, 314], with a
+// full bias 271.
+constexpr Tile kMiddle{128, 32, 2, 4, 2};
+// With a random mask 233.
+constexpr Tile kMiddleOperand{64, 64, 1, 4, 2};
+// Beyond: dense 309, 310 [317, 325], causal 262, 286 [266, 290].
+constexpr Tile kWide{64, 64, 1, 4, 2};
+// Also for a mask and a bias together beyond 64 columns.
+constexpr Tile kWideOperand{64, 32, 1, 4, 2};
 
 const Tile& tile(const problem::PlanKey& key) {
+  using problem::Extent;
   const problem::Family& f = key.family;
   const int width = std::max(f.head_dim, f.head_dim_v);
-  if (width > 128) return kWide;
-  if (width > 64) return kMiddle;
-  const bool operand = f.bias != problem::Extent::kAbsent || f.mask != problem::Extent::kAbsent;
+  const bool keyed_mask = f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
+  const bool keyed_bias = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
+  const bool bare = f.aligned && !keyed_mask && !keyed_bias;
+  const bool light_bias = f.bias_vectorized && f.bias_dtype != DType::kFloat32;
+  const bool roomy = bare || (f.aligned && !keyed_mask && light_bias && !f.bounded_left);
   // Few rows: a larger tile would only be padding.
-  return operand || key.bucket_q <= 64 ? kNarrowOperand : kNarrow;
+  const bool few_rows = key.bucket_q <= 64;
+  if (width <= 64) return bare && !few_rows ? kNarrow : kNarrowOperand;
+  if (width <= 128 && !(keyed_mask && keyed_bias)) {
+    return roomy && !few_rows ? kMiddle : kMiddleOperand;
+  }
+  return bare ? kWide : kWideOperand;
 }
 
 }  // namespace

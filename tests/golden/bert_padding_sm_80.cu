@@ -580,16 +580,18 @@ namespace attnjit::kernel {
 
 // How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
 // chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
-// for visits that are one instruction; others would only fill the registers.
+// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
+// heads registers that they do not have.
 template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
 ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
   constexpr int kRowsPerPass = kThreads / kChunks;
-  constexpr int kPasses = kUnroll ? 4 : 1;
+  constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
+  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 4;
   const int thread = ptx::thread_index();
   const int row = thread / kChunks;
   const int chunk = thread % kChunks;
   if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
-#pragma unroll kPasses
+#pragma unroll kUnrolled
   for (int first = 0; first < kRows; first += kRowsPerPass) {
     if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
   }

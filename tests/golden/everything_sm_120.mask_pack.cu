@@ -1,4 +1,4 @@
-// mask_pack qk | q64 kv64 w4
+// mask_pack qk | q64 kv32 w4
 
 // ---- attnjit/mask_pack.cuh
 
@@ -299,7 +299,7 @@ inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = true,
     .block_q = 64,
-    .block_kv = 64,
+    .block_kv = 32,
     .num_warps = 4,
 };
 
