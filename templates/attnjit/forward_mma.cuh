@@ -147,14 +147,7 @@ struct Forward {
   ATTNJIT_DEVICE void multiply_q_k(Scores<kRowTiles, kGroups>& scores, const KTile& tile) {
     const int lane = ptx::lane_index();
     const int q_row = ptx::warp_index() * 16 * kRowTiles + (lane & 15);
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) scores[m][n][e] = 0.0f;
-      }
-    }
+    for_each_score(scores, [](float& score, int, int, int) { score = 0.0f; });
 #pragma unroll
     for (int depth = 0; depth < kConfig.padded_head_dim() / 16; ++depth) {
       ptx::FragmentA a[kRowTiles];
@@ -212,21 +205,13 @@ struct Forward {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
-    if constexpr (kConfig.scale_first) scale(scores);
+    if constexpr (kConfig.scale_first) {
+      for_each_score(scores, [&](float& score, int, int, int) { score *= params.score_scale; });
+    }
     features.add(block, scores);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     softmax.step(scores, out, params.exponent_scale);
     multiply_p_v(scores, v_tile(slot));
-  }
-  ATTNJIT_DEVICE void scale(Scores<kRowTiles, kGroups>& scores) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) scores[m][n][e] *= params.score_scale;
-      }
-    }
   }
 
   // One buffer each for K and V: V streams in while S is computed, the next K under P V.
@@ -317,14 +302,7 @@ struct Forward {
     locate();
     load_q();  // joins the first group of copies
     softmax.begin();
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kOutGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) out[m][n][e] = 0.0f;
-      }
-    }
+    for_each_score(out, [](float& element, int, int, int) { element = 0.0f; });
     if constexpr (kStages == 1) {
       walk_alternating();
     } else {

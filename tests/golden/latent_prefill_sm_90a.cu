@@ -174,8 +174,6 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 // The bits of an fp32 element.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 
-ATTNJIT_DEVICE int find_first_set(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }
-
 }  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/ptx/matrix.cuh
@@ -390,6 +388,19 @@ struct KeyRange {
 // belong to row h = 0 and elements 2 and 3 to row h = 1.
 template <int kRowTiles, int kGroups>
 using Scores = float[kRowTiles][kGroups][4];
+
+// visit(score, m, n, e) for each score, with compile-time indices once unrolled.
+template <int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Scores<kRowTiles, kGroups>& scores, Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) visit(scores[m][n][e], m, n, e);
+    }
+  }
+}
 
 // What softmax knows of one row at the end.
 struct RowState {
@@ -814,14 +825,7 @@ struct Forward {
   ATTNJIT_DEVICE void multiply_q_k(Scores<kRowTiles, kGroups>& scores, const KTile& tile) {
     const int lane = ptx::lane_index();
     const int q_row = ptx::warp_index() * 16 * kRowTiles + (lane & 15);
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) scores[m][n][e] = 0.0f;
-      }
-    }
+    for_each_score(scores, [](float& score, int, int, int) { score = 0.0f; });
 #pragma unroll
     for (int depth = 0; depth < kConfig.padded_head_dim() / 16; ++depth) {
       ptx::FragmentA a[kRowTiles];
@@ -879,21 +883,13 @@ struct Forward {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
-    if constexpr (kConfig.scale_first) scale(scores);
+    if constexpr (kConfig.scale_first) {
+      for_each_score(scores, [&](float& score, int, int, int) { score *= params.score_scale; });
+    }
     features.add(block, scores);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     softmax.step(scores, out, params.exponent_scale);
     multiply_p_v(scores, v_tile(slot));
-  }
-  ATTNJIT_DEVICE void scale(Scores<kRowTiles, kGroups>& scores) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) scores[m][n][e] *= params.score_scale;
-      }
-    }
   }
 
   // One buffer each for K and V: V streams in while S is computed, the next K under P V.
@@ -984,14 +980,7 @@ struct Forward {
     locate();
     load_q();  // joins the first group of copies
     softmax.begin();
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < kOutGroups; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) out[m][n][e] = 0.0f;
-      }
-    }
+    for_each_score(out, [](float& element, int, int, int) { element = 0.0f; });
     if constexpr (kStages == 1) {
       walk_alternating();
     } else {

@@ -45,6 +45,4 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 // The bits of an fp32 element.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 
-ATTNJIT_DEVICE int find_first_set(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }
-
 }  // namespace attnjit::kernel::ptx

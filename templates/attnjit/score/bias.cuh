@@ -102,16 +102,9 @@ struct Bias : Feature {
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores) {
     if constexpr (!kBias.vectorized) read(block);
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          scores[m][n][e] += value(kPerPair ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
-        }
-      }
-    }
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      score += value(kPerPair ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+    });
   }
 };
 

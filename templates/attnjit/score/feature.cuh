@@ -26,6 +26,19 @@ struct KeyRange {
 template <int kRowTiles, int kGroups>
 using Scores = float[kRowTiles][kGroups][4];
 
+// visit(score, m, n, e) for each score, with compile-time indices once unrolled.
+template <int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Scores<kRowTiles, kGroups>& scores, Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) visit(scores[m][n][e], m, n, e);
+    }
+  }
+}
+
 // What softmax knows of one row at the end.
 struct RowState {
   float max;  // largest score, scale and bias included; -inf if there is none

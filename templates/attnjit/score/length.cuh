@@ -19,16 +19,9 @@ struct Length : Feature {
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int end = block.kv_len - first_key - block.thread_key;
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (KeyOrder::offset(n, e) >= end) scores[m][n][e] = -ptx::infinity();
-        }
-      }
-    }
+    for_each_score(scores, [&](float& score, int, int n, int e) {
+      if (KeyOrder::offset(n, e) >= end) score = -ptx::infinity();
+    });
   }
 };
 

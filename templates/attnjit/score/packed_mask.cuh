@@ -62,18 +62,11 @@ struct PackedMask : Feature {
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int offset = KeyOrder::offset(n, e);
-          const uint32 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
-          if ((span >> (offset & 31) & 1) == 0) scores[m][n][e] = -ptx::infinity();
-        }
-      }
-    }
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      const int offset = KeyOrder::offset(n, e);
+      const uint32 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
+      if ((span >> (offset & 31) & 1) == 0) score = -ptx::infinity();
+    });
   }
 
  private:
