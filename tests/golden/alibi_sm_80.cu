@@ -1157,10 +1157,11 @@ struct Band : Feature {
       keys.end = keys.begin;
       return;
     }
-    keys.end = end_key(block, block.end_query - 1);
+    const int end = end_key(block, block.end_query - 1);
+    if (end < keys.end) keys.end = end;
     if constexpr (kLeft) {
       const int first = begin_key(block.first_query);
-      keys.begin = first > 0 ? first : 0;
+      if (first > keys.begin) keys.begin = first;
     }
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
