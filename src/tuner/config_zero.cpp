@@ -21,7 +21,7 @@ constexpr Tile kNarrow{128, 64, 2, 4, 2};
 // A bias or a mask needs registers that a second row tile would take: dense 268, 277.
 constexpr Tile kNarrowOperand{64, 64, 2, 4, 2};
 // Up to 128 columns: dense 321 to 326, 336 [351, 350], causal 270 to 275, 300 [281, 314], with a
-// full bias 271.
+// full bias 258.
 constexpr Tile kMiddle{128, 32, 2, 4, 2};
 // With a random mask 233.
 constexpr Tile kMiddleOperand{64, 64, 1, 4, 2};
