@@ -28,6 +28,7 @@ struct Planned {
   std::string config_from;  ///< "configuration 0" or "--config"
   std::string why;          ///< a sentence on that
   std::vector<PlannedStep> steps;
+  std::size_t forward_step = 0;  ///< the attention kernel itself
   std::size_t workspace_bytes = 0;
 };
 
@@ -45,7 +46,7 @@ class Planner {
   std::optional<std::string> config_json_;
 };
 
-/// The step that --step names, by number from 1 or by entry name; the last where it names none.
+/// The step that --step names, by number from 1 or by entry name; attn_fwd where it names none.
 const PlannedStep& pick_step(const Planned& planned, const std::string& step);
 
 }  // namespace attnjit::cli

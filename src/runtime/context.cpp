@@ -59,15 +59,15 @@ class Context::State {
     if (problem.empty()) return;
     const launch::ForwardPlan& plan = find_plan(problem);
     check_addresses(args);
-    const std::size_t bytes = launch::workspace_layout(plan.spec(), problem).bytes;
-    if (bytes == 0) {
-      plan.launch(driver(), problem, args, nullptr, stream);
+    const launch::WorkspaceLayout layout = launch::workspace_layout(plan.spec(), problem);
+    if (layout.bytes == 0) {
+      plan.launch(driver(), problem, args, layout, nullptr, stream);
     } else if (workspace.data != nullptr) {
-      check_workspace(workspace, bytes);
-      plan.launch(driver(), problem, args, workspace.data, stream);
+      check_workspace(workspace, layout.bytes);
+      plan.launch(driver(), problem, args, layout, workspace.data, stream);
     } else {
-      const cuda::StreamBuffer own(driver(), bytes, stream);
-      plan.launch(driver(), problem, args, own.data(), stream);
+      const cuda::StreamBuffer own(driver(), layout.bytes, stream);
+      plan.launch(driver(), problem, args, layout, own.data(), stream);
     }
   }
 
@@ -111,7 +111,8 @@ class Context::State {
 
   std::unique_ptr<launch::ForwardPlan> make_plan(const problem::Problem& problem) {
     const cuda::DeviceInfo device = cuda::current_device(driver());
-    const codegen::Arch& arch = codegen::find_arch(device.arch());
+    codegen::Arch arch = codegen::find_arch(device.arch());
+    arch.sm_count = device.sm_count;
     launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch);
     std::vector<std::unique_ptr<cuda::Library>> libraries;
     for (const launch::StepSpec& step : spec.steps) {
