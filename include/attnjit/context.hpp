@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "attnjit/export.hpp"
+#include "attnjit/export.h"
 #include "attnjit/forward.hpp"
 
 struct CUstream_st;
