@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "attnjit/export.hpp"
+#include "attnjit/export.h"
 
 namespace attnjit {
 

@@ -36,7 +36,8 @@ function(check_exports library)
   string(REPLACE ";" "," lines "${lines}")
   string(REPLACE "\n" ";" lines "${lines}")
   foreach(line IN LISTS lines)
-    if(NOT line MATCHES "^[0-9a-f]+ [A-Z] ((typeinfo (name )?|vtable )for )?attnjit::(Context|Error)")
+    if(NOT line MATCHES "^[0-9a-f]+ [A-Z] ((typeinfo (name )?|vtable )for )?attnjit::(Context|Error)"
+       AND NOT line MATCHES "^[0-9a-f]+ T attnjit_[a-z_]+$")
       message(FATAL_ERROR "${library} exports what it should not: ${line}")
     endif()
   endforeach()
@@ -47,11 +48,14 @@ function(use prefix)
   # find_package
   run(${CMAKE_COMMAND} -S ${consumer} -B ${WORK_DIR}/cmake-${name} -G ${GENERATOR}
       -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_CXX_FLAGS=${flags} -D CMAKE_BUILD_TYPE=${CONFIG}
+      -D CMAKE_C_COMPILER=${CC} -D CMAKE_C_FLAGS=${flags}
       -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON)
   run(${CMAKE_COMMAND} --build ${WORK_DIR}/cmake-${name} --config ${CONFIG})
-  one_file(program ${WORK_DIR}/cmake-${name}/consumer)
-  run(${program})
-  message(STATUS "find_package in ${name}: ${output}")
+  foreach(consumer_name consumer consumer_c)
+    one_file(program ${WORK_DIR}/cmake-${name}/${consumer_name})
+    run(${program})
+    message(STATUS "find_package in ${name}: ${output}")
+  endforeach()
   # pkg-config
   one_file(pc ${prefix}/attnjit.pc)
   cmake_path(GET pc PARENT_PATH pc_dir)
@@ -59,11 +63,14 @@ function(use prefix)
   run(${PKG_CONFIG} --cflags --libs attnjit)
   separate_arguments(package UNIX_COMMAND "${output}")
   run(${CXX} -std=c++20 ${flags} ${consumer}/main.cpp -o ${WORK_DIR}/pkg-config-${name} ${package})
+  run(${CC} -std=c99 ${flags} ${consumer}/main.c -o ${WORK_DIR}/pkg-config-c-${name} ${package})
   one_file(library ${prefix}/libattnjit.so)
   cmake_path(GET library PARENT_PATH library_dir)
-  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${library_dir}:$ENV{LD_LIBRARY_PATH}
-      ${WORK_DIR}/pkg-config-${name})
-  message(STATUS "pkg-config in ${name}: ${output}")
+  foreach(program pkg-config-${name} pkg-config-c-${name})
+    run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${library_dir}:$ENV{LD_LIBRARY_PATH}
+        ${WORK_DIR}/${program})
+    message(STATUS "pkg-config in ${name}: ${output}")
+  endforeach()
   # the command, if it was built
   if(EXISTS ${prefix}/bin/attnjit)
     run(${prefix}/bin/attnjit --version)

@@ -1,0 +1,161 @@
+#ifndef ATTNJIT_H
+#define ATTNJIT_H
+/*
+ * The C API of attnjit. It wraps the C++ API (attnjit/attnjit.hpp) and computes the same;
+ * docs/semantics.md is the contract and docs/c-api.md shows a use.
+ *
+ * Every function that can fail returns a status; attnjit_last_error() then has the message.
+ *
+ * Every struct that a later version may extend begins with its size, which its _INIT macro sets.
+ * A struct of an older header is taken: what it lacks counts as zero, and zero is every member's
+ * default. One of a newer header is taken if all that this library does not know is zero.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attnjit/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The numbers never change their meaning. */
+typedef enum attnjit_status {
+  ATTNJIT_OK = 0,
+  ATTNJIT_INVALID_ARGUMENT = 1, /* a null pointer or a wrong struct_size, found before all else */
+  ATTNJIT_INVALID_PROBLEM = 2,  /* a tensor or option breaks a rule of docs/semantics.md */
+  ATTNJIT_INVALID_ENVIRONMENT = 3, /* a variable or file holds a value outside its list */
+  ATTNJIT_UNSUPPORTED = 4,         /* an architecture or feature that this build cannot serve */
+  ATTNJIT_NO_COMPILER = 5,         /* NVRTC is missing or unusable */
+  ATTNJIT_COMPILE_FAILED = 6,      /* NVRTC refused a generated kernel; the message holds the log */
+  ATTNJIT_NO_DEVICE = 7,           /* no libcuda, no GPU, or no CUDA context is current */
+  ATTNJIT_CUDA_FAILED = 8,         /* a CUDA driver call failed */
+  ATTNJIT_CACHE_FAILED = 9,        /* a cache directory or entry cannot be used as asked */
+  ATTNJIT_INTERNAL = 10            /* a bug of this library, or no host memory left */
+} attnjit_status;
+
+/* Values of attnjit_tensor.dtype. */
+enum {
+  ATTNJIT_FLOAT16 = 0,
+  ATTNJIT_BFLOAT16 = 1,
+  ATTNJIT_FLOAT32 = 2,
+  ATTNJIT_BOOL = 3 /* one byte per element, zero = false */
+};
+
+/* Values of attnjit_forward_args.diagonal: where that of a causal mask or a window starts. */
+enum {
+  ATTNJIT_DIAGONAL_UNSPECIFIED = 0, /* an error if there is a causal mask or a window */
+  ATTNJIT_DIAGONAL_TOP_LEFT = 1,
+  ATTNJIT_DIAGONAL_BOTTOM_RIGHT = 2
+};
+
+/* A view of a 4-D tensor in device memory; it owns nothing. Axes are (batch, head, sequence,
+   feature) for q, k, v and out, and (batch, head, query, key) for mask and bias. Strides count
+   elements. This struct never grows. */
+typedef struct attnjit_tensor {
+  void* data;
+  int32_t dtype;
+  int64_t shape[4];
+  int64_t strides[4];
+} attnjit_tensor;
+
+/* One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v. */
+typedef struct attnjit_forward_args {
+  size_t struct_size;
+  attnjit_tensor q;           /* [B, Hq, Lq, D], fp16 or bf16, unit stride over D */
+  attnjit_tensor k;           /* [B, Hkv, Lk, D], q's dtype; Hq is a multiple of Hkv */
+  attnjit_tensor v;           /* [B, Hkv, Lk, Dv], q's dtype */
+  attnjit_tensor out;         /* [B, Hq, Lq, Dv], q's dtype, without overlap */
+  const attnjit_tensor* mask; /* null or [B|1, Hq|Hkv|1, Lq|1, Lk|1], bool, true = keep */
+  const attnjit_tensor* bias; /* null or the same shapes; q's dtype or fp32 */
+  float* lse;                 /* null or [B, Hq, Lq] on the device, natural logarithm */
+  const int32_t* seqlens_q;   /* null or [B] on the device: rows in use */
+  const int32_t* seqlens_kv;  /* null or [B] on the device: keys in use */
+  int32_t has_scale;          /* 0: the scale is 1 / sqrt(D), and `scale` is not read */
+  float scale;                /* any finite number */
+  int32_t causal;             /* not 0: query i keeps key j only if j <= i + off */
+  int32_t diagonal;           /* off = 0 (top left) or Lk - Lq (bottom right) */
+  int32_t has_window;         /* 0: no window, and its sides are not read */
+  int64_t window_left;        /* keys before i + off that query i keeps; -1 = all */
+  int64_t window_right;       /* keys after i + off; -1 = all */
+} attnjit_forward_args;
+
+/* Settings that take the place of environment variables (README.md lists them). */
+typedef struct attnjit_context_options {
+  size_t struct_size;
+  const char* cache_directory; /* null or ATTNJIT_CACHE_DIR; "0" keeps kernels in memory */
+  const char* nvrtc_path;      /* null or ATTNJIT_NVRTC */
+  /* Receives warnings and notes, one call at a time; null: stderr. It must not throw. */
+  void (*log)(void* log_data, const char* message);
+  void* log_data;
+} attnjit_context_options;
+
+/* What a context did so far. */
+typedef struct attnjit_counters {
+  size_t struct_size;
+  uint64_t plans;          /* plans made; a call that needs no new one is a look-up */
+  uint64_t compiles;       /* kernels that NVRTC compiled */
+  uint64_t disk_hits;      /* kernels read from the cache directory */
+  uint64_t corrupt;        /* damaged cache files, ignored */
+  uint64_t write_failures; /* kernels that could not be kept on disk */
+} attnjit_counters;
+
+#define ATTNJIT_FORWARD_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_forward_args) }
+#define ATTNJIT_CONTEXT_OPTIONS_INIT \
+  { .struct_size = sizeof(attnjit_context_options) }
+#define ATTNJIT_COUNTERS_INIT \
+  { .struct_size = sizeof(attnjit_counters) }
+
+/* Everything that attention calls share: compiler, cache and plans. Thread-safe; one per process is
+   enough. Calls run in the CUDA context that is current on the calling thread. */
+typedef struct attnjit_context attnjit_context;
+
+/* CUstream of the driver API and cudaStream_t of the runtime are pointers to this. */
+struct CUstream_st;
+
+/* The version of the library, e.g. "0.1.0". */
+ATTNJIT_EXPORT const char* attnjit_version(void);
+
+/* An attnjit_status in words, e.g. "invalid problem"; "unknown status" for any other number. */
+ATTNJIT_EXPORT const char* attnjit_status_name(int status);
+
+/* What the last call that failed on this thread said: what, where and what to do. "" if none has.
+   The text stays until the next failure on this thread. */
+ATTNJIT_EXPORT const char* attnjit_last_error(void);
+
+/* Makes a context; reads the environment, and loads neither libcuda nor NVRTC. `options` may be
+   null. */
+ATTNJIT_EXPORT attnjit_status attnjit_context_create(const attnjit_context_options* options,
+                                                     attnjit_context** context);
+
+/* Null is allowed. Destroy it before the CUDA context; captured graphs must not outlive it. */
+ATTNJIT_EXPORT void attnjit_context_destroy(attnjit_context* context);
+
+/* Fills in `counters`, whose struct_size the caller has set. */
+ATTNJIT_EXPORT attnjit_status attnjit_context_counters(const attnjit_context* context,
+                                                       attnjit_counters* counters);
+
+/* Enqueues one forward on `stream`. The first call of a kind compiles its kernels. `workspace`
+   may be null: the call then takes what it needs from the stream-ordered allocator. Otherwise it is
+   device memory aligned to 256 bytes, at least attnjit_forward_workspace_size() of it, that calls
+   which overlap in time do not share. */
+ATTNJIT_EXPORT attnjit_status attnjit_forward(attnjit_context* context,
+                                              const attnjit_forward_args* args,
+                                              struct CUstream_st* stream, void* workspace,
+                                              size_t workspace_bytes);
+
+/* Does all that a first attnjit_forward() would do but the launch. A call that was prepared may be
+   captured in a CUDA graph. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_forward(attnjit_context* context,
+                                                      const attnjit_forward_args* args);
+
+/* Bytes of workspace that attnjit_forward() needs for these arguments; 0 for most problems. */
+ATTNJIT_EXPORT attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
+                                                             const attnjit_forward_args* args,
+                                                             size_t* bytes);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+#endif /* ATTNJIT_H */

@@ -1,0 +1,125 @@
+#include "runtime/dispatcher.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "cuda/device.hpp"
+#include "cuda/memory.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+void check_workspace(const Workspace& workspace, std::size_t needed) {
+  if (workspace.bytes < needed) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("workspace: {} bytes; expected at least {} (forward_workspace_size)",
+                            workspace.bytes, needed));
+  }
+  if (reinterpret_cast<std::uintptr_t>(workspace.data) % launch::kWorkspaceAlignment != 0) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("workspace: address {} is not aligned to {} bytes", workspace.data,
+                            launch::kWorkspaceAlignment));
+  }
+}
+
+void check_address(const cuda::Driver& driver, const char* what, const void* address) {
+  if (address == nullptr || cuda::is_device_pointer(driver, address)) return;
+  throw Error(ErrorKind::kInvalidProblem,
+              fmt::format("{}: address {} is not device memory of the current context; copy the "
+                          "tensor to the device first",
+                          what, address));
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
+                       std::shared_ptr<const cuda::Driver> driver)
+    : engine_(std::move(environment), std::move(sink)),
+      driver_owner_(std::move(driver)),
+      driver_(driver_owner_.get()) {}
+
+void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
+  const problem::Problem problem = problem::make_problem(args);
+  if (problem.empty()) return;
+  const launch::ForwardPlan& plan = find_plan(problem, args);
+  const launch::WorkspaceLayout layout = launch::workspace_layout(plan.spec(), problem);
+  if (layout.bytes == 0) {
+    plan.launch(driver(), problem, args, layout, nullptr, stream);
+  } else if (workspace.data != nullptr) {
+    check_workspace(workspace, layout.bytes);
+    plan.launch(driver(), problem, args, layout, workspace.data, stream);
+  } else {
+    const cuda::StreamBuffer own(driver(), layout.bytes, stream);
+    plan.launch(driver(), problem, args, layout, own.data(), stream);
+  }
+}
+
+void Dispatcher::prepare_forward(const ForwardArgs& args) {
+  const problem::Problem problem = problem::make_problem(args);
+  if (problem.empty()) return;
+  check_addresses(args);
+  find_plan(problem, args);
+}
+
+std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
+  const problem::Problem problem = problem::make_problem(args);
+  if (problem.empty()) return 0;
+  return launch::workspace_layout(find_plan(problem, args).spec(), problem).bytes;
+}
+
+Counters Dispatcher::counters() const {
+  const cache::Counters cache = engine_.cache().counters();
+  return {plans_made_, cache.builds, cache.disk_hits, cache.corrupt, cache.write_failures};
+}
+
+const cuda::Driver& Dispatcher::driver() {
+  const cuda::Driver* const loaded = driver_.load(std::memory_order_acquire);
+  return loaded != nullptr ? *loaded : load_driver();
+}
+
+const cuda::Driver& Dispatcher::load_driver() {
+  const std::lock_guard lock(loading_);
+  if (driver_owner_ == nullptr) driver_owner_ = cuda::Driver::load();
+  driver_.store(driver_owner_.get(), std::memory_order_release);
+  return *driver_owner_;
+}
+
+// The plan of `problem` in the current context, made on first sight. Only then is the driver asked
+// about the addresses in `args`, a query for each.
+const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem,
+                                                 const ForwardArgs& args) {
+  const PlanTable::Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
+  if (const launch::ForwardPlan* const plan = plans_.find(key)) return *plan;
+  check_addresses(args);
+  return plans_.find_or_make(key, [&] { return make_plan(problem); });
+}
+
+std::unique_ptr<launch::ForwardPlan> Dispatcher::make_plan(const problem::Problem& problem) {
+  const cuda::DeviceInfo device = cuda::current_device(driver());
+  codegen::Arch arch = codegen::find_arch(device.arch());
+  arch.sm_count = device.sm_count;
+  launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch);
+  std::vector<std::unique_ptr<cuda::Library>> libraries;
+  for (const launch::StepSpec& step : spec.steps) {
+    const auto entry = engine_.kernel(step.source, arch, problem::describe(problem));
+    libraries.push_back(std::make_unique<cuda::Library>(driver(), entry->cubin));
+  }
+  ++plans_made_;
+  return std::make_unique<launch::ForwardPlan>(std::move(spec), std::move(libraries));
+}
+
+void Dispatcher::check_addresses(const ForwardArgs& args) {
+  check_address(driver(), "q", args.q.data);
+  check_address(driver(), "k", args.k.data);
+  check_address(driver(), "v", args.v.data);
+  check_address(driver(), "out", args.out.data);
+  check_address(driver(), "lse", args.lse);
+  check_address(driver(), "seqlens_q", args.seqlens_q);
+  check_address(driver(), "seqlens_kv", args.seqlens_kv);
+  if (args.mask) check_address(driver(), "mask", args.mask->data);
+  if (args.bias) check_address(driver(), "bias", args.bias->data);
+}
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,44 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "attnjit/context.hpp"
+#include "launch/forward_plan.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/plan_table.hpp"
+
+namespace attnjit::runtime {
+
+/// What a Context does with a call: validates it, finds its plan or makes one, and launches it.
+/// A call that has its plan takes no lock, allocates no host memory and asks the system for
+/// nothing; it costs the caller what the driver's launch costs and little more.
+class Dispatcher {
+ public:
+  /// Launches through `driver`, or else through the machine's, which the first call loads.
+  explicit Dispatcher(base::Environment environment, base::Log::Sink sink = {},
+                      std::shared_ptr<const cuda::Driver> driver = nullptr);
+
+  /// As the functions of Context of the same names.
+  void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace);
+  void prepare_forward(const ForwardArgs& args);
+  std::size_t forward_workspace_size(const ForwardArgs& args);
+  Counters counters() const;
+
+ private:
+  const cuda::Driver& driver();
+  const cuda::Driver& load_driver();
+  const launch::ForwardPlan& find_plan(const problem::Problem& problem, const ForwardArgs& args);
+  std::unique_ptr<launch::ForwardPlan> make_plan(const problem::Problem& problem);
+  void check_addresses(const ForwardArgs& args);
+
+  Engine engine_;
+  std::mutex loading_;
+  std::shared_ptr<const cuda::Driver> driver_owner_;   // guarded by `loading_`
+  std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `driver_owner_` holds
+  std::atomic<std::uint64_t> plans_made_ = 0;
+  PlanTable plans_;
+};
+
+}  // namespace attnjit::runtime

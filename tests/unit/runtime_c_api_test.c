@@ -1,0 +1,220 @@
+/* The C API as a C program sees it, on a machine without a GPU: layout, conversions, errors. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <attnjit.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      printf("%s:%d: %s is false\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                     \
+    }                                                                 \
+  } while (0)
+
+static char memory[64]; /* an address; nobody reads it */
+
+static attnjit_tensor tensor(int64_t batch, int64_t heads, int64_t rows, int64_t width) {
+  attnjit_tensor t = {memory, ATTNJIT_BFLOAT16, {batch, heads, rows, width}, {0, 0, 0, 1}};
+  t.strides[2] = width;
+  t.strides[1] = rows * width;
+  t.strides[0] = heads * rows * width;
+  return t;
+}
+
+static attnjit_forward_args forward_args(int64_t rows) {
+  attnjit_forward_args args = ATTNJIT_FORWARD_ARGS_INIT;
+  args.q = tensor(1, 4, rows, 64);
+  args.k = tensor(1, 2, 128, 64);
+  args.v = tensor(1, 2, 128, 64);
+  args.out = tensor(1, 4, rows, 64);
+  return args;
+}
+
+static attnjit_context* make_context(void) {
+  attnjit_context_options options = ATTNJIT_CONTEXT_OPTIONS_INIT;
+  attnjit_context* context = NULL;
+  options.cache_directory = "0";
+  if (attnjit_context_create(&options, &context) != ATTNJIT_OK) {
+    printf("no context: %s\n", attnjit_last_error());
+    exit(1);
+  }
+  return context;
+}
+
+/* Whether a call fails with `status` and a message that holds `part`. */
+static int fails(attnjit_status result, attnjit_status status, const char* part) {
+  if (result == status && strstr(attnjit_last_error(), part) != NULL) return 1;
+  printf("%s: %s\n", attnjit_status_name(result), attnjit_last_error());
+  return 0;
+}
+
+static void check_layout(void) {
+  /* What a program was compiled with must mean the same in every later version. */
+  CHECK(sizeof(attnjit_tensor) == 80);
+  CHECK(offsetof(attnjit_tensor, strides) == 48);
+  CHECK(sizeof(attnjit_forward_args) == 408);
+  CHECK(offsetof(attnjit_forward_args, mask) == 328);
+  CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
+  CHECK(offsetof(attnjit_forward_args, window_left) == 392);
+  CHECK(sizeof(attnjit_context_options) == 40);
+  CHECK(sizeof(attnjit_counters) == 48);
+}
+
+static void check_names(void) {
+  CHECK(strlen(attnjit_version()) >= 5);
+  CHECK(strcmp(attnjit_status_name(ATTNJIT_OK), "ok") == 0);
+  CHECK(strcmp(attnjit_status_name(ATTNJIT_INTERNAL), "internal error") == 0);
+  CHECK(strcmp(attnjit_status_name(-1), "unknown status") == 0);
+  CHECK(strcmp(attnjit_status_name(ATTNJIT_INTERNAL + 1), "unknown status") == 0);
+  CHECK(strcmp(attnjit_last_error(), "") == 0);
+}
+
+static void keep_message(void* log_data, const char* message) { strncpy(log_data, message, 99); }
+
+static void check_log(void) {
+  char kept[100] = "";
+  attnjit_context_options options = ATTNJIT_CONTEXT_OPTIONS_INIT;
+  attnjit_context* context = NULL;
+  options.cache_directory = "0";
+  options.log = keep_message;
+  options.log_data = kept;
+  setenv("ATTNJIT_LOG", "info", 1);
+  setenv("XDG_RUNTIME_DIR", "relative", 1);
+  CHECK(attnjit_context_create(&options, &context) == ATTNJIT_OK);
+  CHECK(strstr(kept, "XDG_RUNTIME_DIR=relative is ignored") != NULL);
+  attnjit_context_destroy(context);
+  setenv("ATTNJIT_LOG", "loud", 1);
+  CHECK(fails(attnjit_context_create(&options, &context), ATTNJIT_INVALID_ENVIRONMENT, "loud"));
+  CHECK(context == NULL);
+  unsetenv("ATTNJIT_LOG");
+  unsetenv("XDG_RUNTIME_DIR");
+}
+
+static void check_null(attnjit_context* context) {
+  const attnjit_forward_args args = forward_args(128);
+  size_t bytes = 0;
+  const attnjit_status wrong = ATTNJIT_INVALID_ARGUMENT;
+  CHECK(fails(attnjit_context_create(NULL, NULL), wrong, "context: is null"));
+  CHECK(fails(attnjit_forward(NULL, &args, NULL, NULL, 0), wrong, "context: is null"));
+  CHECK(fails(attnjit_forward(context, NULL, NULL, NULL, 0), wrong, "args: is null"));
+  CHECK(fails(attnjit_prepare_forward(NULL, &args), wrong, "context: is null"));
+  CHECK(fails(attnjit_forward_workspace_size(context, &args, NULL), wrong, "bytes: is null"));
+  CHECK(fails(attnjit_forward_workspace_size(NULL, &args, &bytes), wrong, "context: is null"));
+  CHECK(fails(attnjit_context_counters(context, NULL), wrong, "counters: is null"));
+  attnjit_context_destroy(NULL);
+}
+
+static void check_struct_size(attnjit_context* context) {
+  /* A struct of a later header: ours, and a member that this library does not know. */
+  struct {
+    attnjit_forward_args args;
+    int64_t later;
+  } larger;
+  attnjit_context_options options = ATTNJIT_CONTEXT_OPTIONS_INIT;
+  attnjit_context* none = context;
+  memset(&larger, 0, sizeof larger);
+  larger.args = forward_args(0);
+  larger.args.struct_size = sizeof larger;
+  CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
+  larger.later = 1;
+  CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
+              "args: byte 408 is set"));
+  larger.args.struct_size = sizeof larger.args - 1;
+  CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
+              "args: struct_size is 407; expected 408"));
+  larger.args.struct_size = (size_t)-1;
+  CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
+              "struct_size"));
+  options.struct_size = 0;
+  CHECK(fails(attnjit_context_create(&options, &none), ATTNJIT_INVALID_ARGUMENT,
+              "options: struct_size is 0; expected 40"));
+  CHECK(none == NULL);
+}
+
+static void check_counters(attnjit_context* context) {
+  struct {
+    attnjit_counters counters;
+    uint64_t later;
+  } larger = {ATTNJIT_COUNTERS_INIT, 7};
+  larger.counters.plans = 7;
+  CHECK(attnjit_context_counters(context, &larger.counters) == ATTNJIT_OK);
+  CHECK(larger.counters.plans == 0 && larger.counters.compiles == 0);
+  CHECK(larger.later == 7);
+  larger.counters.struct_size = sizeof larger;
+  CHECK(attnjit_context_counters(context, &larger.counters) == ATTNJIT_OK);
+  CHECK(larger.counters.struct_size == sizeof larger && larger.later == 0);
+  larger.counters.struct_size = 8;
+  CHECK(fails(attnjit_context_counters(context, &larger.counters), ATTNJIT_INVALID_ARGUMENT,
+              "counters: struct_size is 8; expected 48"));
+}
+
+/* Each member reaches the validation, which names it. */
+static void check_problems(attnjit_context* context) {
+  const attnjit_forward_args good = forward_args(128);
+  const attnjit_tensor plane = tensor(1, 3, 128, 128);
+  attnjit_forward_args args = good;
+  size_t bytes = 1;
+#define REFUSED(part)                                                                   \
+  CHECK(fails(attnjit_prepare_forward(context, &args), ATTNJIT_INVALID_PROBLEM, part)); \
+  args = good
+  args.q.dtype = 9;
+  REFUSED("q: dtype is unknown");
+  args.v = tensor(1, 3, 128, 64);
+  REFUSED("v: head axis is 3; expected 2");
+  args.k.strides[3] = 2;
+  REFUSED("k: feature axis has stride 2");
+  args.out.strides[0] = args.out.strides[1] = 0;
+  REFUSED("out: strides (0, 0, 64, 1)");
+  args.mask = &plane;
+  REFUSED("mask: dtype is bf16");
+  args.bias = &plane;
+  REFUSED("bias: head axis is 3");
+  args.lse = (float*)(memory + 1);
+  REFUSED("lse: address");
+  args.seqlens_q = (const int32_t*)(const void*)(memory + 1);
+  REFUSED("seqlens_q: address");
+  args.seqlens_kv = (const int32_t*)(const void*)(memory + 1);
+  REFUSED("seqlens_kv: address");
+  args.has_scale = 1;
+  args.scale = NAN;
+  REFUSED("scale: nan");
+  args.causal = 1;
+  REFUSED("diagonal: unspecified with causal");
+  args.diagonal = 3;
+  REFUSED("diagonal: value 3");
+  args.has_window = 1;
+  args.window_left = -2;
+  REFUSED("window: left is -2");
+  args.has_window = 1;
+  args.window_right = -3;
+  REFUSED("window: right is -3");
+#undef REFUSED
+  /* Without rows nothing is to be done, and no GPU needed. What is not asked for is not read. */
+  args = forward_args(0);
+  args.scale = NAN;
+  args.window_left = -2;
+  CHECK(attnjit_forward(context, &args, NULL, NULL, 0) == ATTNJIT_OK);
+  CHECK(attnjit_prepare_forward(context, &args) == ATTNJIT_OK);
+  CHECK(attnjit_forward_workspace_size(context, &args, &bytes) == ATTNJIT_OK && bytes == 0);
+  CHECK(strstr(attnjit_last_error(), "window: right is -3") != NULL); /* the last failure's */
+}
+
+int main(void) {
+  attnjit_context* context = NULL;
+  check_layout();
+  check_names();
+  check_log();
+  context = make_context();
+  check_null(context);
+  check_struct_size(context);
+  check_counters(context);
+  check_problems(context);
+  attnjit_context_destroy(context);
+  printf("%d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}
