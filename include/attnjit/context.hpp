@@ -13,6 +13,9 @@
 struct CUstream_st;
 
 namespace attnjit {
+namespace runtime {
+class Dispatcher;
+}
 
 /// A CUDA stream: CUstream of the driver API and cudaStream_t of the runtime are the same pointer.
 using Stream = CUstream_st*;
@@ -68,8 +71,7 @@ class ATTNJIT_EXPORT Context {
   Counters counters() const;
 
  private:
-  class State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<runtime::Dispatcher> dispatcher_;
 };
 
 }  // namespace attnjit

@@ -22,6 +22,7 @@ class Engine {
   base::Log& log() { return log_; }
   compiler::Compiler& compiler() { return compiler_; }
   cache::KernelCache& cache() { return cache_; }
+  const cache::KernelCache& cache() const { return cache_; }
 
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
   /// Error(kInvalidProblem) when `config` is not legal for them.
