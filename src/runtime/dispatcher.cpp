@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "attnjit/error.hpp"
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
@@ -36,12 +34,14 @@ void check_address(const cuda::Driver& driver, const char* what, const void* add
 
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::shared_ptr<const cuda::Driver> driver)
-    : engine_(std::move(environment), std::move(sink)), driver_(std::move(driver)) {}
+    : engine_(std::move(environment), std::move(sink)),
+      plan_maker_(engine_),
+      driver_(std::move(driver)) {}
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
   const problem::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  const launch::ForwardPlan& plan = find_plan(problem);
+  const launch::ForwardPlan& plan = find_plan(problem, stream);
   check_addresses(args);
   const std::size_t bytes = launch::workspace_layout(plan.spec(), problem).bytes;
   if (bytes == 0) {
@@ -68,7 +68,9 @@ std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
 
 Counters Dispatcher::counters() const {
   const cache::Counters cache = engine_.cache().counters();
-  return {plans_made_, cache.builds, cache.disk_hits, cache.corrupt, cache.write_failures};
+  const PlanMaker::Counters plans = plan_maker_.counters();
+  return {plans.plans,          cache.builds, cache.disk_hits,       cache.corrupt,
+          cache.write_failures, plans.tunes,  plans.timing_launches, plans.record_hits};
 }
 
 const cuda::Driver& Dispatcher::driver() {
@@ -79,29 +81,18 @@ const cuda::Driver& Dispatcher::driver() {
 }
 
 // The plan of `problem` in the current context, made on first sight. Plans are never dropped, so
-// the reference stays good.
-const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem) {
+// the reference stays good. `stream`: of the call, if it has one.
+const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem,
+                                                 std::optional<Stream> stream) {
   const Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
   {
     const std::shared_lock lock(plans_mutex_);
     if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
   }
-  auto plan = make_plan(problem);  // without the lock: it may compile
+  const bool timed = !stream || may_time(driver(), *stream);
+  auto plan = plan_maker_.make(driver(), problem, timed);  // without the lock: it may compile
   const std::unique_lock lock(plans_mutex_);
   return *plans_.emplace(key, std::move(plan)).first->second;
-}
-
-std::unique_ptr<launch::ForwardPlan> Dispatcher::make_plan(const problem::Problem& problem) {
-  const cuda::DeviceInfo device = cuda::current_device(driver());
-  const codegen::Arch& arch = codegen::find_arch(device.arch());
-  launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch);
-  std::vector<std::unique_ptr<cuda::Library>> libraries;
-  for (const launch::StepSpec& step : spec.steps) {
-    const auto entry = engine_.kernel(step.source, arch, problem::describe(problem));
-    libraries.push_back(std::make_unique<cuda::Library>(driver(), entry->cubin));
-  }
-  ++plans_made_;
-  return std::make_unique<launch::ForwardPlan>(std::move(spec), std::move(libraries));
 }
 
 void Dispatcher::check_addresses(const ForwardArgs& args) {

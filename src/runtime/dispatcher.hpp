@@ -1,15 +1,16 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
 #include "attnjit/context.hpp"
 #include "launch/forward_plan.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/plan_maker.hpp"
 
 namespace attnjit::runtime {
 
@@ -31,14 +32,14 @@ class Dispatcher {
   using Key = std::pair<unsigned long long, problem::PlanKey>;
 
   const cuda::Driver& driver();
-  const launch::ForwardPlan& find_plan(const problem::Problem& problem);
-  std::unique_ptr<launch::ForwardPlan> make_plan(const problem::Problem& problem);
+  const launch::ForwardPlan& find_plan(const problem::Problem& problem,
+                                       std::optional<Stream> stream = {});
   void check_addresses(const ForwardArgs& args);
 
   Engine engine_;
+  PlanMaker plan_maker_;
   std::once_flag driver_once_;
   std::shared_ptr<const cuda::Driver> driver_;
-  std::atomic<std::uint64_t> plans_made_ = 0;
   std::shared_mutex plans_mutex_;
   std::map<Key, std::unique_ptr<launch::ForwardPlan>> plans_;
 };

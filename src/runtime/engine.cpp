@@ -75,7 +75,8 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink)
                                                  : codegen::TemplateSet()),
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(
-          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_) {
+          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_),
+      records_(environment_.cache_directory, log_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
 }
 

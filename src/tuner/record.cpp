@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "codegen/arch.hpp"
-#include "codegen/config_json.hpp"
+#include "codegen/config_rules.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/family_fields.hpp"
 
@@ -105,8 +104,7 @@ kernel::ForwardConfig config_of(const Json& object, const TuneKey& key) {
   const codegen::Arch& arch = codegen::find_arch(key.device.arch);
   kernel::ForwardConfig config = config_zero(key.plan, arch);
   codegen::update_from_json(config, object.dump());
-  auto rule = codegen::why_foreign(config, key.plan.family);
-  if (!rule) rule = codegen::why_invalid(config, arch);
+  const auto rule = codegen::why_unfit(config, key.plan.family, arch);
   if (rule) refuse("config: {}", *rule);
   return config;
 }

@@ -75,7 +75,7 @@ std::optional<Record> RecordStore::read(const fs::path& path) const {
   return std::nullopt;
 }
 
-std::optional<Record> RecordStore::look_up(const TuneKey& key) const {
+std::optional<Record> RecordStore::find_exact(const TuneKey& key) const {
   if (auto record = recall(key)) return record;
   if (!trusted()) return std::nullopt;
   auto record = read(directory() / place(key));
@@ -83,9 +83,9 @@ std::optional<Record> RecordStore::look_up(const TuneKey& key) const {
 }
 
 std::optional<RecordMatch> RecordStore::find(const TuneKey& key) const {
-  if (auto record = look_up(key)) return RecordMatch{*std::move(record), true};
+  if (auto record = find_exact(key)) return RecordMatch{*std::move(record), true};
   for (const problem::PlanKey& plan : neighbours(key.plan)) {
-    if (auto record = look_up({key.device, plan, key.space})) {
+    if (auto record = find_exact({key.device, plan, key.space})) {
       return RecordMatch{*std::move(record), false};
     }
   }

@@ -26,9 +26,12 @@ class RecordStore {
   /// `root` nullopt: there is no disk. `log` must outlive the store.
   RecordStore(std::optional<std::filesystem::path> root, base::Log& log);
 
-  /// The record of `key` itself, or else of the closest buckets of the same family and device
+  /// find_exact(), or else that of the closest buckets of the same family and device
   /// class, at most one step away on each axis; the smaller problem where two are as close.
   std::optional<RecordMatch> find(const TuneKey& key) const;
+
+  /// The record of `key` itself.
+  std::optional<Record> find_exact(const TuneKey& key) const;
 
   /// The record of `key` that this process remembered.
   std::optional<Record> recall(const TuneKey& key) const;
@@ -49,7 +52,6 @@ class RecordStore {
   bool trusted() const;
   std::filesystem::path directory() const;
   std::optional<Record> read(const std::filesystem::path& path) const;
-  std::optional<Record> look_up(const TuneKey& key) const;
 
   const std::optional<std::filesystem::path> root_;
   base::Log& log_;

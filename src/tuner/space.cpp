@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "codegen/config_json.hpp"
+#include "codegen/config_rules.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::tuner {
@@ -41,11 +41,6 @@ std::vector<std::string> cross(const Json& candidate) {
 // A block of more rows than there are, beyond the smallest that is always tried.
 bool pads(const kernel::ForwardConfig& config, const problem::PlanKey& key) {
   return config.block_q > std::max(kLeastBlockQ, key.bucket_q);
-}
-
-bool legal(const kernel::ForwardConfig& config, const problem::PlanKey& key,
-           const codegen::Arch& arch) {
-  return !codegen::why_foreign(config, key.family) && !codegen::why_invalid(config, arch);
 }
 
 }  // namespace
@@ -92,7 +87,7 @@ std::vector<kernel::ForwardConfig> SearchSpace::candidates(const problem::PlanKe
     for (const std::string& members : group.configs) {
       kernel::ForwardConfig config = zero;
       codegen::update_from_json(config, members);
-      if (!legal(config, key, arch) || pads(config, key)) continue;
+      if (codegen::why_unfit(config, key.family, arch) || pads(config, key)) continue;
       if (seen.insert(codegen::to_json(config)).second) list.push_back(config);
     }
   }
