@@ -61,11 +61,14 @@ class ATTNJIT_EXPORT Context {
   Context& operator=(const Context&) = delete;
 
   /// Enqueues one attention forward on `stream`. The first call of a kind specialises, compiles
-  /// and loads its kernels; later ones look them up. Throws Error before anything is enqueued.
+  /// and loads its kernels, while calls of the same kind on other threads wait; later ones look
+  /// them up, without a lock. Throws Error before anything is enqueued. Only the first call of a
+  /// kind asks the driver whether the addresses are device memory; shapes, strides and the rest
+  /// are checked in every call.
   void forward(const ForwardArgs& args, Stream stream = nullptr, Workspace workspace = {});
 
-  /// Does all that forward() would do but the launch. A call that was prepared may be captured in
-  /// a CUDA graph.
+  /// Does all that a first forward() would do but the launch, the check of addresses included. A
+  /// call that was prepared may be captured in a CUDA graph.
   void prepare_forward(const ForwardArgs& args);
 
   /// Bytes of workspace that forward() needs for these arguments; 0 for most problems.

@@ -36,13 +36,13 @@ Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::shared_ptr<const cuda::Driver> driver)
     : engine_(std::move(environment), std::move(sink)),
       plan_maker_(engine_),
-      driver_(std::move(driver)) {}
+      driver_owner_(std::move(driver)),
+      driver_(driver_owner_.get()) {}
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
   const problem::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  const launch::ForwardPlan& plan = find_plan(problem, stream);
-  check_addresses(args);
+  const launch::ForwardPlan& plan = find_plan(problem, args, stream);
   const std::size_t bytes = launch::workspace_layout(plan.spec(), problem).bytes;
   if (bytes == 0) {
     plan.launch(driver(), problem, args, nullptr, stream);
@@ -57,13 +57,15 @@ void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace
 
 void Dispatcher::prepare_forward(const ForwardArgs& args) {
   const problem::Problem problem = problem::make_problem(args);
-  if (!problem.empty()) find_plan(problem);
+  if (problem.empty()) return;
+  check_addresses(args);
+  find_plan(problem, args);
 }
 
 std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
   const problem::Problem problem = problem::make_problem(args);
   if (problem.empty()) return 0;
-  return launch::workspace_layout(find_plan(problem).spec(), problem).bytes;
+  return launch::workspace_layout(find_plan(problem, args).spec(), problem).bytes;
 }
 
 Counters Dispatcher::counters() const {
@@ -74,25 +76,27 @@ Counters Dispatcher::counters() const {
 }
 
 const cuda::Driver& Dispatcher::driver() {
-  std::call_once(driver_once_, [this] {
-    if (driver_ == nullptr) driver_ = cuda::Driver::load();
-  });
-  return *driver_;
+  const cuda::Driver* const loaded = driver_.load(std::memory_order_acquire);
+  return loaded != nullptr ? *loaded : load_driver();
 }
 
-// The plan of `problem` in the current context, made on first sight. Plans are never dropped, so
-// the reference stays good. `stream`: of the call, if it has one.
+const cuda::Driver& Dispatcher::load_driver() {
+  const std::lock_guard lock(loading_);
+  if (driver_owner_ == nullptr) driver_owner_ = cuda::Driver::load();
+  driver_.store(driver_owner_.get(), std::memory_order_release);
+  return *driver_owner_;
+}
+
+// The plan of `problem` in the current context, made on first sight. Only then is the driver asked
+// about the addresses in `args`, a query for each. `stream`: of the call, if it has one.
 const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem,
+                                                 const ForwardArgs& args,
                                                  std::optional<Stream> stream) {
-  const Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
-  {
-    const std::shared_lock lock(plans_mutex_);
-    if (const auto found = plans_.find(key); found != plans_.end()) return *found->second;
-  }
+  const PlanTable::Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
+  if (const launch::ForwardPlan* const plan = plans_.find(key)) return *plan;
+  check_addresses(args);
   const bool timed = !stream || may_time(driver(), *stream);
-  auto plan = plan_maker_.make(driver(), problem, timed);  // without the lock: it may compile
-  const std::unique_lock lock(plans_mutex_);
-  return *plans_.emplace(key, std::move(plan)).first->second;
+  return plans_.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, timed); });
 }
 
 void Dispatcher::check_addresses(const ForwardArgs& args) {

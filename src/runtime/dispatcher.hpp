@@ -1,20 +1,20 @@
 #pragma once
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
-#include <utility>
 
 #include "attnjit/context.hpp"
 #include "launch/forward_plan.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/plan_maker.hpp"
+#include "runtime/plan_table.hpp"
 
 namespace attnjit::runtime {
 
 /// What a Context does with a call: validates it, finds its plan or makes one, and launches it.
+/// A call that has its plan takes no lock, allocates no host memory and asks the system for
+/// nothing; it costs the caller what the driver's launch costs and little more.
 class Dispatcher {
  public:
   /// Launches through `driver`, or else through the machine's, which the first call loads.
@@ -28,20 +28,18 @@ class Dispatcher {
   Counters counters() const;
 
  private:
-  // Plans belong to the CUDA context that they were loaded into.
-  using Key = std::pair<unsigned long long, problem::PlanKey>;
-
   const cuda::Driver& driver();
-  const launch::ForwardPlan& find_plan(const problem::Problem& problem,
+  const cuda::Driver& load_driver();
+  const launch::ForwardPlan& find_plan(const problem::Problem& problem, const ForwardArgs& args,
                                        std::optional<Stream> stream = {});
   void check_addresses(const ForwardArgs& args);
 
   Engine engine_;
   PlanMaker plan_maker_;
-  std::once_flag driver_once_;
-  std::shared_ptr<const cuda::Driver> driver_;
-  std::shared_mutex plans_mutex_;
-  std::map<Key, std::unique_ptr<launch::ForwardPlan>> plans_;
+  std::mutex loading_;
+  std::shared_ptr<const cuda::Driver> driver_owner_;   // guarded by `loading_`
+  std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `driver_owner_` holds
+  PlanTable plans_;
 };
 
 }  // namespace attnjit::runtime

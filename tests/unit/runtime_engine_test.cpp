@@ -10,30 +10,18 @@
 #include "cache_fixtures.hpp"
 #include "forward_fixtures.hpp"
 #include "runtime/engine.hpp"
+#include "runtime_fixtures.hpp"
 #include "temp_directory.hpp"
 
 using namespace attnjit;
+using attnjit::test::environment;
 using attnjit::test::slurp;
 using attnjit::test::TempDirectory;
+using attnjit::test::Variables;
 using runtime::Engine;
 namespace fs = std::filesystem;
 
 namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-// Where NVRTC lies is this machine's business; all else is what the test says.
-base::Environment environment(const Variables& variables) {
-  const base::Environment machine = base::process_environment();
-  base::Environment result =
-      base::parse_environment([&](const char* name) -> std::optional<std::string> {
-        const auto found = variables.find(name);
-        return found == variables.end() ? std::nullopt : std::optional(found->second);
-      });
-  result.nvrtc_path = machine.nvrtc_path;
-  result.cuda_directories = machine.cuda_directories;
-  return result;
-}
 
 const codegen::Arch& arch() { return codegen::find_arch("sm_80"); }
 

@@ -1,0 +1,28 @@
+#include "problem/plan_hash.hpp"
+
+namespace attnjit::problem {
+namespace {
+
+// Multiplying by an odd number spreads a value over the higher bits; the last step brings them
+// down, for tables look at the lowest ones.
+template <class... Values>
+std::uint64_t mix(Values... values) {
+  std::uint64_t hash = 0;
+  ((hash = (hash ^ static_cast<std::uint64_t>(values)) * 0x9e3779b97f4a7c15u), ...);
+  return hash ^ (hash >> 32);
+}
+
+}  // namespace
+
+// A member that is missing from these lists does not compile.
+std::uint64_t hash(const PlanKey& key) {
+  const auto& [family, bucket_q, bucket_kv] = key;
+  const auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask,
+               mask_vectorized, bias, bias_dtype, bias_vectorized, bounded_left, bounded_right,
+               seqlens] = family;
+  return mix(dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask, mask_vectorized,
+             bias, bias_dtype, bias_vectorized, bounded_left, bounded_right, seqlens, bucket_q,
+             bucket_kv);
+}
+
+}  // namespace attnjit::problem

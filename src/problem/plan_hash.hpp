@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+
+#include "problem/family.hpp"
+
+namespace attnjit::problem {
+
+/// A number for hash tables; equal keys have equal ones. It depends on this build and must not be
+/// stored.
+std::uint64_t hash(const PlanKey& key);
+
+}  // namespace attnjit::problem

@@ -1,0 +1,41 @@
+#include "runtime/plan_table.hpp"
+
+#include "problem/plan_hash.hpp"
+
+namespace attnjit::runtime {
+
+const launch::ForwardPlan* PlanTable::find(const Key& key) const {
+  const Entry* const entry = find_entry(key);
+  return entry == nullptr ? nullptr : entry->plan.load(std::memory_order_acquire);
+}
+
+const launch::ForwardPlan& PlanTable::find_or_make(const Key& key, const Make& make) {
+  Entry& entry = find_or_add(key);
+  const std::lock_guard lock(entry.making);
+  if (entry.owner == nullptr) {
+    entry.owner = make();
+    entry.plan.store(entry.owner.get(), std::memory_order_release);
+  }
+  return *entry.owner;
+}
+
+std::size_t PlanTable::chain(const Key& key) {
+  return (problem::hash(key.plan) ^ key.context_id) % kChains;
+}
+
+PlanTable::Entry* PlanTable::find_entry(const Key& key) const {
+  Entry* entry = heads_[chain(key)].load(std::memory_order_acquire);
+  while (entry != nullptr && !(entry->key == key)) entry = entry->next;
+  return entry;
+}
+
+PlanTable::Entry& PlanTable::find_or_add(const Key& key) {
+  const std::lock_guard lock(adding_);
+  if (Entry* const entry = find_entry(key)) return *entry;
+  std::atomic<Entry*>& head = heads_[chain(key)];
+  Entry& added = entries_.emplace_back(key, head.load(std::memory_order_relaxed));
+  head.store(&added, std::memory_order_release);  // readers see it complete
+  return added;
+}
+
+}  // namespace attnjit::runtime

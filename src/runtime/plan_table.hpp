@@ -1,0 +1,56 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "launch/forward_plan.hpp"
+#include "problem/family.hpp"
+
+namespace attnjit::runtime {
+
+/// The plans of a process. A look-up takes no lock and does not allocate: an entry is added at the
+/// head of a chain, and stays where it is for as long as the table lives. Thread-safe.
+class PlanTable {
+ public:
+  struct Key {
+    unsigned long long context_id = 0;  ///< kernels belong to the CUDA context they are loaded into
+    problem::PlanKey plan;
+
+    bool operator==(const Key&) const = default;
+  };
+  using Make = std::function<std::unique_ptr<launch::ForwardPlan>()>;
+
+  /// The plan of `key`, or null. It lives as long as the table.
+  const launch::ForwardPlan* find(const Key& key) const;
+
+  /// The plan of `key`, made if there is none. One thread makes it, and others that ask for the
+  /// same plan wait. What `make` throws reaches its caller, and the next call tries again.
+  const launch::ForwardPlan& find_or_make(const Key& key, const Make& make);
+
+ private:
+  struct Entry {
+    Entry(const Key& its_key, Entry* next_entry) : key(its_key), next(next_entry) {}
+
+    const Key key;
+    Entry* const next;
+    std::mutex making;
+    std::unique_ptr<launch::ForwardPlan> owner;              // guarded by `making`
+    std::atomic<const launch::ForwardPlan*> plan = nullptr;  // set once, to what `owner` holds
+  };
+
+  static std::size_t chain(const Key& key);
+  Entry* find_entry(const Key& key) const;
+  Entry& find_or_add(const Key& key);
+
+  // A power of two, and more than a process has plans, for each is a compiled kernel.
+  static constexpr std::size_t kChains = 1024;
+  std::array<std::atomic<Entry*>, kChains> heads_{};
+  std::mutex adding_;
+  std::deque<Entry> entries_;  // guarded by `adding_`
+};
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,110 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "forward_fixtures.hpp"
+#include "runtime/dispatcher.hpp"
+#include "runtime_fixtures.hpp"
+#include "silent_driver.hpp"
+
+using namespace attnjit;
+using runtime::Dispatcher;
+
+namespace {
+
+base::Environment memory_only() {
+  return test::environment({{"ATTNJIT_CACHE_DIR", "0"}, {"DISABLE_AUTOTUNE", "1"}});
+}
+
+// Kinds of problem whose kernels compile in half a second each.
+std::vector<ForwardArgs> kinds() {
+  std::vector<ForwardArgs> list;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ForwardArgs args = test::forward_args({.head_dim = 16, .head_dim_v = 16, .dtype = dtype});
+    list.push_back(args);
+    args.seqlens_kv = test::fake_address<std::int32_t>(6);
+    list.push_back(args);
+    args.causal = true;
+    args.diagonal = Diagonal::kTopLeft;
+    list.push_back(args);
+  }
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("threads with different kinds of problem at once make one plan of each") {
+  static std::atomic<int> launches;
+  launches = 0;
+  cuda::DriverApi api = test::silent_api();
+  api.launch_kernel_ex = [](const CUlaunchConfig*, CUfunction, void**, void**) {
+    launches.fetch_add(1, std::memory_order_relaxed);
+    return CUDA_SUCCESS;
+  };
+  Dispatcher dispatcher(memory_only(), {}, std::make_shared<const cuda::Driver>(api));
+  const std::vector<ForwardArgs> list = kinds();
+  constexpr int kThreads = 8, kCalls = 300;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kCalls; ++i) dispatcher.forward(list[(t + i) % list.size()], nullptr, {});
+    });
+  }
+  threads.clear();  // joins
+  CHECK(launches == kThreads * kCalls);
+  CHECK(dispatcher.counters().plans == list.size());
+  CHECK(dispatcher.counters().compiles == list.size());
+}
+
+TEST_CASE("addresses are looked at when a plan is made and when a call is prepared") {
+  static std::atomic<int> queries;
+  static std::atomic<bool> known;
+  queries = 0;
+  known = false;
+  cuda::DriverApi api = test::silent_api();
+  api.pointer_get_attribute = [](void* out, CUpointer_attribute, CUdeviceptr pointer) {
+    ++queries;
+    if (!known) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(out, &pointer, sizeof pointer);
+    return CUDA_SUCCESS;
+  };
+  Dispatcher dispatcher(memory_only(), {}, std::make_shared<const cuda::Driver>(api));
+  const ForwardArgs args = kinds()[0];
+  CHECK_THROWS_WITH_AS(dispatcher.forward(args, nullptr, {}), doctest::Contains("q: address"),
+                       Error);
+  CHECK(dispatcher.counters().plans == 0);
+
+  known = true;
+  queries = 0;
+  dispatcher.forward(args, nullptr, {});
+  CHECK(queries == 4);  // q, k, v, out
+  dispatcher.forward(args, nullptr, {});
+  CHECK(queries == 4);
+
+  known = false;
+  CHECK_THROWS_AS(dispatcher.prepare_forward(args), Error);
+  CHECK_NOTHROW(dispatcher.forward(args, nullptr, {}));
+}
+
+TEST_CASE("a kernel that may not be compiled fails every call") {
+  base::Environment environment = memory_only();
+  environment.jit = base::JitPolicy::kForbid;
+  Dispatcher dispatcher(environment, {}, test::silent_driver());
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(dispatcher.forward(kinds()[0], nullptr, {}),
+                         doctest::Contains("ATTNJIT_JIT=forbid"), Error);
+  }
+  CHECK(dispatcher.counters().plans == 0);
+}
+
+TEST_CASE("a problem without rows needs neither a driver nor a plan") {
+  ForwardArgs args = kinds()[0];
+  args.q.shape[2] = args.out.shape[2] = 0;
+  Dispatcher dispatcher(memory_only());
+  CHECK_NOTHROW(dispatcher.forward(args, nullptr, {}));
+  CHECK_NOTHROW(dispatcher.prepare_forward(args));
+  CHECK(dispatcher.forward_workspace_size(args) == 0);
+}
