@@ -95,8 +95,7 @@ const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem
   const PlanTable::Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
   if (const launch::ForwardPlan* const plan = plans_.find(key)) return *plan;
   check_addresses(args);
-  const bool timed = !stream || may_time(driver(), *stream);
-  return plans_.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, timed); });
+  return plans_.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, stream); });
 }
 
 void Dispatcher::check_addresses(const ForwardArgs& args) {

@@ -18,7 +18,8 @@ namespace attnjit::runtime {
 /// line works on it directly.
 class Engine {
  public:
-  explicit Engine(base::Environment environment, base::Log::Sink sink = {});
+  explicit Engine(base::Environment environment, base::Log::Sink sink = {},
+                  tuner::SearchSpace space = {});
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }

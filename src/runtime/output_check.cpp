@@ -37,7 +37,7 @@ std::vector<std::uint16_t> sample_output(const cuda::Driver& driver, const void*
   std::vector<std::uint16_t> values(pieces * piece / sizeof(std::uint16_t));
   for (std::size_t i = 0; i < pieces; ++i) {
     // The first piece at the beginning, the last one at the end.
-    const std::size_t from = whole ? 0 : (bytes - piece) / (pieces - 1) * i / 2 * 2;
+    const std::size_t from = whole ? 0 : (bytes - piece) * i / (pieces - 1) / 2 * 2;
     cuda::copy_to_host(driver, values.data() + i * piece / sizeof(std::uint16_t),
                        static_cast<const std::byte*>(memory) + from, piece, stream);
   }

@@ -15,16 +15,24 @@ namespace {
 constexpr std::chrono::seconds kBudget(2);  // of a problem that a call meets first
 constexpr double kNoticeable = 1.0;         // seconds
 
+bool capturing(const cuda::Driver& driver, CUstream stream) {
+  try {
+    return cuda::is_capturing(driver, stream);
+  } catch (const Error&) {
+    return true;  // the legacy stream, while a stream that synchronises with it is captured
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                      const problem::Problem& problem,
-                                                     bool may_time) {
+                                                     std::optional<CUstream> stream) {
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
   const tuner::TuneKey key{device_class(device), problem::plan_key(problem),
                            engine_.space().name()};
-  const bool tuned = may_time && tune(driver, problem, key);
+  const bool tuned = tune(driver, problem, key, stream);
   const ConfigChoice choice = choose_config(engine_, problem, arch, key.device);
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
@@ -52,8 +60,8 @@ bool PlanMaker::needs_tuning(const tuner::TuneKey& key) {
 
 // Whether the problem was tuned now.
 bool PlanMaker::tune(const cuda::Driver& driver, const problem::Problem& problem,
-                     const tuner::TuneKey& key) {
-  if (!needs_tuning(key)) return false;
+                     const tuner::TuneKey& key, std::optional<CUstream> stream) {
+  if (!needs_tuning(key) || (stream && capturing(driver, *stream))) return false;
   const std::scoped_lock lock(tuning_mutex_);
   if (!needs_tuning(key)) return false;  // another thread was first
   const TuneReport report = tuner_.tune(driver, problem, kBudget);
@@ -80,14 +88,6 @@ void PlanMaker::note_problem(const problem::Problem& problem) {
 
 PlanMaker::Counters PlanMaker::counters() const {
   return {plans_, tuner_.tunes(), tuner_.timing_launches(), record_hits_};
-}
-
-bool may_time(const cuda::Driver& driver, CUstream stream) {
-  try {
-    return !cuda::is_capturing(driver, stream);
-  } catch (const Error&) {
-    return false;  // the legacy stream, while a stream that synchronises with it is captured
-  }
 }
 
 }  // namespace attnjit::runtime

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "launch/forward_plan.hpp"
 #include "runtime/engine.hpp"
@@ -19,10 +20,11 @@ class PlanMaker {
 
   /// The plan of `problem` in the current context. Under ATTNJIT_AUTOTUNE=on a problem without a
   /// record is tuned first, within 2 s, and under force one that this process has not tuned, unless
-  /// `may_time` is false: no call is timed while its stream is captured. Other threads that need
-  /// tuning wait for it.
+  /// `stream`, the call's if it has one, is being captured. Other threads that need tuning wait for
+  /// it.
   std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
-                                            const problem::Problem& problem, bool may_time);
+                                            const problem::Problem& problem,
+                                            std::optional<CUstream> stream);
 
   struct Counters {
     std::uint64_t plans = 0;
@@ -34,7 +36,8 @@ class PlanMaker {
 
  private:
   bool needs_tuning(const tuner::TuneKey& key);
-  bool tune(const cuda::Driver& driver, const problem::Problem& problem, const tuner::TuneKey& key);
+  bool tune(const cuda::Driver& driver, const problem::Problem& problem, const tuner::TuneKey& key,
+            std::optional<CUstream> stream);
   void note_problem(const problem::Problem& problem);
 
   Engine& engine_;
@@ -43,8 +46,5 @@ class PlanMaker {
   std::atomic<std::uint64_t> plans_ = 0;
   std::atomic<std::uint64_t> record_hits_ = 0;
 };
-
-/// Whether a call on `stream` may be timed: it is not being captured.
-bool may_time(const cuda::Driver& driver, CUstream stream);
 
 }  // namespace attnjit::runtime
