@@ -17,6 +17,7 @@ struct Flags {
   WorkloadOptions workload;
   EmitOptions emit;
   RunOptions run;
+  BenchOptions bench;
   CacheOptions cache;
 };
 
@@ -61,7 +62,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--mask", flags.mask, "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, ...");
   add("--mask-kind", flags.mask_kind,
       "random (default), suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, "
-      "all-false");
+      "all-false, top-bias");
   add("--mask-density", flags.mask_density, "Share of elements kept, default 0.7");
   add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
   add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");
@@ -69,10 +70,11 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       "normal (default), minus-infinity, lowest, huge-logit, very-negative");
 }
 
-void add_problem(CLI::App& verb, WorkloadOptions& options) {
+void add_problem(CLI::App& verb, WorkloadOptions& options,
+                 const char* manifest_names = "--manifest") {
   add_sizes(verb, options.problem);
   add_features(verb, options.problem);
-  verb.add_option("--manifest", options.manifest,
+  verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");
   verb.add_option("--path", options.path, "auto (default), portable or hopper");
 }
@@ -93,6 +95,21 @@ CLI::App& add_verb(CLI::App& parent, const char* name, const char* help, Run run
   add_common(*verb, flags.common);
   verb->callback([run = std::move(run), &chosen] { chosen = run; });
   return *verb;
+}
+
+void add_bench(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  const Run run = [flags](Session& session) {
+    flags->bench.workload = flags->workload;
+    return bench(flags->bench, session);
+  };
+  CLI::App& verb =
+      add_verb(app, "bench", "Time problems on the GPU and write results", run, chosen, *flags);
+  add_problem(verb, flags->workload, "--shapes,--manifest");
+  add_jobs(verb, flags->common);
+  verb.add_option("--filter", flags->bench.filter, "Only problems with this in their name");
+  verb.add_option("-o,--output", flags->bench.output, "File of results to write, JSON");
+  verb.add_option("--git", flags->bench.git,
+                  "Commit to name in the results: \"$(git describe --always --dirty)\"");
 }
 
 void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
@@ -152,6 +169,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   run_verb.add_option("--on", flags->run.on, "auto (default), gpu or cpu");
   run_verb.add_option("--rows", flags->run.rows,
                       "Query rows to check, a number or all; default what takes seconds");
+  add_bench(app, flags, chosen);
   add_cache(app, flags, chosen);
 }
 

@@ -1,15 +1,12 @@
 #include "cli/device_run.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "check/device_mirror.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/table.hpp"
+#include "cli/host_memory.hpp"
 #include "cuda/stream.hpp"
 
 namespace attnjit::cli {
@@ -17,24 +14,14 @@ namespace {
 
 constexpr double kReferenceBudget = 2e10;  // multiply-adds: seconds on a few cores
 
-double host_memory() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
-
 // Tensors, and both references' outputs in fp64.
 void check_memory(const Case& job, const reference::Rows& rows) {
   const reference::ProblemSpec& spec = job.spec;
   const double results =
       2 * sizeof(double) * static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
       static_cast<double>(rows.count(spec.seqlen_q)) * static_cast<double>(spec.value_dim());
-  const double needed = tensor_bytes(spec) + results;
-  const double limit = 0.9 * host_memory();
-  if (needed <= limit) return;
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("the tensors and their reference need {} of host memory and this machine "
-                          "has {}; choose a smaller batch, shorter sequences or fewer --rows",
-                          human_bytes(needed), human_bytes(host_memory())));
+  check_host_memory(tensor_bytes(spec) + results, "the tensors and their reference",
+                    "choose a smaller batch, shorter sequences or fewer --rows");
 }
 
 float median_launch(const ForwardArgs& args, const cuda::Driver& driver, Context& context,

@@ -21,6 +21,13 @@ struct RunOptions {
   std::string rows;  ///< "all", a number, or empty for what is affordable
 };
 
+struct BenchOptions {
+  WorkloadOptions workload;
+  std::string filter;  ///< part of the names of the problems to time; empty: all
+  std::string output;  ///< a file for the results; empty: none
+  std::string git;     ///< the commit that was built; may be empty
+};
+
 enum class CacheVerb { kPath, kList, kShow, kVerify, kClear };
 
 struct CacheOptions {
@@ -45,6 +52,9 @@ ExitCode sweep(const Workload& workload, const EmitOptions& options, Session& se
 
 /// Runs problems on random inputs and compares with the reference.
 ExitCode run(const RunOptions& options, Session& session);
+
+/// Times problems on the first GPU, their inputs not in L2, and writes the results.
+ExitCode bench(const BenchOptions& options, Session& session);
 
 /// Looks at the kernels on disk, or removes them.
 ExitCode cache(const CacheOptions& options, Session& session);

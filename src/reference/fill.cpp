@@ -1,7 +1,10 @@
 #include "reference/fill.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/parallel.hpp"
 #include "reference/half.hpp"
@@ -90,6 +93,7 @@ class MaskRule {
       case MaskKind::kDeadBatch:
         return row.batch != shape_[0] - 1 && keep_random(row, key);
       case MaskKind::kRandom:
+      case MaskKind::kTopBias:
         break;
     }
     return keep_random(row, key);
@@ -186,6 +190,23 @@ void fill_mask(const Tensor& mask, MaskKind kind, double density, Random random,
     auto* keep = static_cast<std::uint8_t*>(mask.data) + row.offset;
     for (std::int64_t key = 0; key < size; ++key) {
       keep[key * mask.strides[3]] = rule.keep(row, key) ? 1 : 0;
+    }
+  });
+}
+
+void fill_top_bias(const Tensor& mask, const Tensor& bias, double density, unsigned jobs) {
+  for_each_row(mask, jobs, [&](const RowPlace& row, std::int64_t size) {
+    const std::int64_t offset =
+        row.batch * bias.strides[0] + row.head * bias.strides[1] + row.query * bias.strides[2];
+    std::vector<std::pair<double, std::int64_t>> keys;  // {-bias, key}: the kept ones come first
+    for (std::int64_t key = 0; key < size; ++key) {
+      keys.emplace_back(-load(bias.data, bias.dtype, offset + key * bias.strides[3]), key);
+    }
+    const auto kept = static_cast<std::size_t>(std::llround(density * static_cast<double>(size)));
+    std::ranges::nth_element(keys, keys.begin() + static_cast<std::ptrdiff_t>(kept));
+    auto* keep = static_cast<std::uint8_t*>(mask.data) + row.offset;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      keep[keys[i].second * mask.strides[3]] = i < kept ? 1 : 0;
     }
   });
 }

@@ -9,8 +9,8 @@
 
 namespace attnjit::reference {
 
-/// What a generated mask drops. A kind that needs an axis which the mask broadcasts falls back to
-/// kRandom.
+/// What a generated mask drops. A kind that needs an axis which the mask broadcasts, and kTopBias
+/// without a bias of the mask's own pattern, fall back to kRandom.
 enum class MaskKind {
   kRandom,     ///< each element kept with probability `density`
   kSuffix,     ///< padding: a prefix of keys kept, its length drawn per (batch, head) plane
@@ -21,6 +21,7 @@ enum class MaskKind {
   kDeadBatch,  ///< as kRandom, and the last batch element drops everything
   kAllTrue,
   kAllFalse,
+  kTopBias,  ///< the share `density` of each row's keys, those with the largest bias
 };
 
 /// What a generated bias holds.
@@ -32,9 +33,9 @@ enum class BiasKind {
   kVeryNegative,   ///< N(-300, 1): drives lse far below -88
 };
 
-inline constexpr std::array<std::string_view, 9> kMaskKindNames = {
-    "random",    "suffix",     "scattered", "blocks",   "dead-rows",
-    "dead-head", "dead-batch", "all-true",  "all-false"};
+inline constexpr std::array<std::string_view, 10> kMaskKindNames = {
+    "random",    "suffix",     "scattered", "blocks",    "dead-rows",
+    "dead-head", "dead-batch", "all-true",  "all-false", "top-bias"};
 inline constexpr std::array<std::string_view, 5> kBiasKindNames = {
     "normal", "minus-infinity", "lowest", "huge-logit", "very-negative"};
 
@@ -50,6 +51,10 @@ void fill_normal(const Tensor& tensor, Random random, double mean, double stddev
 
 /// Fills a kBool tensor over (batch, head, query, key). `density` in [0, 1].
 void fill_mask(const Tensor& mask, MaskKind kind, double density, Random random, unsigned jobs);
+
+/// Fills a kBool tensor with the kTopBias of `bias`, which has its shape and broadcast axes and is
+/// filled already. Of equal biases the first ones are kept.
+void fill_top_bias(const Tensor& mask, const Tensor& bias, double density, unsigned jobs);
 
 /// Fills an fp16, bf16 or fp32 tensor over (batch, head, query, key).
 void fill_bias(const Tensor& bias, BiasKind kind, Random random, unsigned jobs);

@@ -61,12 +61,13 @@ HostProblem::HostProblem(const ProblemSpec& spec, unsigned jobs) : spec_(spec) {
   add("k", BufferRole::kK, false, sequence_view(spec, k, false));
   add("v", BufferRole::kV, false, sequence_view(spec, v, spec.memory.v_differs));
   add("out", BufferRole::kOut, true, sequence_view(spec, out, false));
-  if (!spec.mask.empty()) {
-    add("mask", BufferRole::kMask, false, score_view(spec, spec.mask, "mask", DType::kBool));
-  }
+  // Bias before mask, which may follow from it.
   if (!spec.bias.empty()) {
     add("bias", BufferRole::kBias, false,
         score_view(spec, spec.bias, "bias", spec.bias_dtype.value_or(spec.dtype)));
+  }
+  if (!spec.mask.empty()) {
+    add("mask", BufferRole::kMask, false, score_view(spec, spec.mask, "mask", DType::kBool));
   }
   if (spec.want_lse) {
     const Shape lse{spec.batch, spec.heads_q, 1, spec.seqlen_q};
@@ -94,7 +95,12 @@ void HostProblem::fill(unsigned jobs) {
         fill_normal(buffer.tensor(), random, 0, 1, jobs);
         break;
       case BufferRole::kMask:
-        fill_mask(buffer.tensor(), spec_.mask_kind, spec_.mask_density, random, jobs);
+        if (spec_.mask_kind == MaskKind::kTopBias && spec_.mask == spec_.bias) {
+          fill_top_bias(buffer.tensor(), find(BufferRole::kBias)->tensor(), spec_.mask_density,
+                        jobs);
+        } else {
+          fill_mask(buffer.tensor(), spec_.mask_kind, spec_.mask_density, random, jobs);
+        }
         break;
       case BufferRole::kBias:
         fill_bias(buffer.tensor(), spec_.bias_kind, random, jobs);

@@ -9,7 +9,7 @@ bool holds(const std::string& text, const std::string& part) {
 
 TEST_CASE("help and version succeed on stdout") {
   const CommandLine attnjit;
-  for (const char* verb : {"doctor", "plan", "emit", "run", "cache"}) {
+  for (const char* verb : {"doctor", "plan", "emit", "run", "bench", "cache"}) {
     CAPTURE(verb);
     CHECK(attnjit({verb, "--help"}).code == 0);
     CHECK(holds(attnjit({"--help"}).out, verb));
@@ -38,6 +38,10 @@ TEST_CASE("exit 2: usage") {
       {"emit", "--jobs", "0", "--arch", "sm_80"},
       {"run", "--on", "moon"},
       {"run", "--rows", "few"},
+      {"bench", "--no-such-flag"},
+      {"bench", "--shapes", "/nonexistent.json"},
+      {"bench", "--shapes", "/nonexistent.json", "--batch", "2"},
+      {"bench", "--filter", "no such name"},
       {"cache"},
       {"cache", "show"},
   };
@@ -53,7 +57,7 @@ TEST_CASE("exit 2: usage") {
 
 TEST_CASE("exit 2: garbage in the environment, for every verb") {
   const CommandLine attnjit;
-  for (const char* verb : {"doctor", "plan", "emit", "run"}) {
+  for (const char* verb : {"doctor", "plan", "emit", "run", "bench"}) {
     CAPTURE(verb);
     const Outcome outcome = attnjit({verb}, {{"DISABLE_AUTOTUNE", "banana"}});
     CHECK(outcome.code == 2);
@@ -93,6 +97,11 @@ TEST_CASE("exit 6: a compile without NVRTC, while source and plans need none") {
 TEST_CASE("exit 7: what needs a GPU and finds none") {
   const CommandLine attnjit;
   CHECK(attnjit({"run"}).code == 7);
+  const Outcome bench =
+      attnjit({"bench", "--output", attnjit.file("results.json")}, {{"DISABLE_AUTOTUNE", "0"}});
+  CHECK(bench.code == 7);
+  CHECK(bench.err.starts_with("attnjit: error: "));
+  CHECK_FALSE(std::filesystem::exists(attnjit.file("results.json")));
   const Outcome outcome = attnjit({"plan"});
   CHECK(outcome.code == 7);
   CHECK(holds(outcome.err, "--arch sm_90a"));

@@ -141,6 +141,31 @@ TEST_CASE("a mask kind without its axis becomes random") {
         doctest::Approx(0.5).epsilon(0.1));
 }
 
+TEST_CASE("a top-bias mask keeps the largest biases of each row, the first ones of equals") {
+  std::vector<float> values = {3,
+                               1,
+                               2,
+                               5,  // keeps 3 and 5
+                               7,
+                               7,
+                               7,
+                               7,  // ties
+                               -std::numeric_limits<float>::infinity(),
+                               -1,
+                               -2,
+                               0};
+  const Tensor bias = Tensor::contiguous(values.data(), DType::kFloat32, {1, 1, 3, 4});
+  std::vector<std::uint8_t> keep(15, 9);
+  const Tensor mask{keep.data(), DType::kBool, {1, 1, 3, 4}, {15, 15, 5, 1}};  // padded rows
+  using Kept = std::vector<std::uint8_t>;
+  fill_top_bias(mask, bias, 0.5, 2);
+  CHECK(keep == Kept{1, 0, 0, 1, 9, 1, 1, 0, 0, 9, 0, 1, 0, 1, 9});
+  fill_top_bias(mask, bias, 0, 1);
+  CHECK(keep == Kept{0, 0, 0, 0, 9, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9});
+  fill_top_bias(mask, bias, 1, 1);
+  CHECK(keep == Kept{1, 1, 1, 1, 9, 1, 1, 1, 1, 9, 1, 1, 1, 1, 9});
+}
+
 TEST_CASE("bias kinds plant what they say, in each dtype") {
   const Shape shape = {1, 1, 50, 400};
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {

@@ -217,6 +217,38 @@ TEST_CASE("guards of inputs read as NaN, so a read past K or V shows") {
   CHECK(std::isnan(load(args.bias->data, args.bias->dtype, 4 * 12)));
 }
 
+TEST_CASE("a top-bias mask follows the bias of its own pattern and is random beside another") {
+  ProblemSpec spec = full_spec();
+  spec.mask = spec.bias = "bgqk";
+  spec.mask_kind = MaskKind::kTopBias;
+  spec.mask_density = 0.25;
+  for (const bool expand : {false, true}) {
+    spec.memory.expand_broadcast = expand;
+    const HostProblem problem(spec, 2);
+    const ForwardArgs args = problem.args();
+    for (std::int64_t row = 0; row < 10; ++row) {  // of the first plane
+      double least_kept = 1e9, largest_dropped = -1e9;
+      int kept = 0;
+      for (std::int64_t key = 0; key < 12; ++key) {
+        const double value = load(args.bias->data, args.bias->dtype,
+                                  row * args.bias->strides[2] + key * args.bias->strides[3]);
+        const bool keep = load(args.mask->data, DType::kBool,
+                               row * args.mask->strides[2] + key * args.mask->strides[3]) != 0;
+        kept += keep;
+        (keep ? least_kept : largest_dropped) =
+            keep ? std::min(least_kept, value) : std::max(largest_dropped, value);
+      }
+      CHECK(kept == 3);
+      CHECK(least_kept >= largest_dropped);
+    }
+  }
+  spec.bias = "b11k";
+  const HostProblem other(spec, 1);
+  spec.mask_kind = MaskKind::kRandom;
+  const HostProblem random(spec, 1);
+  CHECK(other.find(BufferRole::kMask)->checksum() == random.find(BufferRole::kMask)->checksum());
+}
+
 TEST_CASE("poisoned keys are there and never reach the reference") {
   ProblemSpec spec = full_spec();
   spec.mask = "b11k";
