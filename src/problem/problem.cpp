@@ -34,6 +34,12 @@ int element_size(DType dtype) {
 
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
+// Whether all of these numbers, or'ed into one, are multiples of a power of two. No division: these
+// checks are part of every call.
+bool is_multiple(std::uint64_t numbers, int power_of_two) {
+  return (numbers & static_cast<unsigned>(power_of_two - 1)) == 0;
+}
+
 constexpr const char* kAxes[] = {"batch", "head", "sequence", "feature"};
 
 bool empty_tensor(const Tensor& tensor) {
@@ -44,7 +50,7 @@ void check_memory(const char* what, const Tensor& tensor) {
   if (empty_tensor(tensor)) return;
   if (tensor.data == nullptr) reject("{}: data is null; expected a device address", what);
   const int bytes = element_size(tensor.dtype);
-  if (address(tensor.data) % static_cast<unsigned>(bytes) != 0) {
+  if (!is_multiple(address(tensor.data), bytes)) {
     reject("{}: address {} is not a multiple of its element size, {} bytes", what, tensor.data,
            bytes);
   }
@@ -87,9 +93,8 @@ RowStrides row_strides(const Tensor& tensor) {
 
 // Whether every row starts on a 16-byte boundary.
 bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
-  const std::int64_t step = 16 / element_size(tensor.dtype);
-  return address(tensor.data) % 16 == 0 && strides.batch % step == 0 && strides.head % step == 0 &&
-         strides.row % step == 0;
+  const auto all = static_cast<std::uint64_t>(strides.batch | strides.head | strides.row);
+  return is_multiple(address(tensor.data) | all * element_size(tensor.dtype), 16);
 }
 
 // Two elements of an output must not share memory: axis by axis from the smallest stride on, each
@@ -206,10 +211,9 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
     o.extent = Extent::kPerQuery;
   } else {
     o.extent = o.query_stride == 0 ? Extent::kPerKey : Extent::kPerPair;
-    const std::int64_t step = 16 / element_size(o.dtype);
-    o.vectorized = o.key_stride == 1 && address(tensor.data) % 16 == 0 &&
-                   o.batch_stride % step == 0 && o.head_stride % step == 0 &&
-                   o.query_stride % step == 0;
+    const auto all = static_cast<std::uint64_t>(o.batch_stride | o.head_stride | o.query_stride);
+    o.vectorized =
+        o.key_stride == 1 && is_multiple(address(tensor.data) | all * element_size(o.dtype), 16);
   }
   return o;
 }
@@ -240,6 +244,10 @@ std::int32_t window_side(const char* side, std::int64_t width) {
 }
 
 void check_band(const ForwardArgs& args, Problem& p) {
+  const auto diagonal = static_cast<std::int32_t>(args.diagonal);
+  if (diagonal < 0 || diagonal > static_cast<std::int32_t>(Diagonal::kBottomRight)) {
+    reject("diagonal: value {}; expected unspecified, top_left or bottom_right", diagonal);
+  }
   p.left = window_side("left", args.window.left);
   p.right = window_side("right", args.window.right);
   p.bounded_left = args.window.left >= 0;

@@ -9,6 +9,7 @@
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
 #include "silent_driver.hpp"
+#include "temp_directory.hpp"
 
 using namespace attnjit;
 using runtime::Dispatcher;
@@ -39,13 +40,21 @@ std::vector<ForwardArgs> kinds() {
 TEST_CASE("threads with different kinds of problem at once make one plan of each") {
   static std::atomic<int> launches;
   launches = 0;
+  const test::TempDirectory temp;
+  base::Environment environment = memory_only();
+  environment.cache_directory = temp / "cache";
+  environment.lock_directory = temp / "locks";
+  const std::vector<ForwardArgs> list = kinds();
+  // Compiled one by one: inside NVRTC, a thread sanitizer sees accesses and not what orders them.
+  Dispatcher first(environment, {}, test::silent_driver());
+  for (const ForwardArgs& args : list) first.prepare_forward(args);
+
   cuda::DriverApi api = test::silent_api();
   api.launch_kernel_ex = [](const CUlaunchConfig*, CUfunction, void**, void**) {
     launches.fetch_add(1, std::memory_order_relaxed);
     return CUDA_SUCCESS;
   };
-  Dispatcher dispatcher(memory_only(), {}, std::make_shared<const cuda::Driver>(api));
-  const std::vector<ForwardArgs> list = kinds();
+  Dispatcher dispatcher(environment, {}, std::make_shared<const cuda::Driver>(api));
   constexpr int kThreads = 8, kCalls = 300;
   std::vector<std::jthread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -56,7 +65,7 @@ TEST_CASE("threads with different kinds of problem at once make one plan of each
   threads.clear();  // joins
   CHECK(launches == kThreads * kCalls);
   CHECK(dispatcher.counters().plans == list.size());
-  CHECK(dispatcher.counters().compiles == list.size());
+  CHECK(dispatcher.counters().disk_hits == list.size());
 }
 
 TEST_CASE("addresses are looked at when a plan is made and when a call is prepared") {

@@ -1,0 +1,230 @@
+// Times what a warm Context::forward costs the calling thread beyond the launches themselves.
+// README.md beside this says how.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "cuda/device.hpp"
+#include "cuda/memory.hpp"
+#include "cuda/stream.hpp"
+#include "runtime/dispatcher.hpp"
+#include "silent_driver.hpp"
+
+namespace attnjit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSamples = 20000;
+constexpr int kBatch = 64;  // calls between two waits for the device, fewer than its queue holds
+
+/// Nanoseconds of one call.
+struct Cost {
+  double p50 = 0, p99 = 0;
+};
+
+void print(const char* what, Cost cost) {
+  fmt::print("  {:<42} {:>8.0f} {:>8.0f}\n", what, cost.p50, cost.p99);
+}
+
+/// The time of each of kSamples calls of `work`, with what reading the clock takes subtracted.
+class Stopwatch {
+ public:
+  /// `wait` is called now and then, off the clock.
+  explicit Stopwatch(std::function<void()> wait) : wait_(std::move(wait)) {
+    overhead_ = measure([] {}).p50;
+  }
+
+  template <class Work>
+  Cost measure(Work work) const {
+    std::vector<double> samples;
+    samples.reserve(kSamples);
+    for (int i = 0; i < kSamples; ++i) {
+      if (i % kBatch == 0) wait_();
+      const Clock::time_point start = Clock::now();
+      work();
+      const std::chrono::duration<double, std::nano> spent = Clock::now() - start;
+      samples.push_back(spent.count() - overhead_);
+    }
+    wait_();
+    std::ranges::sort(samples);
+    return {samples[kSamples / 2], samples[kSamples * 99 / 100]};
+  }
+
+ private:
+  std::function<void()> wait_;
+  double overhead_ = 0;
+};
+
+/// Stands between a Dispatcher and cuLaunchKernelEx. While `bare` is set, a launch that comes by is
+/// repeated kSamples times on the clock, with the very parameters that the dispatcher gave it.
+/// Entry points are plain functions, hence the statics.
+struct LaunchProbe {
+  static inline decltype(&cuLaunchKernelEx) real = nullptr;
+  static inline const Stopwatch* stopwatch = nullptr;
+  static inline Cost* bare = nullptr;  // receives the sum over the launches of a call
+
+  static CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                         void** extra) {
+    if (bare == nullptr) return real(config, function, parameters, extra);
+    const Cost cost = stopwatch->measure([&] { real(config, function, parameters, extra); });
+    bare->p50 += cost.p50;
+    bare->p99 += cost.p99;
+    return CUDA_SUCCESS;
+  }
+};
+
+std::shared_ptr<const cuda::Driver> probed(cuda::DriverApi api) {
+  LaunchProbe::real = api.launch_kernel_ex;
+  api.launch_kernel_ex = LaunchProbe::launch;
+  return std::make_shared<const cuda::Driver>(api);
+}
+
+/// A dense tensor that nothing was written to; its kernel's time is not looked at.
+class Tensors {
+ public:
+  /// In memory of `driver`'s current context, or at made-up addresses if null.
+  explicit Tensors(const cuda::Driver* driver) : driver_(driver) {}
+
+  Tensor make(DType dtype, std::array<std::int64_t, 4> shape) {
+    const auto elements = static_cast<std::size_t>(shape[0] * shape[1] * shape[2] * shape[3]);
+    return Tensor::contiguous(memory(elements * 2), dtype, shape);
+  }
+  void* memory(std::size_t bytes) {
+    if (driver_ == nullptr) return reinterpret_cast<void*>(next_ += 1u << 30);
+    return buffers_.emplace_back(*driver_, bytes).data();
+  }
+
+ private:
+  const cuda::Driver* driver_;
+  std::deque<cuda::DeviceBuffer> buffers_;
+  std::uintptr_t next_ = 0;
+};
+
+// A decode step: small, so that the device keeps up with the host.
+ForwardArgs plain_args(Tensors& tensors) {
+  ForwardArgs args;
+  args.q = tensors.make(DType::kBFloat16, {1, 4, 1, 64});
+  args.k = tensors.make(DType::kBFloat16, {1, 2, 64, 64});
+  args.v = tensors.make(DType::kBFloat16, {1, 2, 64, 64});
+  args.out = tensors.make(DType::kBFloat16, {1, 4, 1, 64});
+  return args;
+}
+
+ForwardArgs masked_args(Tensors& tensors) {
+  ForwardArgs args = plain_args(tensors);
+  args.mask = tensors.make(DType::kBool, {1, 1, 1, 64});
+  args.bias = tensors.make(DType::kBFloat16, {1, 4, 1, 64});
+  args.causal = true;
+  args.diagonal = Diagonal::kBottomRight;
+  return args;
+}
+
+class Bench {
+ public:
+  Bench(runtime::Dispatcher& dispatcher, const cuda::Driver& driver, const Stopwatch& stopwatch)
+      : dispatcher_(dispatcher), driver_(driver), stopwatch_(stopwatch) {}
+
+  void run(const char* title, const ForwardArgs& args, CUstream stream, Tensors& tensors) const {
+    const std::size_t bytes = dispatcher_.forward_workspace_size(args);
+    const Workspace workspace{bytes == 0 ? nullptr : tensors.memory(bytes), bytes};
+    const auto call = [&] { dispatcher_.forward(args, stream, workspace); };
+    call();
+    const Cost warm = stopwatch_.measure(call);
+    Cost bare;
+    LaunchProbe::bare = &bare;
+    call();
+    LaunchProbe::bare = nullptr;
+
+    fmt::print("{:<44} {:>8} {:>8}\n", title, "p50 ns", "p99 ns");
+    print("make_problem", problem_cost(args));
+    print("plan look-up", look_up_cost(args));
+    print("warm call", warm);
+    print("bare launch", bare);
+    fmt::print("  {:<42} {:>8.0f}\n", "warm call beyond the bare launch", warm.p50 - bare.p50);
+  }
+
+ private:
+  Cost problem_cost(const ForwardArgs& args) const {
+    std::int64_t sum = 0;
+    const Cost cost = stopwatch_.measure([&] { sum += problem::make_problem(args).seqlen_kv; });
+    expect(sum == kSamples * args.k.shape[2]);
+    return cost;
+  }
+
+  // As Dispatcher::find_plan does it.
+  Cost look_up_cost(const ForwardArgs& args) const {
+    const problem::Problem problem = problem::make_problem(args);
+    const auto key = [&] {
+      return runtime::PlanTable::Key{cuda::current_context_id(driver_), problem::plan_key(problem)};
+    };
+    runtime::PlanTable table;
+    table.find_or_make(key(), [] {
+      return std::make_unique<launch::ForwardPlan>(launch::ForwardPlanSpec{},
+                                                   std::vector<std::unique_ptr<cuda::Library>>{});
+    });
+    int found = 0;
+    const Cost cost = stopwatch_.measure([&] { found += table.find(key()) != nullptr; });
+    expect(found == kSamples);
+    return cost;
+  }
+
+  // The sums also keep the compiler from leaving the work out.
+  static void expect(bool right) {
+    if (!right) throw Error(ErrorKind::kInternal, "a timed call gave a wrong result");
+  }
+
+  runtime::Dispatcher& dispatcher_;
+  const cuda::Driver& driver_;
+  const Stopwatch& stopwatch_;
+};
+
+void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
+             const Stopwatch& stopwatch, CUstream stream) {
+  base::Environment environment = base::process_environment();
+  environment.disable_autotune = true;  // which kernel runs does not matter here
+  environment.autotune = base::AutotuneMode::kOff;
+  runtime::Dispatcher dispatcher(environment, {}, driver);
+  LaunchProbe::stopwatch = &stopwatch;
+  const Bench bench(dispatcher, *driver, stopwatch);
+  bench.run("plain", plain_args(tensors), stream, tensors);
+  bench.run("mask, bias and causal", masked_args(tensors), stream, tensors);
+}
+
+void run_on_device() {
+  const auto driver = probed(cuda::Driver::load()->api());
+  const cuda::PrimaryContext primary(*driver);
+  const cuda::Stream stream(*driver);
+  fmt::print("on {}\n", cuda::current_device(*driver).name);
+  const Stopwatch stopwatch([&] { stream.synchronize(); });
+  run_all(driver, Tensors(driver.get()), stopwatch, stream.get());
+}
+
+void run_on_host() {
+  fmt::print("through a driver that does nothing\n");
+  const Stopwatch stopwatch([] {});
+  run_all(probed(test::silent_api()), Tensors(nullptr), stopwatch, nullptr);
+}
+
+}  // namespace
+}  // namespace attnjit
+
+int main(int argc, char** argv) try {
+  const bool on_device = argc == 2 && std::string_view(argv[1]) == "--device";
+  if (argc > 1 && !on_device) {
+    fmt::print(stderr, "usage: bench_host_call [--device]\n");
+    return 2;
+  }
+  on_device ? attnjit::run_on_device() : attnjit::run_on_host();
+} catch (const std::exception& error) {
+  fmt::print(stderr, "bench_host_call: {}\n", error.what());
+  return 1;
+}
