@@ -38,9 +38,11 @@ std::string device_directory(const DeviceClass& device) {
                      device.l2_bytes >> 20);
 }
 
-std::string family_directory(const problem::Family& family) {
+// Records of two search spaces do not overwrite each other.
+std::string family_directory(const TuneKey& key) {
   base::TaggedHash hash;
-  for_each_field(family, [&](const char* name, const auto& value) {
+  hash.field("space", key.space);
+  for_each_field(key.plan.family, [&](const char* name, const auto& value) {
     hash.field(name, static_cast<std::int64_t>(value));
   });
   return base::hex(hash.digest()).substr(0, kDigits);
@@ -52,7 +54,7 @@ RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log)
     : root_(std::move(root)), log_(log) {}
 
 fs::path RecordStore::place(const TuneKey& key) {
-  return fs::path("t") / device_directory(key.device) / family_directory(key.plan.family) /
+  return fs::path("t") / device_directory(key.device) / family_directory(key) /
          fmt::format("q{}.kv{}.p{}.json", key.plan.bucket_q, key.plan.bucket_kv,
                      key.plan.bucket_planes);
 }

@@ -17,10 +17,10 @@ struct RecordMatch {
   bool exact = true;  ///< of the problem's own buckets; else of neighbouring ones
 };
 
-/// Records on disk, one file each, <root>/v1/t/<device class>/<family>/<buckets>.json, and those of
-/// this process in memory. Guarded as cached kernels are: files are complete from the moment that
-/// they are visible, one that somebody else could have written is not read, and one that cannot be
-/// understood counts as absent, with a line in the log. Thread-safe.
+/// Records on disk, one file each, <root>/v1/t/<device class>/<family and space>/<buckets>.json,
+/// and those of this process in memory. Guarded as cached kernels are: files are complete from the
+/// moment that they are visible, one that somebody else could have written is not read, and one
+/// that cannot be understood counts as absent, with a line in the log. Thread-safe.
 class RecordStore {
  public:
   /// `root` nullopt: there is no disk. `log` must outlive the store.
