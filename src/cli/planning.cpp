@@ -23,15 +23,15 @@ kernel::ForwardConfig config_from_json(const std::string& json, const problem::P
   if (const auto rule = codegen::why_foreign(config, key.family)) {
     usage_error(
         "--config describes another problem: {}; set the tile only: block_q, block_kv, "
-        "num_stages, num_warps, min_blocks",
+        "num_stages, num_warps, min_blocks, softmax, pack_heads",
         *rule);
   }
   return config;
 }
 
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
-  const bool is_prepass = spec.mask_pack && step == 0;
-  if (!is_prepass) return codegen::describe_tile(spec.config);
+  if (step == spec.forward_step()) return codegen::describe_tile(spec.config);
+  if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
   return fmt::format("q{} kv{} w{}", spec.mask_pack->block_q, spec.mask_pack->block_kv,
                      spec.mask_pack->num_warps);
 }
@@ -39,7 +39,8 @@ std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
 void set_steps(const launch::ForwardPlanSpec& spec, const ForwardArgs& args,
                const runtime::Engine& engine, Planned& planned) {
   // For the grids: nothing is launched, so any address does for the workspace.
-  const launch::ForwardArguments launches(spec, planned.problem, args, args.q.data);
+  const launch::ForwardArguments launches(
+      spec, planned.problem, args, launch::workspace_layout(spec, planned.problem), args.q.data);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const unsigned(&grid)[3] = launches.shape(i).grid;
     planned.steps.push_back({spec.steps[i],
@@ -96,6 +97,7 @@ Planned Planner::make(const Case& job, const problem::Problem& problem, const co
   planned.why = choice.why;
   const launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch, choice.config);
   planned.config = spec.config;
+  planned.forward_step = spec.forward_step();
   planned.workspace_bytes = launch::workspace_layout(spec, problem).bytes;
   try {
     set_steps(spec, shape_args(job.spec), engine_, planned);
@@ -107,7 +109,7 @@ Planned Planner::make(const Case& job, const problem::Problem& problem, const co
 }
 
 const PlannedStep& pick_step(const Planned& planned, const std::string& step) {
-  if (step.empty()) return planned.steps.back();
+  if (step.empty()) return planned.steps[planned.forward_step];
   for (std::size_t i = 0; i < planned.steps.size(); ++i) {
     const PlannedStep& candidate = planned.steps[i];
     if (step == fmt::to_string(i + 1) || step == candidate.spec.source.entry) return candidate;

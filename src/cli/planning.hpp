@@ -29,6 +29,7 @@ struct Planned {
   std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
   std::string why;          ///< a sentence on that
   std::vector<PlannedStep> steps;
+  std::size_t forward_step = 0;  ///< the attention kernel itself
   std::size_t workspace_bytes = 0;
 };
 
@@ -57,7 +58,7 @@ class Planner {
   std::vector<tuner::DeviceClass> devices_;
 };
 
-/// The step that --step names, by number from 1 or by entry name; the last where it names none.
+/// The step that --step names, by number from 1 or by entry name; attn_fwd where it names none.
 const PlannedStep& pick_step(const Planned& planned, const std::string& step);
 
 }  // namespace attnjit::cli

@@ -12,11 +12,11 @@ namespace {
 constexpr int kKiB = 1024;
 
 constexpr Arch kArchs[] = {
-    {"sm_80", 163 * kKiB, 164 * kKiB},  {"sm_86", 99 * kKiB, 100 * kKiB},
-    {"sm_87", 163 * kKiB, 164 * kKiB},  {"sm_89", 99 * kKiB, 100 * kKiB},
-    {"sm_90a", 227 * kKiB, 228 * kKiB}, {"sm_100", 227 * kKiB, 228 * kKiB},
-    {"sm_103", 227 * kKiB, 228 * kKiB}, {"sm_110", 227 * kKiB, 228 * kKiB},
-    {"sm_120", 99 * kKiB, 100 * kKiB},  {"sm_121", 99 * kKiB, 100 * kKiB},
+    {"sm_80", 163 * kKiB, 164 * kKiB, 108},  {"sm_86", 99 * kKiB, 100 * kKiB, 84},
+    {"sm_87", 163 * kKiB, 164 * kKiB, 16},   {"sm_89", 99 * kKiB, 100 * kKiB, 128},
+    {"sm_90a", 227 * kKiB, 228 * kKiB, 132}, {"sm_100", 227 * kKiB, 228 * kKiB, 148},
+    {"sm_103", 227 * kKiB, 228 * kKiB, 148}, {"sm_110", 227 * kKiB, 228 * kKiB, 20},
+    {"sm_120", 99 * kKiB, 100 * kKiB, 170},  {"sm_121", 99 * kKiB, 100 * kKiB, 48},
 };
 
 }  // namespace

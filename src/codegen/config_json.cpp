@@ -45,6 +45,16 @@ void set_field(const char* name, kernel::DType& field, const nlohmann::json& val
                 flag_text(name, value) + "; expected \"fp16\" or \"bf16\"");
   }
 }
+void set_field(const char* name, kernel::SoftmaxPolicy& field, const nlohmann::json& value) {
+  if (value == "running_max") {
+    field = kernel::SoftmaxPolicy::kRunningMax;
+  } else if (value == "max_free") {
+    field = kernel::SoftmaxPolicy::kMaxFree;
+  } else {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                flag_text(name, value) + "; expected \"running_max\" or \"max_free\"");
+  }
+}
 
 nlohmann::json json_value(int value) { return value; }
 nlohmann::json json_value(bool value) { return value; }
@@ -52,6 +62,9 @@ nlohmann::json json_value(kernel::DType value) {
   return value == kernel::DType::kFloat16    ? "fp16"
          : value == kernel::DType::kBFloat16 ? "bf16"
                                              : "fp32";
+}
+nlohmann::json json_value(kernel::SoftmaxPolicy value) {
+  return value == kernel::SoftmaxPolicy::kMaxFree ? "max_free" : "running_max";
 }
 
 template <class Config>
@@ -89,17 +102,27 @@ void update_from_json(kernel::ForwardConfig& config, const std::string& json) {
 std::optional<std::string> why_foreign(const kernel::ForwardConfig& config,
                                        const problem::Family& family) {
   kernel::ForwardConfig expected = specialise(family);
+  expected.pack_heads = config.pack_heads;
   expected.block_q = config.block_q;
   expected.block_kv = config.block_kv;
   expected.num_stages = config.num_stages;
   expected.num_warps = config.num_warps;
   expected.min_blocks = config.min_blocks;
+  expected.softmax = config.softmax;
   const auto has = nlohmann::ordered_json::parse(to_json(config));
   const auto needs = nlohmann::ordered_json::parse(to_json(expected));
   for (const auto& [name, value] : has.items()) {
     if (value != needs[name]) {
       return fmt::format("{} is {}; this problem needs {}", name, value.dump(), needs[name].dump());
     }
+  }
+  if (config.pack_heads && family.mask_per_query_head) {
+    return "pack_heads is true; the heads of a kv head must share the mask";
+  }
+  if (config.pack_heads && family.mask == problem::Extent::kPerPair &&
+      config.block_q % family.gqa_ratio != 0) {
+    return fmt::format("pack_heads is true; with this mask block_q must be a multiple of {}",
+                       family.gqa_ratio);
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <type_traits>
 
+#include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
 #include "attnjit/mask_pack_config.h"
 
@@ -11,19 +12,21 @@ namespace attnjit::codegen {
 template <class Config, class Visit>
 requires std::is_same_v<std::remove_const_t<Config>, kernel::ForwardConfig>
 void for_each_field(Config& config, Visit&& visit) {
-  auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, scale_first, block_q, block_kv,
-         num_stages, num_warps, min_blocks] = config;
+  auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, scale_first, pack_heads, block_q,
+         block_kv, num_stages, num_warps, min_blocks, softmax] = config;
   visit("dtype", dtype);
   visit("head_dim", head_dim);
   visit("head_dim_v", head_dim_v);
   visit("gqa_ratio", gqa_ratio);
   visit("aligned", aligned);
   visit("scale_first", scale_first);
+  visit("pack_heads", pack_heads);
   visit("block_q", block_q);
   visit("block_kv", block_kv);
   visit("num_stages", num_stages);
   visit("num_warps", num_warps);
   visit("min_blocks", min_blocks);
+  visit("softmax", softmax);
 }
 
 template <class Config, class Visit>
@@ -34,6 +37,15 @@ void for_each_field(Config& config, Visit&& visit) {
   visit("vectorized", vectorized);
   visit("block_q", block_q);
   visit("block_kv", block_kv);
+  visit("num_warps", num_warps);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::ForwardCombineConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, head_dim_v, num_warps] = config;
+  visit("dtype", dtype);
+  visit("head_dim_v", head_dim_v);
   visit("num_warps", num_warps);
 }
 

@@ -36,6 +36,10 @@ std::string literal(kernel::DType value) {
   }
   return "";
 }
+std::string literal(kernel::SoftmaxPolicy value) {
+  return value == kernel::SoftmaxPolicy::kMaxFree ? "SoftmaxPolicy::kMaxFree"
+                                                  : "SoftmaxPolicy::kRunningMax";
+}
 std::string literal(Extent value) {
   switch (value) {
     case Extent::kPerQuery:
@@ -123,16 +127,19 @@ kernel::ForwardConfig specialise(const Family& f) {
           .gqa_ratio = f.gqa_ratio,
           .aligned = f.aligned,
           .scale_first = adds || !f.positive_scale,
+          .pack_heads = false,
           .block_q = 0,
           .block_kv = 0,
           .num_stages = 0,
           .num_warps = 0,
-          .min_blocks = 0};
+          .min_blocks = 0,
+          .softmax = kernel::SoftmaxPolicy::kMaxFree};
 }
 
 std::string describe_tile(const kernel::ForwardConfig& c) {
-  return fmt::format("q{} kv{} s{} w{} b{}", c.block_q, c.block_kv, c.num_stages, c.num_warps,
-                     c.min_blocks);
+  return fmt::format("q{}{} kv{} s{} w{} b{}{}", c.block_q, c.pack_heads ? " packed" : "",
+                     c.block_kv, c.num_stages, c.num_warps, c.min_blocks,
+                     c.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");
 }
 
 Source render_forward(const Family& family, const kernel::ForwardConfig& config,
@@ -174,6 +181,24 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
       "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
       "mask_pack(const __grid_constant__ MaskPackParams params) {{\n"
       "  mask_pack<kConfig>(params);\n}}\n",
+      source.title, initialiser(config));
+  source.text = flatten(source.stub, templates);
+  return source;
+}
+
+Source render_forward_combine(const kernel::ForwardCombineConfig& config,
+                              const TemplateSet& templates) {
+  Source source;
+  source.entry = "attn_fwd_combine";
+  source.title = fmt::format("attn_fwd_combine {} dv{} | w{}",
+                             config.dtype == kernel::DType::kFloat16 ? "fp16" : "bf16",
+                             config.head_dim_v, config.num_warps);
+  source.stub = fmt::format(
+      "// {}\n#include \"attnjit/forward_combine.cuh\"\n\nusing namespace attnjit::kernel;\n\n"
+      "inline constexpr ForwardCombineConfig kConfig{{\n{}}};\n\n"
+      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
+      "attn_fwd_combine(const __grid_constant__ ForwardCombineParams params) {{\n"
+      "  forward_combine<kConfig>(params);\n}}\n",
       source.title, initialiser(config));
   source.text = flatten(source.stub, templates);
   return source;

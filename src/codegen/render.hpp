@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
 #include "attnjit/mask_pack_config.h"
 #include "codegen/templates.hpp"
@@ -28,6 +29,10 @@ Source render_forward(const problem::Family& family, const kernel::ForwardConfig
 
 /// The mask prepass under `config`.
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates);
+
+/// The kernel that adds up the splits of a forward.
+Source render_forward_combine(const kernel::ForwardCombineConfig& config,
+                              const TemplateSet& templates);
 
 /// The fields of the config that follow from the family, the tile left at zero.
 kernel::ForwardConfig specialise(const problem::Family& family);

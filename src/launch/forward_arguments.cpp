@@ -30,11 +30,14 @@ cuda::LaunchShape make_shape(const StepSpec& step, std::int64_t blocks) {
 }  // namespace
 
 ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                   const ForwardArgs& args, void* workspace)
-    : forward_step_(spec.steps.size() - 1) {
+                                   const ForwardArgs& args, const WorkspaceLayout& layout,
+                                   void* workspace)
+    : forward_step_(spec.forward_step()) {
+  auto* const base = static_cast<std::byte*>(workspace);
   set_forward(spec, problem, args);
+  set_splits(spec, problem, layout, base);
   using problem::Extent;
-  if (problem.mask.extent != Extent::kAbsent) set_mask(spec, problem, args, workspace);
+  if (problem.mask.extent != Extent::kAbsent) set_mask(spec, problem, args, layout, base);
   if (problem.bias.extent != Extent::kAbsent)
     values_.bias = operand_params(problem.bias, *args.bias, problem);
   values_.band = {problem.left, problem.right, problem.bottom_right};
@@ -57,15 +60,37 @@ void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::P
   p.num_heads_q = problem.num_heads_q;
   p.seqlen_q = problem.seqlen_q;
   p.seqlen_kv = problem.seqlen_kv;
-  p.num_q_tiles = kernel::ceil_div(problem.seqlen_q, spec.config.block_q);
   p.score_scale = problem.scale;
   p.exponent_scale = spec.config.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
-  shapes_[forward_step_] = make_shape(
-      spec.steps[forward_step_], std::int64_t{problem.batch} * problem.num_heads_q * p.num_q_tiles);
+}
+
+void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                  const WorkspaceLayout& layout, std::byte* workspace) {
+  const ForwardGrid grid = forward_grid(spec, problem);
+  kernel::ForwardParams& p = values_.forward;
+  p.num_q_tiles = grid.q_tiles;
+  p.num_splits = grid.splits;
+  shapes_[forward_step_] =
+      make_shape(spec.steps[forward_step_], grid.planes * grid.q_tiles * grid.splits);
+  if (grid.splits == 1) return;
+  p.partial_out = reinterpret_cast<float*>(workspace + layout.partial_out);
+  p.partial_lse = reinterpret_cast<float*>(workspace + layout.partial_lse);
+  values_.combine = {.partial_out = p.partial_out,
+                     .partial_lse = p.partial_lse,
+                     .out = p.out,
+                     .lse = p.lse,
+                     .out_strides = p.out_strides,
+                     .num_heads_q = p.num_heads_q,
+                     .seqlen_q = p.seqlen_q,
+                     .num_splits = p.num_splits};
+  shapes_[spec.combine_step()] =
+      make_shape(spec.steps[spec.combine_step()],
+                 std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q);
 }
 
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                const ForwardArgs& args, void* workspace) {
+                                const ForwardArgs& args, const WorkspaceLayout& layout,
+                                std::byte* workspace) {
   const problem::Operand& mask = problem.mask;
   const int heads_per_plane = problem.num_heads_q / mask.num_heads;
   if (!spec.mask_pack) {
@@ -73,12 +98,11 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
     return;
   }
   const MaskTiles tiles = mask_tiles(*spec.mask_pack, problem);
-  const WorkspaceLayout layout = workspace_layout(spec, problem);
-  auto* const base = static_cast<kernel::uint8*>(workspace);
-  auto* const words = reinterpret_cast<kernel::uint32*>(base + layout.words);
+  auto* const words = reinterpret_cast<kernel::uint32*>(workspace + layout.words);
+  auto* const classes = reinterpret_cast<kernel::uint8*>(workspace + layout.classes);
   values_.mask_pack = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
                        .words = words,
-                       .classes = base + layout.classes,
+                       .classes = classes,
                        .batch_stride = mask.batch_stride,
                        .head_stride = mask.head_stride,
                        .query_stride = mask.query_stride,
@@ -90,7 +114,7 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
                        .num_q_tiles = tiles.q_tiles,
                        .num_kv_tiles = tiles.kv_tiles};
   values_.packed_mask = {.words = words,
-                         .classes = base + layout.classes,
+                         .classes = classes,
                          .words_per_plane = std::int64_t{tiles.rows} * tiles.words_per_row,
                          .classes_per_plane = std::int64_t{tiles.q_tiles} * tiles.kv_tiles,
                          .planes_per_batch = mask.batched ? mask.num_heads : 0,
@@ -114,6 +138,7 @@ void ForwardArguments::list_parameters(const problem::Family& family) {
   }
   if (family.bounded_left || family.bounded_right) *next++ = &values_.band;
   pack_list_[0] = &values_.mask_pack;
+  combine_list_[0] = &values_.combine;
 }
 
 }  // namespace attnjit::launch

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/forward.hpp"
+#include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_params.h"
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/score/band_params.h"
@@ -15,10 +16,11 @@ namespace attnjit::launch {
 /// allocates nothing.
 class ForwardArguments {
  public:
-  /// `workspace` holds workspace_layout(spec, problem).bytes. `args` supplies the addresses; all
-  /// else comes from `problem`. Throws Error(kInvalidProblem) when a grid would be too large.
+  /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
+  /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
+  /// grid would be too large.
   ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                   const ForwardArgs& args, void* workspace);
+                   const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace);
   ForwardArguments(const ForwardArguments&) = delete;
   ForwardArguments& operator=(const ForwardArguments&) = delete;
 
@@ -27,7 +29,9 @@ class ForwardArguments {
   const cuda::LaunchShape& shape(std::size_t index) const { return shapes_[index]; }
   /// One pointer per kernel parameter of step `index`.
   void** parameters(std::size_t index) {
-    return index == forward_step_ ? forward_list_ : pack_list_;
+    return index < forward_step_    ? pack_list_
+           : index == forward_step_ ? forward_list_
+                                    : combine_list_;
   }
 
   /// The parameter values, for tests that compare two calls.
@@ -39,21 +43,27 @@ class ForwardArguments {
     kernel::OperandParams row_mask{};
     kernel::PackedMaskParams packed_mask{};
     kernel::MaskPackParams mask_pack{};
+    kernel::ForwardCombineParams combine{};
   };
   const Values& values() const { return values_; }
 
  private:
   void set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
                    const ForwardArgs& args);
+  void set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                  const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                const ForwardArgs& args, void* workspace);
+                const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void list_parameters(const problem::Family& family);
 
+  static constexpr cuda::LaunchShape kIdle{{0, 1, 1}, 0, 0};  // of a step that is not launched
+
   Values values_;
-  cuda::LaunchShape shapes_[2];
+  cuda::LaunchShape shapes_[3] = {kIdle, kIdle, kIdle};
   std::size_t forward_step_;
   void* forward_list_[5] = {};  // ForwardParams and at most four features
   void* pack_list_[1] = {};
+  void* combine_list_[1] = {};
 };
 
 }  // namespace attnjit::launch

@@ -13,8 +13,9 @@ ForwardPlan::ForwardPlan(ForwardPlanSpec spec,
 }
 
 void ForwardPlan::launch(const cuda::Driver& driver, const problem::Problem& problem,
-                         const ForwardArgs& args, void* workspace, CUstream stream) const {
-  ForwardArguments arguments(spec_, problem, args, workspace);
+                         const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace,
+                         CUstream stream) const {
+  ForwardArguments arguments(spec_, problem, args, layout, workspace);
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     if (!arguments.runs(i)) continue;
     cuda::launch(driver, kernels_[i].function(), arguments.shape(i), stream,

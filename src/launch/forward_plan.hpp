@@ -17,9 +17,9 @@ class ForwardPlan {
 
   const ForwardPlanSpec& spec() const { return spec_; }
 
-  /// Enqueues all steps. `workspace` as for ForwardArguments.
+  /// Enqueues all steps. `layout` and `workspace` as for ForwardArguments.
   void launch(const cuda::Driver& driver, const problem::Problem& problem, const ForwardArgs& args,
-              void* workspace, CUstream stream) const;
+              const WorkspaceLayout& layout, void* workspace, CUstream stream) const;
 
  private:
   ForwardPlanSpec spec_;

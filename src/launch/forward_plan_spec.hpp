@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/arch.hpp"
 #include "codegen/render.hpp"
 #include "problem/family.hpp"
 
@@ -15,25 +16,41 @@ struct StepSpec {
   unsigned shared_bytes = 0;  ///< dynamic shared memory per block
 };
 
-/// The forward as an ordered list of kernels: [mask_pack,] attn_fwd. Needs no GPU.
+/// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine. The last
+/// runs for calls whose keys are split. Needs no GPU.
 struct ForwardPlanSpec {
   problem::Family family;
   kernel::ForwardConfig config{};
   std::optional<kernel::MaskPackConfig> mask_pack;
+  kernel::ForwardCombineConfig combine{};
+  int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
   std::vector<StepSpec> steps;
+
+  std::size_t forward_step() const { return mask_pack ? 1 : 0; }
+  std::size_t combine_step() const { return forward_step() + 1; }
 };
 
+/// `arch` supplies the number of SMs.
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                                        const kernel::ForwardConfig& config,
-                                       std::optional<kernel::MaskPackConfig> mask_pack,
+                                       const codegen::Arch& arch,
                                        const codegen::TemplateSet& templates);
+
+/// Thread blocks of attn_fwd, and into how many shares the keys of each row tile are split.
+struct ForwardGrid {
+  std::int32_t q_tiles = 0;  ///< of a plane
+  std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
+  std::int32_t splits = 1;
+};
+ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem);
 
 /// Where a plan's steps keep what they hand to each other, as byte offsets into one workspace that
 /// is aligned to kWorkspaceAlignment.
 struct WorkspaceLayout {
-  std::size_t words = 0;    ///< packed mask
-  std::size_t classes = 0;  ///< one byte per mask tile
-  std::size_t bytes = 0;    ///< total
+  std::size_t words = 0;                         ///< packed mask
+  std::size_t classes = 0;                       ///< one byte per mask tile
+  std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
+  std::size_t bytes = 0;                         ///< total
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;
 

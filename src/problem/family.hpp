@@ -16,6 +16,7 @@ struct Family {
   bool positive_scale = true;  ///< and small enough to be folded into the exponent
   Extent mask = Extent::kAbsent;
   bool mask_vectorized = false;
+  bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
   Extent bias = Extent::kAbsent;
   DType bias_dtype = DType::kBFloat16;
   bool bias_vectorized = false;

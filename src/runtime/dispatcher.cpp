@@ -43,15 +43,15 @@ void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace
   const problem::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
   const launch::ForwardPlan& plan = find_plan(problem, args, stream);
-  const std::size_t bytes = launch::workspace_layout(plan.spec(), problem).bytes;
-  if (bytes == 0) {
-    plan.launch(driver(), problem, args, nullptr, stream);
+  const launch::WorkspaceLayout layout = launch::workspace_layout(plan.spec(), problem);
+  if (layout.bytes == 0) {
+    plan.launch(driver(), problem, args, layout, nullptr, stream);
   } else if (workspace.data != nullptr) {
-    check_workspace(workspace, bytes);
-    plan.launch(driver(), problem, args, workspace.data, stream);
+    check_workspace(workspace, layout.bytes);
+    plan.launch(driver(), problem, args, layout, workspace.data, stream);
   } else {
-    const cuda::StreamBuffer own(driver(), bytes, stream);
-    plan.launch(driver(), problem, args, own.data(), stream);
+    const cuda::StreamBuffer own(driver(), layout.bytes, stream);
+    plan.launch(driver(), problem, args, layout, own.data(), stream);
   }
 }
 

@@ -92,11 +92,7 @@ launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("config {}: {}", codegen::describe_tile(chosen), *rule));
   }
-  std::optional<kernel::MaskPackConfig> mask_pack;
-  if (key.family.mask == problem::Extent::kPerKey || key.family.mask == problem::Extent::kPerPair) {
-    mask_pack = tuner::mask_pack_config(key.family, chosen);
-  }
-  return launch::make_forward_plan_spec(key.family, chosen, mask_pack, templates_);
+  return launch::make_forward_plan_spec(key.family, chosen, arch, templates_);
 }
 
 cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch& arch) const {

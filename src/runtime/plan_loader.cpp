@@ -5,7 +5,11 @@
 
 namespace attnjit::runtime {
 
-codegen::Arch arch_of(const cuda::DeviceInfo& device) { return codegen::find_arch(device.arch()); }
+codegen::Arch arch_of(const cuda::DeviceInfo& device) {
+  codegen::Arch arch = codegen::find_arch(device.arch());
+  arch.sm_count = device.sm_count;
+  return arch;
+}
 
 tuner::DeviceClass device_class(const cuda::DeviceInfo& device) {
   return {device.name, device.sm_count, device.arch(), device.l2_bytes};

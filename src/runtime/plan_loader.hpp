@@ -8,7 +8,8 @@
 
 namespace attnjit::runtime {
 
-/// The architecture that kernels for `device` are generated for. Throws Error(kUnsupported).
+/// The architecture that kernels for `device` are generated for, with its own SMs. Throws
+/// Error(kUnsupported).
 codegen::Arch arch_of(const cuda::DeviceInfo& device);
 
 /// What tuning records call `device`.

@@ -26,7 +26,8 @@ Trial::Trial(const cuda::Driver& driver, const problem::Problem& problem,
       timing_launches_(timing_launches) {}
 
 void Trial::enqueue(const launch::ForwardPlan& plan) {
-  plan.launch(driver_, problem_, tensors_.args(), workspace_.data(), stream_.get());
+  plan.launch(driver_, problem_, tensors_.args(), launch::workspace_layout(plan.spec(), problem_),
+              workspace_.data(), stream_.get());
 }
 
 std::vector<std::uint16_t> Trial::output_of(const launch::ForwardPlan& plan) {

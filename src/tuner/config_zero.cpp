@@ -12,62 +12,80 @@ struct Tile {
 };
 
 // Measured on an H200 (driver 580, 2026-11-21, bf16, 16384 tokens, L = 2048 and 8192), TFLOP/s; FA2
-// of torch 2.11 on the same card in brackets. Which problems have the registers for which tile is
+// of torch 2.11 in the same run in brackets. Which problems have the registers for which tile is
 // what compiling them showed, on every architecture; the grid test holds it to that.
 //
 // Up to 64 columns, two row tiles per warp read each key fragment once for both:
-// dense 294, 307 [298, 306], causal 257, 290 [261, 293].
-constexpr Tile kNarrow{128, 64, 2, 4, 2};
-// A bias or a mask needs registers that a second row tile would take: dense 268, 277.
+// dense 326, 342 [298, 305], causal 274, 322 [261, 293].
+constexpr Tile kNarrow{128, 64, 1, 4, 2};
+// A bias or a mask needs registers that a second row tile would take.
 constexpr Tile kNarrowOperand{64, 64, 2, 4, 2};
-// Up to 128 columns: dense 321 to 326, 336 [351, 350], causal 270 to 275, 300 [281, 314], with a
-// full bias 258.
+// Up to 128 columns: dense 356, 379 [344, 348], causal 293, 331 [277, 309], with a full bias 284,
+// with a random mask 285.
 constexpr Tile kMiddle{128, 32, 2, 4, 2};
-// With a random mask 233.
 constexpr Tile kMiddleOperand{64, 64, 1, 4, 2};
-// Beyond: dense 309, 310 [317, 325], causal 262, 286 [266, 290].
+// Beyond: dense 315, 331 [318, 320], causal 266, 299 [266, 277].
 constexpr Tile kWide{64, 64, 1, 4, 2};
 // Also for a mask and a bias together beyond 64 columns.
 constexpr Tile kWideOperand{64, 32, 1, 4, 2};
+// At most 16 rows: one warp, which waits for nobody, and several blocks per SM.
+constexpr Tile kRow{16, 32, 3, 1, 4};
+constexpr Tile kRowWide{16, 32, 2, 1, 3};
 
-const Tile& tile(const problem::PlanKey& key) {
+// Short queries of several heads fill a tile together, and K and V are read once for all.
+bool pack_heads(const problem::PlanKey& key) {
+  return key.family.gqa_ratio > 1 && key.bucket_q <= 16 && !key.family.mask_per_query_head &&
+         (key.family.mask != problem::Extent::kPerPair || 64 % key.family.gqa_ratio == 0);
+}
+
+// What a family asks of a kernel's registers.
+struct Load {
+  int width;        // columns of the widest tensor
+  bool keyed_mask;  // varies over keys, so that it is read in the main loop
+  bool keyed_bias;
+  bool bare;   // neither, and 16-byte copies
+  bool roomy;  // bare, or with operands that are read in wide loads
+};
+
+Load load(const problem::Family& f) {
   using problem::Extent;
-  const problem::Family& f = key.family;
-  const int width = std::max(f.head_dim, f.head_dim_v);
-  const bool keyed_mask = f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
-  const bool keyed_bias = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
-  const bool bare = f.aligned && !keyed_mask && !keyed_bias;
-  const bool light_bias = f.bias_vectorized && f.bias_dtype != DType::kFloat32;
-  const bool roomy = bare || (f.aligned && !keyed_mask && light_bias && !f.bounded_left);
-  // Few rows: a larger tile would only be padding.
-  const bool few_rows = key.bucket_q <= 64;
-  if (width <= 64) return bare && !few_rows ? kNarrow : kNarrowOperand;
-  if (width <= 128 && !(keyed_mask && keyed_bias)) {
-    return roomy && !few_rows ? kMiddle : kMiddleOperand;
+  Load l{};
+  l.width = std::max(f.head_dim, f.head_dim_v);
+  l.keyed_mask = f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
+  l.keyed_bias = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
+  l.bare = f.aligned && !l.keyed_mask && !l.keyed_bias;
+  const bool light_bias = !l.keyed_bias || (f.bias_vectorized && f.bias_dtype != DType::kFloat32);
+  l.roomy = l.bare || (f.aligned && light_bias && !f.bounded_left);
+  return l;
+}
+
+const Tile& tile(const Load& l, int rows) {
+  if (rows <= 16) return l.width <= 128 ? kRow : kRowWide;
+  // A larger tile would only be padding.
+  const bool few_rows = rows <= 64;
+  if (l.width <= 64) return l.bare && !few_rows ? kNarrow : kNarrowOperand;
+  if (l.width <= 128 && !(l.keyed_mask && l.keyed_bias)) {
+    return l.roomy && !few_rows ? kMiddle : kMiddleOperand;
   }
-  return bare ? kWide : kWideOperand;
+  return l.bare ? kWide : kWideOperand;
 }
 
 }  // namespace
 
 kernel::ForwardConfig config_zero(const problem::PlanKey& key, const codegen::Arch&) {
-  const Tile& chosen = tile(key);
   kernel::ForwardConfig config = codegen::specialise(key.family);
+  config.pack_heads = pack_heads(key);
+  const Load needs = load(key.family);
+  const Tile& chosen = tile(needs, key.bucket_q * config.packed_heads());
   config.block_q = chosen.block_q;
   config.block_kv = chosen.block_kv;
   config.num_stages = chosen.num_stages;
   config.num_warps = chosen.num_warps;
   config.min_blocks = chosen.min_blocks;
+  // The max-free policy keeps scores and probabilities at once.
+  config.softmax = needs.width > 128 && !needs.bare ? kernel::SoftmaxPolicy::kRunningMax
+                                                    : kernel::SoftmaxPolicy::kMaxFree;
   return config;
-}
-
-kernel::MaskPackConfig mask_pack_config(const problem::Family& family,
-                                        const kernel::ForwardConfig& config) {
-  return {.per_pair = family.mask == problem::Extent::kPerPair,
-          .vectorized = family.mask_vectorized,
-          .block_q = config.block_q,
-          .block_kv = config.block_kv,
-          .num_warps = 4};
 }
 
 }  // namespace attnjit::tuner

@@ -9,8 +9,4 @@ namespace attnjit::tuner {
 /// without a spill (tests/unit/runtime_grid_test.cpp).
 kernel::ForwardConfig config_zero(const problem::PlanKey& key, const codegen::Arch& arch);
 
-/// The prepass that packs the mask of a forward kernel with this tile.
-kernel::MaskPackConfig mask_pack_config(const problem::Family& family,
-                                        const kernel::ForwardConfig& config);
-
 }  // namespace attnjit::tuner

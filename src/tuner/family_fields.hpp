@@ -9,7 +9,8 @@ namespace attnjit::tuner {
 template <class Family, class Visit>
 void for_each_field(Family& family, Visit&& visit) {
   auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask, mask_vectorized,
-         bias, bias_dtype, bias_vectorized, bounded_left, bounded_right, seqlens] = family;
+         mask_per_query_head, bias, bias_dtype, bias_vectorized, bounded_left, bounded_right,
+         seqlens] = family;
   visit("dtype", dtype);
   visit("head_dim", head_dim);
   visit("head_dim_v", head_dim_v);
@@ -18,6 +19,7 @@ void for_each_field(Family& family, Visit&& visit) {
   visit("positive_scale", positive_scale);
   visit("mask", mask);
   visit("mask_vectorized", mask_vectorized);
+  visit("mask_per_query_head", mask_per_query_head);
   visit("bias", bias);
   visit("bias_dtype", bias_dtype);
   visit("bias_vectorized", bias_vectorized);

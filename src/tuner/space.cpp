@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
-constexpr int kLeastBlockQ = 64;  // configuration 0's, where rows are few
+constexpr int kLeastBlockQ = 64;
 
 // The objects that `candidate` stands for: its lists crossed, the last member turning fastest.
 std::vector<std::string> cross(const Json& candidate) {
@@ -40,7 +40,7 @@ std::vector<std::string> cross(const Json& candidate) {
 
 // A block of more rows than there are, beyond the smallest that is always tried.
 bool pads(const kernel::ForwardConfig& config, const problem::PlanKey& key) {
-  return config.block_q > std::max(kLeastBlockQ, key.bucket_q);
+  return config.block_q > std::max(kLeastBlockQ, key.bucket_q * config.packed_heads());
 }
 
 }  // namespace

@@ -19,7 +19,8 @@
 //   k   [batch, Hkv, Lk, D ]      lse [batch, Hq, Lq]
 //   v   [batch, Hkv, Lk, Dv]
 //
-// One thread block computes block_q rows of one head and walks over the keys in tiles:
+// One thread block computes block_q rows of one head (or of the query heads of one kv head, see
+// pack_heads) and walks over its share of the keys in tiles:
 //
 //                 block_kv keys ->
 //              +------+------+------+----          each warp owns 16 row_tiles() rows;
@@ -40,6 +41,7 @@ struct Forward {
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kHeads = kConfig.packed_heads();
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
@@ -56,9 +58,9 @@ struct Forward {
   Features features;
   Block block;
   KeyRange keys;
-  int next_tile, end_tile;
-  const uint16 *k, *v;  // of the block's kv head
-  OnlineSoftmax<kRowTiles> softmax;
+  int next_tile, end_tile;  // of the block's share
+  const uint16 *k, *v;      // of the block's kv head
+  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   Scores<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
@@ -78,21 +80,32 @@ struct Forward {
     return base + batch * strides.batch + head * strides.head;
   }
 
+  // Which share of the keys is the block's. Computed anew where it is wanted: a register through
+  // the main loop is worth more.
+  ATTNJIT_DEVICE int split() const {
+    return static_cast<int>(ptx::block_index() / params.num_q_tiles % params.num_splits);
+  }
+
   // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const uint32 index = ptx::block_index();
-    const uint32 plane = index / params.num_q_tiles;
     const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(index % params.num_q_tiles);
-    block.batch = static_cast<int>(plane / params.num_heads_q);
-    block.head = static_cast<int>(plane % params.num_heads_q);
+    const uint32 plane = index / params.num_q_tiles / params.num_splits;
+    const int planes_per_batch = params.num_heads_q / kHeads;
+    block.batch = static_cast<int>(plane / planes_per_batch);
+    block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
     block.seqlen_q = block.query_len = params.seqlen_q;
     block.seqlen_kv = block.kv_len = params.seqlen_kv;
     features.set_lengths(block);
-    block.first_query = q_tile_index * kConfig.block_q;
-    const int end = block.first_query + kConfig.block_q;
-    block.end_query = end < block.query_len ? end : block.query_len;
+    block.num_rows = block.seqlen_q * kHeads;
+    block.first_row = q_tile_index * kConfig.block_q;
+    const int rows_in_use = block.query_len * kHeads;
+    const int end = block.first_row + kConfig.block_q;
+    block.end_row = end < rows_in_use ? end : rows_in_use;
+    block.first_query = block.first_row / kHeads;
+    block.end_query = (block.end_row + kHeads - 1) / kHeads;
     const int lane = ptx::lane_index();
-    block.thread_query = block.first_query + ptx::warp_index() * 16 * kRowTiles + lane / 4;
+    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + lane / 4;
     block.thread_key = KeyOrder::thread_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
@@ -102,6 +115,11 @@ struct Forward {
     features.narrow(block, keys);
     next_tile = keys.begin / kConfig.block_kv;
     end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
+    if (params.num_splits > 1 && next_tile < end_tile) {
+      const int share = (end_tile - next_tile + params.num_splits - 1) / params.num_splits;
+      next_tile += split() * share;
+      if (next_tile + share < end_tile) end_tile = next_tile + share;
+    }
   }
 
   ATTNJIT_DEVICE Job next_job() {
@@ -113,13 +131,21 @@ struct Forward {
     return {0, TileUse::kSkip};
   }
 
+  // Where rows of the block's tile begin in a tensor: a function of the row.
+  template <class T>
+  ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
+    T* const first = head_of(base, strides, block.batch, block.head) +
+                     (kHeads == 1 ? block.first_row * strides.row : 0);
+    return [=, this](int row) {
+      if constexpr (kHeads == 1) return first + row * strides.row;
+      const RowOwner owner = owner_of<kConfig>(block, block.first_row + row);
+      return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
+    };
+  }
   ATTNJIT_DEVICE void load_q() {
-    const uint16* q =
-        head_of(static_cast<const uint16*>(params.q), params.q_strides, block.batch, block.head) +
-        block.first_query * params.q_strides.row;
     load_tile<kConfig.aligned, kConfig.head_dim, kThreads>(
-        q_tile(), q, params.q_strides.row,
-        [&](int row) { return block.first_query + row < block.end_query; });
+        q_tile(), row_address(static_cast<const uint16*>(params.q), params.q_strides),
+        [&](int row) { return block.first_row + row < block.end_row; });
   }
   // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
   // NaN included, would reach the output as 0 * NaN.
@@ -127,7 +153,9 @@ struct Forward {
   ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, int64 row_stride, int index) {
     const int first = index * kConfig.block_kv;
     load_tile<kConfig.aligned, kColumns, kThreads>(
-        tile, head + first * row_stride, row_stride, [&](int row) {
+        tile,
+        [=, source = head + first * row_stride](int row) { return source + row * row_stride; },
+        [&](int row) {
           const int key = first + row;
           return key >= keys.begin && key < keys.end && features.reads_key(key);
         });
@@ -169,19 +197,16 @@ struct Forward {
     }
   }
 
-  // out += P V. A score fragment is laid out as an operand already: two column groups of S are
-  // the 16 columns of one A fragment.
-  ATTNJIT_DEVICE void multiply_p_v(const Scores<kRowTiles, kGroups>& p, const VTile& tile) {
+  // out += P V. Probabilities are laid out as an operand already: two column groups of S are the
+  // 16 columns of one A fragment.
+  ATTNJIT_DEVICE void multiply_p_v(const Probabilities<kRowTiles, kGroups>& p, const VTile& tile) {
     const int lane = ptx::lane_index();
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
       ptx::FragmentA a[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        a[m].word[0] = ptx::pack<kConfig.dtype>(p[m][n][0], p[m][n][1]);
-        a[m].word[1] = ptx::pack<kConfig.dtype>(p[m][n][2], p[m][n][3]);
-        a[m].word[2] = ptx::pack<kConfig.dtype>(p[m][n + 1][0], p[m][n + 1][1]);
-        a[m].word[3] = ptx::pack<kConfig.dtype>(p[m][n + 1][2], p[m][n + 1][3]);
+        a[m] = {p[m][n][0], p[m][n][1], p[m][n + 1][0], p[m][n + 1][1]};
       }
       const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
@@ -210,8 +235,9 @@ struct Forward {
     }
     features.add(block, scores);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
-    softmax.step(scores, out, params.exponent_scale);
-    multiply_p_v(scores, v_tile(slot));
+    Probabilities<kRowTiles, kGroups> probabilities;
+    softmax.step(scores, probabilities, out, params.exponent_scale);
+    multiply_p_v(probabilities, v_tile(slot));
   }
 
   // One buffer each for K and V: V streams in while S is computed, the next K under P V.
@@ -259,7 +285,29 @@ struct Forward {
     }
   }
 
-  // Divides by the sum, writes lse, and stages the rows in shared memory for 16-byte stores.
+  // Closes row h of row tile m: its owner, its state, and what its `out` is to be multiplied by.
+  struct ClosedRow {
+    RowOwner owner;
+    float lse;      // -inf for a dead row
+    float inverse;  // of the sum
+    ATTNJIT_DEVICE float scaled(float value) const {
+      // A select, not a product with 0: the sum of a dead row may hold NaN.
+      return lse == -ptx::infinity() ? 0.0f : value * inverse;
+    }
+  };
+  ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
+    const RowOwner owner = owner_of<kConfig>(block, block.thread_row + 16 * m + 8 * h);
+    RowState row = softmax.finish(m, h);
+    features.finish(block, owner, row);
+    if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
+    return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
+  }
+  ATTNJIT_DEVICE int64 lse_index(const RowOwner& owner) const {
+    return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
+           owner.query;
+  }
+
+  // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
     ptx::block_sync();  // all are done with Q, whose place O takes
@@ -269,33 +317,44 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int query = block.thread_query + 16 * m + 8 * h;
-        RowState row = softmax.finish(m, h);
-        features.finish(block, query, row);
-        const bool dead = row.sum == 0.0f;
-        write_lse(query, dead ? -ptx::infinity() : row.max + ptx::log2_approx(row.sum) * kLn2);
-        const float inverse = 1.0f / row.sum;
+        const ClosedRow row = close_row(m, h);
+        if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
+          ptx::store_global(params.lse + lse_index(row.owner), row.lse);
+        }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
-          // A select, not a product with 0: the sum of a dead row may hold NaN.
-          const float low = dead ? 0.0f : out[m][n][2 * h] * inverse;
-          const float high = dead ? 0.0f : out[m][n][2 * h + 1] * inverse;
           ptx::store_shared_4(out_tile().address(warp_row + 16 * m + 8 * h, n) + 4 * (lane & 3),
-                              ptx::pack<kConfig.dtype>(low, high));
+                              ptx::pack<kConfig.dtype>(row.scaled(out[m][n][2 * h]),
+                                                       row.scaled(out[m][n][2 * h + 1])));
         }
       }
     }
     ptx::block_sync();  // O is complete
-    uint16* target =
-        head_of(static_cast<uint16*>(params.out), params.out_strides, block.batch, block.head) +
-        block.first_query * params.out_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim_v, kThreads>(
-        out_tile(), target, params.out_strides.row, block.seqlen_q - block.first_query);
+        out_tile(), row_address(static_cast<uint16*>(params.out), params.out_strides),
+        block.num_rows - block.first_row);
   }
-  ATTNJIT_DEVICE void write_lse(int query, float value) {
-    if (params.lse == nullptr || (ptx::lane_index() & 3) != 0 || query >= block.seqlen_q) return;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + block.head;
-    ptx::store_global(params.lse + plane * block.seqlen_q + query, value);
+
+  // Writes what this split knows of its rows, in fp32.
+  ATTNJIT_DEVICE void write_partial() {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const ClosedRow row = close_row(m, h);
+        if (row.owner.query >= block.seqlen_q) continue;
+        const int64 slot = lse_index(row.owner) * params.num_splits + split();
+        if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
+        float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
+#pragma unroll
+        for (int n = 0; n < kOutGroups; ++n) {
+          ptx::store_global(reinterpret_cast<ptx::Vector8*>(target + 8 * n),
+                            ptx::Vector8{ptx::as_bits(row.scaled(out[m][n][2 * h])),
+                                         ptx::as_bits(row.scaled(out[m][n][2 * h + 1]))});
+        }
+      }
+    }
   }
 
   ATTNJIT_DEVICE void run() {
@@ -308,7 +367,11 @@ struct Forward {
     } else {
       walk_ring();
     }
-    write();
+    if (params.num_splits == 1) {
+      write();
+    } else {
+      write_partial();
+    }
   }
 };
 

@@ -1,18 +1,24 @@
 #pragma once
+#include "attnjit/forward_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/feature.cuh"
 
 namespace attnjit::kernel {
 
+// The probabilities of one thread, rounded and packed as the operand of P V: [row tile][column
+// group][row h], the two neighbouring columns of a group in one word.
+template <int kRowTiles, int kGroups>
+using Probabilities = uint32[kRowTiles][kGroups][2];
+
 // Softmax over a row that arrives tile by tile: a running maximum, and a correction of what was
 // summed under an older one (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018; FlashAttention). Another policy with the same verbs can take its place.
-template <int kRowTiles>
-struct OnlineSoftmax {
-  // The running maximum in log2 units, -inf before the first kept key; over all lanes of the quad.
-  // It is the rounded product that every exponent of its time was taken against: a correction
-  // from anything else would weigh tiles differently where scores are large.
+// 2018; FlashAttention).
+template <DType kDType, int kRowTiles>
+struct RunningMaxSoftmax {
+  // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
+  // running maximum, -inf before the first kept key. It is the rounded product of its time: a
+  // correction from anything else would weigh tiles differently where scores are large.
   float reference[kRowTiles][2];
   float sum[kRowTiles][2];  // of this lane's keys only, until finish()
 
@@ -30,8 +36,9 @@ struct OnlineSoftmax {
   // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference) and
   // rescales `out`, which holds fragments of the same rows.
   template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(Scores<kRowTiles, kGroups>& scores, Scores<kRowTiles, kOutGroups>& out,
-                           float exponent_scale) {
+  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities,
+                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -46,17 +53,9 @@ struct OnlineSoftmax {
         if (highest > kDeadScore) reference[m][h] = fmaxf(before, highest * exponent_scale);
         // A row without a kept key so far has no reference: -inf - -inf would be NaN.
         const float origin = reference[m][h] == -ptx::infinity() ? 0.0f : reference[m][h];
-        float total = 0.0f;
-#pragma unroll
-        for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            scores[m][n][e] = ptx::exp2_approx(scores[m][n][e] * exponent_scale - origin);
-            total += scores[m][n][e];
-          }
-        }
         const float correction = ptx::exp2_approx(before - origin);
-        sum[m][h] = sum[m][h] * correction + total;
+        sum[m][h] = sum[m][h] * correction +
+                    exponentiate(scores[m], probabilities[m], h, exponent_scale, origin);
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
           out[m][n][2 * h] *= correction;
@@ -70,6 +69,73 @@ struct OnlineSoftmax {
   ATTNJIT_DEVICE RowState finish(int m, int h) const {
     return {reference[m][h] * kLn2, ptx::quad_sum(sum[m][h])};
   }
+
+ protected:
+  // The probabilities of row h against `origin`; returns the sum of this lane's.
+  template <int kGroups>
+  ATTNJIT_DEVICE static float exponentiate(const float (&scores)[kGroups][4],
+                                           uint32 (&probabilities)[kGroups][2], int h,
+                                           float exponent_scale, float origin) {
+    float total = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const float low = ptx::exp2_approx(scores[n][2 * h] * exponent_scale - origin);
+      const float high = ptx::exp2_approx(scores[n][2 * h + 1] * exponent_scale - origin);
+      total += low;
+      total += high;
+      probabilities[n][h] = ptx::pack<kDType>(low, high);
+    }
+    return total;
+  }
+};
+
+// The same without a maximum in most tiles. Softmax needs no maximum, only a reference that keeps
+// its exponentials in range; the one of an earlier tile nearly always does. So a tile is
+// exponentiated against the reference at hand, and its row sums tell whether that went well: a
+// sum beyond the limit (an infinity or NaN where a row has no reference yet included) makes the
+// warp take the exact step above, from the scores, which are still there. No maximum, no shuffle
+// and no rescaling of `out` otherwise.
+template <DType kDType, int kRowTiles>
+struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
+  // Every probability is at most its lane's sum. bf16 has the exponents of fp32, and 2^60 leaves
+  // room for the products and sums; fp16 ends at 65504.
+  static constexpr float kLimit = kDType == DType::kBFloat16 ? 0x1p60f : 0x1p14f;
+
+  template <int kGroups, int kOutGroups>
+  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities,
+                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
+    float total[kRowTiles][2];
+    bool in_range = true;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        total[m][h] = Exact::exponentiate(scores[m], probabilities[m], h, exponent_scale,
+                                          this->reference[m][h]);
+        in_range &= total[m][h] <= kLimit;  // false for NaN
+      }
+    }
+    if (!ptx::warp_all(in_range)) {
+      Exact::step(scores, probabilities, out, exponent_scale);
+      return;
+    }
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
+    }
+  }
+};
+
+template <SoftmaxPolicy kPolicy, DType kDType, int kRowTiles>
+struct SoftmaxOf {
+  using Type = RunningMaxSoftmax<kDType, kRowTiles>;
+};
+template <DType kDType, int kRowTiles>
+struct SoftmaxOf<SoftmaxPolicy::kMaxFree, kDType, kRowTiles> {
+  using Type = MaxFreeSoftmax<kDType, kRowTiles>;
 };
 
 }  // namespace attnjit::kernel

@@ -1,13 +1,10 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "cli/bench_machine.hpp"
 #include "cli/bench_row.hpp"
-#include "cli/manifest.hpp"
 #include "reference/host_problem.hpp"
 
 namespace attnjit::cli {
@@ -110,22 +107,6 @@ TEST_CASE("a report says when and where") {
   device.sm_count = 3;
   CHECK(device_json(device) == Json{{"name", "Stub 9000"}, {"arch", "sm_90a"}, {"sms", 3}});
   CHECK(query_gpus().is_array());  // empty on a machine without nvidia-smi
-}
-
-TEST_CASE("every file of bench shapes is served, under names that differ") {
-  const auto shapes = std::filesystem::path(ATTNJIT_SOURCE_DIR) / "bench" / "shapes";
-  int files = 0;
-  for (const auto& file : std::filesystem::directory_iterator(shapes)) {
-    CAPTURE(file.path().string());
-    ++files;
-    std::set<std::string> names;
-    for (const Case& job : load_manifest(file.path()).cases) {
-      CAPTURE(job.name);
-      CHECK(names.insert(job.name).second);
-      CHECK_NOTHROW(make_problem(job.spec));
-    }
-  }
-  CHECK(files > 0);
 }
 
 }  // namespace

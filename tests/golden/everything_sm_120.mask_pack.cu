@@ -89,6 +89,10 @@ struct MaskPackParams {
 // from shared_base() on.
 namespace attnjit::kernel::ptx {
 
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
 // 16 bytes, the widest access.
 struct alignas(16) Vector16 {
   uint32 word[4];
@@ -122,6 +126,11 @@ ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
                : "memory");
 }
 
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
 ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
   Vector16 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -134,6 +143,11 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
 }
 ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
@@ -169,6 +183,9 @@ ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
 
+// Whether `value` holds for all lanes.
+ATTNJIT_DEVICE bool warp_all(bool value) { return __all_sync(0xffffffffu, value) != 0; }
+
 // Reductions over the four lanes that hold one row of an accumulator fragment.
 ATTNJIT_DEVICE float quad_max(float value) {
   value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
@@ -177,6 +194,22 @@ ATTNJIT_DEVICE float quad_max(float value) {
 ATTNJIT_DEVICE float quad_sum(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Reductions over all lanes; every lane receives the result.
+ATTNJIT_DEVICE float warp_max(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+ATTNJIT_DEVICE float warp_sum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
 }
 
 }  // namespace attnjit::kernel::ptx

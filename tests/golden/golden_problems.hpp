@@ -96,7 +96,7 @@ inline std::vector<GoldenProblem> golden_problems() {
 }
 
 /// File names under tests/golden and what they must hold: NAME_ARCH.cu, and NAME_ARCH.mask_pack.cu
-/// where there is a mask prepass.
+/// where there is a mask prepass, and forward_combine_DTYPE_dvN.cu.
 inline std::map<std::string, std::string> golden_files() {
   runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   std::map<std::string, std::string> files;
@@ -107,7 +107,12 @@ inline std::map<std::string, std::string> golden_files() {
         engine.plan_forward(problem::make_problem(args), codegen::find_arch(golden.arch));
     for (const auto& step : spec.steps) {
       const std::string kind = step.source.entry == "attn_fwd" ? "" : "." + step.source.entry;
-      files[fmt::format("{}_{}{}.cu", golden.name, golden.arch, kind)] = step.source.text;
+      std::string name = fmt::format("{}_{}{}.cu", golden.name, golden.arch, kind);
+      if (&step == &spec.steps[spec.combine_step()]) {  // many problems share it
+        name = fmt::format("forward_combine_{}_dv{}.cu", problem::name(args.v.dtype),
+                           spec.combine.head_dim_v);
+      }
+      files[name] = step.source.text;
     }
   }
   return files;

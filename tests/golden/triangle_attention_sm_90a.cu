@@ -1,4 +1,4 @@
-// attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | q64 kv64 s2 w4 b2
+// attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | q64 kv64 s2 w4 b2 max_free
 
 // ---- attnjit/forward_mma.cuh
 
@@ -43,6 +43,9 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
+// How a row's softmax is computed tile by tile: softmax.cuh.
+enum class SoftmaxPolicy : int { kRunningMax = 0, kMaxFree = 1 };
+
 // Everything that specialises the portable forward kernel, apart from its features. A value of
 // this type is the template argument of the kernel.
 struct ForwardConfig {
@@ -52,16 +55,21 @@ struct ForwardConfig {
   int gqa_ratio;     // query heads that share one kv head
   bool aligned;      // q, k, v and out move in 16-byte pieces; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  bool pack_heads;   // rows are the query heads of a kv head, query by query: for short queries
   int block_q;       // query rows of a thread block
   int block_kv;      // keys of a tile
   int num_stages;    // K/V buffers: 1 = K and V alternate, >= 2 = a ring of tiles
   int num_warps;
   int min_blocks;  // thread blocks per SM that registers are limited for
+  SoftmaxPolicy softmax;
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   // The matrix instruction takes 16 columns of q and k at a time; v follows for simplicity.
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // Query heads that share a thread block: row r is head r % packed_heads() of query
+  // r / packed_heads().
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
 
@@ -86,6 +94,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardConfig& config) {
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
     return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
   if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
   if (config.block_q < 1 || config.block_q % (16 * config.num_warps) != 0)
     return "block_q must be a multiple of 16 rows per warp";
@@ -114,11 +123,15 @@ struct ForwardParams {
   const void* v;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
   void* out;      // [batch, num_heads_q, seqlen_q, head_dim_v]
   float* lse;     // [batch, num_heads_q, seqlen_q] or null
+  // Splits of the keys, each a thread block of its own; forward_combine.cuh adds them up.
+  float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
+  float* partial_lse;  // [row of lse][split], likewise
   RowStrides q_strides, k_strides, v_strides, out_strides;
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 num_q_tiles;     // ceil(seqlen_q / block_q)
+  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_splits;
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
 };
@@ -171,8 +184,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
   }
 }
 
-// The bits of an fp32 element.
+// An fp32 element and its bits.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
 }  // namespace attnjit::kernel::ptx
 
@@ -249,6 +263,10 @@ ATTNJIT_DEVICE void multiply_accumulate(float (&c)[4], const FragmentA& a, const
 // from shared_base() on.
 namespace attnjit::kernel::ptx {
 
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
 // 16 bytes, the widest access.
 struct alignas(16) Vector16 {
   uint32 word[4];
@@ -282,6 +300,11 @@ ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
                : "memory");
 }
 
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
 ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
   Vector16 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -294,6 +317,11 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
 }
 ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
@@ -329,6 +357,9 @@ ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
 
+// Whether `value` holds for all lanes.
+ATTNJIT_DEVICE bool warp_all(bool value) { return __all_sync(0xffffffffu, value) != 0; }
+
 // Reductions over the four lanes that hold one row of an accumulator fragment.
 ATTNJIT_DEVICE float quad_max(float value) {
   value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
@@ -337,6 +368,22 @@ ATTNJIT_DEVICE float quad_max(float value) {
 ATTNJIT_DEVICE float quad_sum(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Reductions over all lanes; every lane receives the result.
+ATTNJIT_DEVICE float warp_max(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+ATTNJIT_DEVICE float warp_sum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
 }
 
 }  // namespace attnjit::kernel::ptx
@@ -368,16 +415,31 @@ enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
 namespace attnjit::kernel {
 
-// The part of the problem that one thread block works on, and the thread's place in it.
+// The part of the problem that one thread block works on, and the thread's place in it. Rows are
+// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
+// packs heads.
 struct Block {
-  int batch, head;
-  int first_query;          // of the block
-  int end_query;            // one past its last query in use
-  int query_len, kv_len;    // rows and keys in use of this batch element
-  int seqlen_q, seqlen_kv;  // of the tensors
-  int thread_query;         // the thread's first row: + 16 m + 8 h is row h of its row tile m
-  int thread_key;           // the thread's first key of a tile
+  int batch;
+  int head;                    // the query head, or the first of those that are packed
+  int first_row, end_row;      // of the block, as far as they are in use
+  int num_rows;                // of the plane
+  int first_query, end_query;  // that the rows belong to
+  int query_len, kv_len;       // queries and keys in use of this batch element
+  int seqlen_q, seqlen_kv;     // of the tensors
+  int thread_row;              // the thread's first row: + 16 m + 8 h is row h of its row tile m
+  int thread_key;              // the thread's first key of a tile
 };
+
+// Whose row a row is.
+struct RowOwner {
+  int query, head;
+};
+
+template <ForwardConfig kConfig>
+ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
+  constexpr int kHeads = kConfig.packed_heads();
+  return {row / kHeads, block.head + row % kHeads};
+}
 
 // Keys that any query of the block may see.
 struct KeyRange {
@@ -429,8 +491,8 @@ struct Feature {
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
-  // Last word on a row: `row` is its query.
-  ATTNJIT_DEVICE void finish(const Block&, int, RowState&) {}
+  // Last word on a row.
+  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
 };
 
 // All features of a kernel as one.
@@ -460,8 +522,8 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     (Features::mask(block, scores, first_key), ...);
   }
-  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
-    (Features::finish(block, query, row), ...);
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    (Features::finish(block, owner, row), ...);
   }
 
  private:
@@ -474,14 +536,19 @@ struct FeatureSet : Features... {
 
 namespace attnjit::kernel {
 
+// The probabilities of one thread, rounded and packed as the operand of P V: [row tile][column
+// group][row h], the two neighbouring columns of a group in one word.
+template <int kRowTiles, int kGroups>
+using Probabilities = uint32[kRowTiles][kGroups][2];
+
 // Softmax over a row that arrives tile by tile: a running maximum, and a correction of what was
 // summed under an older one (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018; FlashAttention). Another policy with the same verbs can take its place.
-template <int kRowTiles>
-struct OnlineSoftmax {
-  // The running maximum in log2 units, -inf before the first kept key; over all lanes of the quad.
-  // It is the rounded product that every exponent of its time was taken against: a correction
-  // from anything else would weigh tiles differently where scores are large.
+// 2018; FlashAttention).
+template <DType kDType, int kRowTiles>
+struct RunningMaxSoftmax {
+  // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
+  // running maximum, -inf before the first kept key. It is the rounded product of its time: a
+  // correction from anything else would weigh tiles differently where scores are large.
   float reference[kRowTiles][2];
   float sum[kRowTiles][2];  // of this lane's keys only, until finish()
 
@@ -499,8 +566,9 @@ struct OnlineSoftmax {
   // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference) and
   // rescales `out`, which holds fragments of the same rows.
   template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(Scores<kRowTiles, kGroups>& scores, Scores<kRowTiles, kOutGroups>& out,
-                           float exponent_scale) {
+  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities,
+                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -515,17 +583,9 @@ struct OnlineSoftmax {
         if (highest > kDeadScore) reference[m][h] = fmaxf(before, highest * exponent_scale);
         // A row without a kept key so far has no reference: -inf - -inf would be NaN.
         const float origin = reference[m][h] == -ptx::infinity() ? 0.0f : reference[m][h];
-        float total = 0.0f;
-#pragma unroll
-        for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            scores[m][n][e] = ptx::exp2_approx(scores[m][n][e] * exponent_scale - origin);
-            total += scores[m][n][e];
-          }
-        }
         const float correction = ptx::exp2_approx(before - origin);
-        sum[m][h] = sum[m][h] * correction + total;
+        sum[m][h] = sum[m][h] * correction +
+                    exponentiate(scores[m], probabilities[m], h, exponent_scale, origin);
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
           out[m][n][2 * h] *= correction;
@@ -539,6 +599,73 @@ struct OnlineSoftmax {
   ATTNJIT_DEVICE RowState finish(int m, int h) const {
     return {reference[m][h] * kLn2, ptx::quad_sum(sum[m][h])};
   }
+
+ protected:
+  // The probabilities of row h against `origin`; returns the sum of this lane's.
+  template <int kGroups>
+  ATTNJIT_DEVICE static float exponentiate(const float (&scores)[kGroups][4],
+                                           uint32 (&probabilities)[kGroups][2], int h,
+                                           float exponent_scale, float origin) {
+    float total = 0.0f;
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const float low = ptx::exp2_approx(scores[n][2 * h] * exponent_scale - origin);
+      const float high = ptx::exp2_approx(scores[n][2 * h + 1] * exponent_scale - origin);
+      total += low;
+      total += high;
+      probabilities[n][h] = ptx::pack<kDType>(low, high);
+    }
+    return total;
+  }
+};
+
+// The same without a maximum in most tiles. Softmax needs no maximum, only a reference that keeps
+// its exponentials in range; the one of an earlier tile nearly always does. So a tile is
+// exponentiated against the reference at hand, and its row sums tell whether that went well: a
+// sum beyond the limit (an infinity or NaN where a row has no reference yet included) makes the
+// warp take the exact step above, from the scores, which are still there. No maximum, no shuffle
+// and no rescaling of `out` otherwise.
+template <DType kDType, int kRowTiles>
+struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
+  // Every probability is at most its lane's sum. bf16 has the exponents of fp32, and 2^60 leaves
+  // room for the products and sums; fp16 ends at 65504.
+  static constexpr float kLimit = kDType == DType::kBFloat16 ? 0x1p60f : 0x1p14f;
+
+  template <int kGroups, int kOutGroups>
+  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities,
+                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
+    float total[kRowTiles][2];
+    bool in_range = true;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        total[m][h] = Exact::exponentiate(scores[m], probabilities[m], h, exponent_scale,
+                                          this->reference[m][h]);
+        in_range &= total[m][h] <= kLimit;  // false for NaN
+      }
+    }
+    if (!ptx::warp_all(in_range)) {
+      Exact::step(scores, probabilities, out, exponent_scale);
+      return;
+    }
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
+    }
+  }
+};
+
+template <SoftmaxPolicy kPolicy, DType kDType, int kRowTiles>
+struct SoftmaxOf {
+  using Type = RunningMaxSoftmax<kDType, kRowTiles>;
+};
+template <DType kDType, int kRowTiles>
+struct SoftmaxOf<SoftmaxPolicy::kMaxFree, kDType, kRowTiles> {
+  using Type = MaxFreeSoftmax<kDType, kRowTiles>;
 };
 
 }  // namespace attnjit::kernel
@@ -620,15 +747,15 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
   return v;
 }
 
-// Starts loading rows of `source` (row 0 of the tile, 16-bit elements, kColumns of them valid)
-// into `tile`. Rows for which keep(row) is false, and columns from kColumns on, become zero and
+// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
+// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
 // are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Keep>
-ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint16* source,
-                              int64 row_stride, Keep keep) {
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
+          class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
-    const uint16* address = source + row * row_stride;
+    const uint16* address = source(row);
     if constexpr (kAligned) {
       ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
     } else {
@@ -638,14 +765,13 @@ ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint
   });
 }
 
-// Writes the first `rows` rows and kColumns columns of `tile` to `target` (row 0 of the tile).
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
-ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, uint16* target,
-                               int64 row_stride, int rows) {
+// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     if (row >= rows || chunk * 8 >= kColumns) return;
     const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
-    uint16* address = target + row * row_stride + chunk * 8;
+    uint16* address = target(row) + chunk * 8;
     if constexpr (kAligned) {
       ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
     } else {
@@ -697,7 +823,8 @@ struct KeyOrder {
 //   k   [batch, Hkv, Lk, D ]      lse [batch, Hq, Lq]
 //   v   [batch, Hkv, Lk, Dv]
 //
-// One thread block computes block_q rows of one head and walks over the keys in tiles:
+// One thread block computes block_q rows of one head (or of the query heads of one kv head, see
+// pack_heads) and walks over its share of the keys in tiles:
 //
 //                 block_kv keys ->
 //              +------+------+------+----          each warp owns 16 row_tiles() rows;
@@ -718,6 +845,7 @@ struct Forward {
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kHeads = kConfig.packed_heads();
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
@@ -734,9 +862,9 @@ struct Forward {
   Features features;
   Block block;
   KeyRange keys;
-  int next_tile, end_tile;
-  const uint16 *k, *v;  // of the block's kv head
-  OnlineSoftmax<kRowTiles> softmax;
+  int next_tile, end_tile;  // of the block's share
+  const uint16 *k, *v;      // of the block's kv head
+  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   Scores<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
@@ -756,21 +884,32 @@ struct Forward {
     return base + batch * strides.batch + head * strides.head;
   }
 
+  // Which share of the keys is the block's. Computed anew where it is wanted: a register through
+  // the main loop is worth more.
+  ATTNJIT_DEVICE int split() const {
+    return static_cast<int>(ptx::block_index() / params.num_q_tiles % params.num_splits);
+  }
+
   // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const uint32 index = ptx::block_index();
-    const uint32 plane = index / params.num_q_tiles;
     const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(index % params.num_q_tiles);
-    block.batch = static_cast<int>(plane / params.num_heads_q);
-    block.head = static_cast<int>(plane % params.num_heads_q);
+    const uint32 plane = index / params.num_q_tiles / params.num_splits;
+    const int planes_per_batch = params.num_heads_q / kHeads;
+    block.batch = static_cast<int>(plane / planes_per_batch);
+    block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
     block.seqlen_q = block.query_len = params.seqlen_q;
     block.seqlen_kv = block.kv_len = params.seqlen_kv;
     features.set_lengths(block);
-    block.first_query = q_tile_index * kConfig.block_q;
-    const int end = block.first_query + kConfig.block_q;
-    block.end_query = end < block.query_len ? end : block.query_len;
+    block.num_rows = block.seqlen_q * kHeads;
+    block.first_row = q_tile_index * kConfig.block_q;
+    const int rows_in_use = block.query_len * kHeads;
+    const int end = block.first_row + kConfig.block_q;
+    block.end_row = end < rows_in_use ? end : rows_in_use;
+    block.first_query = block.first_row / kHeads;
+    block.end_query = (block.end_row + kHeads - 1) / kHeads;
     const int lane = ptx::lane_index();
-    block.thread_query = block.first_query + ptx::warp_index() * 16 * kRowTiles + lane / 4;
+    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + lane / 4;
     block.thread_key = KeyOrder::thread_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
@@ -780,6 +919,11 @@ struct Forward {
     features.narrow(block, keys);
     next_tile = keys.begin / kConfig.block_kv;
     end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
+    if (params.num_splits > 1 && next_tile < end_tile) {
+      const int share = (end_tile - next_tile + params.num_splits - 1) / params.num_splits;
+      next_tile += split() * share;
+      if (next_tile + share < end_tile) end_tile = next_tile + share;
+    }
   }
 
   ATTNJIT_DEVICE Job next_job() {
@@ -791,13 +935,21 @@ struct Forward {
     return {0, TileUse::kSkip};
   }
 
+  // Where rows of the block's tile begin in a tensor: a function of the row.
+  template <class T>
+  ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
+    T* const first = head_of(base, strides, block.batch, block.head) +
+                     (kHeads == 1 ? block.first_row * strides.row : 0);
+    return [=, this](int row) {
+      if constexpr (kHeads == 1) return first + row * strides.row;
+      const RowOwner owner = owner_of<kConfig>(block, block.first_row + row);
+      return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
+    };
+  }
   ATTNJIT_DEVICE void load_q() {
-    const uint16* q =
-        head_of(static_cast<const uint16*>(params.q), params.q_strides, block.batch, block.head) +
-        block.first_query * params.q_strides.row;
     load_tile<kConfig.aligned, kConfig.head_dim, kThreads>(
-        q_tile(), q, params.q_strides.row,
-        [&](int row) { return block.first_query + row < block.end_query; });
+        q_tile(), row_address(static_cast<const uint16*>(params.q), params.q_strides),
+        [&](int row) { return block.first_row + row < block.end_row; });
   }
   // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
   // NaN included, would reach the output as 0 * NaN.
@@ -805,7 +957,9 @@ struct Forward {
   ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, int64 row_stride, int index) {
     const int first = index * kConfig.block_kv;
     load_tile<kConfig.aligned, kColumns, kThreads>(
-        tile, head + first * row_stride, row_stride, [&](int row) {
+        tile,
+        [=, source = head + first * row_stride](int row) { return source + row * row_stride; },
+        [&](int row) {
           const int key = first + row;
           return key >= keys.begin && key < keys.end && features.reads_key(key);
         });
@@ -847,19 +1001,16 @@ struct Forward {
     }
   }
 
-  // out += P V. A score fragment is laid out as an operand already: two column groups of S are
-  // the 16 columns of one A fragment.
-  ATTNJIT_DEVICE void multiply_p_v(const Scores<kRowTiles, kGroups>& p, const VTile& tile) {
+  // out += P V. Probabilities are laid out as an operand already: two column groups of S are the
+  // 16 columns of one A fragment.
+  ATTNJIT_DEVICE void multiply_p_v(const Probabilities<kRowTiles, kGroups>& p, const VTile& tile) {
     const int lane = ptx::lane_index();
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
       ptx::FragmentA a[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        a[m].word[0] = ptx::pack<kConfig.dtype>(p[m][n][0], p[m][n][1]);
-        a[m].word[1] = ptx::pack<kConfig.dtype>(p[m][n][2], p[m][n][3]);
-        a[m].word[2] = ptx::pack<kConfig.dtype>(p[m][n + 1][0], p[m][n + 1][1]);
-        a[m].word[3] = ptx::pack<kConfig.dtype>(p[m][n + 1][2], p[m][n + 1][3]);
+        a[m] = {p[m][n][0], p[m][n][1], p[m][n + 1][0], p[m][n + 1][1]};
       }
       const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
@@ -888,8 +1039,9 @@ struct Forward {
     }
     features.add(block, scores);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
-    softmax.step(scores, out, params.exponent_scale);
-    multiply_p_v(scores, v_tile(slot));
+    Probabilities<kRowTiles, kGroups> probabilities;
+    softmax.step(scores, probabilities, out, params.exponent_scale);
+    multiply_p_v(probabilities, v_tile(slot));
   }
 
   // One buffer each for K and V: V streams in while S is computed, the next K under P V.
@@ -937,7 +1089,29 @@ struct Forward {
     }
   }
 
-  // Divides by the sum, writes lse, and stages the rows in shared memory for 16-byte stores.
+  // Closes row h of row tile m: its owner, its state, and what its `out` is to be multiplied by.
+  struct ClosedRow {
+    RowOwner owner;
+    float lse;      // -inf for a dead row
+    float inverse;  // of the sum
+    ATTNJIT_DEVICE float scaled(float value) const {
+      // A select, not a product with 0: the sum of a dead row may hold NaN.
+      return lse == -ptx::infinity() ? 0.0f : value * inverse;
+    }
+  };
+  ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
+    const RowOwner owner = owner_of<kConfig>(block, block.thread_row + 16 * m + 8 * h);
+    RowState row = softmax.finish(m, h);
+    features.finish(block, owner, row);
+    if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
+    return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
+  }
+  ATTNJIT_DEVICE int64 lse_index(const RowOwner& owner) const {
+    return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
+           owner.query;
+  }
+
+  // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
     ptx::block_sync();  // all are done with Q, whose place O takes
@@ -947,33 +1121,44 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int query = block.thread_query + 16 * m + 8 * h;
-        RowState row = softmax.finish(m, h);
-        features.finish(block, query, row);
-        const bool dead = row.sum == 0.0f;
-        write_lse(query, dead ? -ptx::infinity() : row.max + ptx::log2_approx(row.sum) * kLn2);
-        const float inverse = 1.0f / row.sum;
+        const ClosedRow row = close_row(m, h);
+        if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
+          ptx::store_global(params.lse + lse_index(row.owner), row.lse);
+        }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
-          // A select, not a product with 0: the sum of a dead row may hold NaN.
-          const float low = dead ? 0.0f : out[m][n][2 * h] * inverse;
-          const float high = dead ? 0.0f : out[m][n][2 * h + 1] * inverse;
           ptx::store_shared_4(out_tile().address(warp_row + 16 * m + 8 * h, n) + 4 * (lane & 3),
-                              ptx::pack<kConfig.dtype>(low, high));
+                              ptx::pack<kConfig.dtype>(row.scaled(out[m][n][2 * h]),
+                                                       row.scaled(out[m][n][2 * h + 1])));
         }
       }
     }
     ptx::block_sync();  // O is complete
-    uint16* target =
-        head_of(static_cast<uint16*>(params.out), params.out_strides, block.batch, block.head) +
-        block.first_query * params.out_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim_v, kThreads>(
-        out_tile(), target, params.out_strides.row, block.seqlen_q - block.first_query);
+        out_tile(), row_address(static_cast<uint16*>(params.out), params.out_strides),
+        block.num_rows - block.first_row);
   }
-  ATTNJIT_DEVICE void write_lse(int query, float value) {
-    if (params.lse == nullptr || (ptx::lane_index() & 3) != 0 || query >= block.seqlen_q) return;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + block.head;
-    ptx::store_global(params.lse + plane * block.seqlen_q + query, value);
+
+  // Writes what this split knows of its rows, in fp32.
+  ATTNJIT_DEVICE void write_partial() {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const ClosedRow row = close_row(m, h);
+        if (row.owner.query >= block.seqlen_q) continue;
+        const int64 slot = lse_index(row.owner) * params.num_splits + split();
+        if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
+        float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
+#pragma unroll
+        for (int n = 0; n < kOutGroups; ++n) {
+          ptx::store_global(reinterpret_cast<ptx::Vector8*>(target + 8 * n),
+                            ptx::Vector8{ptx::as_bits(row.scaled(out[m][n][2 * h])),
+                                         ptx::as_bits(row.scaled(out[m][n][2 * h + 1]))});
+        }
+      }
+    }
   }
 
   ATTNJIT_DEVICE void run() {
@@ -986,7 +1171,11 @@ struct Forward {
     } else {
       walk_ring();
     }
-    write();
+    if (params.num_splits == 1) {
+      write();
+    } else {
+      write_partial();
+    }
   }
 };
 
@@ -1024,25 +1213,35 @@ struct BiasConfig {
 // of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
 template <ForwardConfig kConfig, BiasConfig kBias>
 struct Bias : Feature {
-  static constexpr bool kPerPair = kBias.extent == Extent::kPerPair;
+  static constexpr bool kPerRow = kBias.extent == Extent::kPerPair || kConfig.pack_heads;
   static constexpr int kElementBytes = element_bytes(kBias.dtype);
   // Rows of the bias that a thread needs: its rows, or one that they all share.
-  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
+  static constexpr int kRows = kPerRow ? 2 * kConfig.row_tiles() : 1;
   static constexpr int kSpans = kConfig.block_kv / 32;
   static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
 
   const OperandParams& params;
-  const uint8* plane;
-  int tile_key;  // first key of the tile at hand
+  const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  int tile_key;        // first key of the tile at hand
   uint32 word[kRows][kSpans][kWords];
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
 
+  ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
+    return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
+  }
   ATTNJIT_DEVICE void begin(const Block& block) {
-    plane = static_cast<const uint8*>(params.data) +
-            (block.batch * params.batch_stride +
-             block.head / params.heads_per_plane * params.head_stride) *
-                kElementBytes;
+    plane =
+        static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
+    if constexpr (!kConfig.pack_heads) plane = head_of(plane, block.head);
+  }
+  ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
+    if constexpr (!kPerRow) return plane;
+    // Rows past the tensor repeat its last one; their results are never stored.
+    const RowOwner owner =
+        owner_of<kConfig>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const uint8* head = kConfig.pack_heads ? head_of(plane, owner.head) : plane;
+    return head + owner.query * params.query_stride * kElementBytes;
   }
 
   // The eight keys from `key` on of one row; keys past the tensor are not read.
@@ -1077,13 +1276,10 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void read(const Block& block) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int query = block.thread_query + 8 * r;
-      // Rows past the tensor repeat its last one; their results are never stored.
-      const int row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+      const uint8* row = row_address(block, block.thread_row + 8 * r);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        fetch_span(word[r][s], plane + row * params.query_stride * kElementBytes,
-                   tile_key + 32 * s + block.thread_key, block.seqlen_kv);
+        fetch_span(word[r][s], row, tile_key + 32 * s + block.thread_key, block.seqlen_kv);
       }
     }
   }
@@ -1109,7 +1305,7 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void add(const Block& block, S& scores) {
     if constexpr (!kBias.vectorized) read(block);
     for_each_score(scores, [&](float& score, int m, int n, int e) {
-      score += value(kPerPair ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+      score += value(kPerRow ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
     });
   }
 };
@@ -1139,7 +1335,8 @@ struct PackedMaskParams {
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified by tile.
-// Empty tiles are skipped before their K and V are read; full ones run without mask code.
+// Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
+// heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
 template <ForwardConfig kConfig, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
@@ -1160,7 +1357,7 @@ struct PackedMask : Feature {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
     bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
-    const int64 row = kPerPair ? block.first_query / kConfig.block_q : 0;
+    const int64 row = kPerPair ? block.first_row / kConfig.block_q : 0;
     classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
@@ -1179,12 +1376,13 @@ struct PackedMask : Feature {
     const int byte = (first_key + block.thread_key) / 8;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int query = block.thread_query + 8 * r;
+      const int row = block.thread_row + 8 * r;
       // Rows past the tensor repeat its last one; their results are never stored.
-      const int64 row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+      const int last = row < block.num_rows ? row : block.num_rows - 1;
+      const int64 query = kPerPair ? last / kConfig.packed_heads() : 0;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = ptx::load_global(bytes + row * params.words_per_row * 4 + byte + 4 * s);
+        keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
       }
     }
   }
@@ -1244,11 +1442,13 @@ inline constexpr ForwardConfig kConfig{
     .gqa_ratio = 1,
     .aligned = true,
     .scale_first = true,
+    .pack_heads = false,
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 2,
     .num_warps = 4,
     .min_blocks = 2,
+    .softmax = SoftmaxPolicy::kMaxFree,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)

@@ -59,6 +59,10 @@ void choose_shape(Dice& dice, ProblemSpec& spec) {
   spec.heads_q = spec.heads_kv * dice.pick(ratios);
   spec.seqlen_q = length(dice);
   spec.seqlen_kv = dice.chance(0.4) ? spec.seqlen_q : length(dice);
+  if (dice.chance(0.25)) {  // short queries over many keys: packed heads, split keys
+    spec.seqlen_q = dice.chance(0.5) ? 1 : dice.between(1, 16);
+    spec.seqlen_kv = dice.between(1, 4000);
+  }
   if (dice.chance(0.01)) spec.seqlen_kv = 0;
   spec.head_dim = dice.pick(kHeadDims);
   if (dice.chance(0.15)) spec.head_dim_v = dice.pick(kHeadDims);

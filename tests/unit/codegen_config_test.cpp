@@ -49,10 +49,11 @@ std::string refusal(const std::string& json) {
 }  // namespace
 
 TEST_CASE("a config as JSON has its fields in order") {
-  CHECK(codegen::to_json(kLegal) ==
-        R"({"dtype":"bf16","head_dim":128,"head_dim_v":64,"gqa_ratio":4,"aligned":true,)"
-        R"("scale_first":false,"block_q":128,"block_kv":64,"num_stages":2,"num_warps":8,)"
-        R"("min_blocks":1})");
+  CHECK(
+      codegen::to_json(kLegal) ==
+      R"({"dtype":"bf16","head_dim":128,"head_dim_v":64,"gqa_ratio":4,"aligned":true,)"
+      R"("scale_first":false,"pack_heads":false,"block_q":128,"block_kv":64,"num_stages":2,"num_warps":8,)"
+      R"("min_blocks":1,"softmax":"running_max"})");
   CHECK(codegen::to_json(kLegalPack) ==
         R"({"per_pair":true,"vectorized":true,"block_q":128,"block_kv":64,"num_warps":4})");
 }
@@ -192,4 +193,29 @@ TEST_CASE("every architecture is found by its name, and others are told the list
             fmt::format("architecture {} is not supported; expected one of {}", name, list));
     }
   }
+}
+
+TEST_CASE("the softmax policy and packed heads come from JSON by name") {
+  kernel::ForwardConfig config = kLegal;
+  codegen::update_from_json(config, R"({"softmax": "max_free", "pack_heads": true})");
+  CHECK(config.softmax == kernel::SoftmaxPolicy::kMaxFree);
+  CHECK(config.pack_heads);
+  CHECK_THROWS_WITH_AS(codegen::update_from_json(config, R"({"softmax": "exact"})"),
+                       doctest::Contains("\"running_max\" or \"max_free\""), Error);
+}
+
+TEST_CASE("heads that need masks of their own are not packed") {
+  problem::Family f;
+  f.head_dim = f.head_dim_v = 64;
+  f.gqa_ratio = 3;
+  kernel::ForwardConfig config = codegen::specialise(f);
+  config.pack_heads = true;
+  config.block_q = 64;
+  CHECK_FALSE(codegen::why_foreign(config, f));
+  f.mask = problem::Extent::kPerPair;
+  CHECK(codegen::why_foreign(config, f));  // 64 rows are not whole queries
+  config.block_q = 48;
+  CHECK_FALSE(codegen::why_foreign(config, f));
+  f.mask_per_query_head = true;
+  CHECK(codegen::why_foreign(config, f));
 }

@@ -158,15 +158,16 @@ TEST_CASE("the stub states the title and every value of the config") {
   });
   const Source source = render(f);
   CHECK(source.entry == "attn_fwd");
-  CHECK(source.title == "attn_fwd fp16 d128 dv64 gqa4 right | q128 kv64 s2 w8 b1");
+  CHECK(source.title == "attn_fwd fp16 d128 dv64 gqa4 right | q128 kv64 s2 w8 b1 max_free");
   CHECK(source.stub.starts_with("// " + source.title + "\n#include \"attnjit/forward_mma.cuh\"\n"));
   CHECK(source.text.starts_with("// " + source.title + "\n"));
   CHECK(contains(source.stub,
                  "inline constexpr ForwardConfig kConfig{\n    .dtype = DType::kFloat16,\n"
                  "    .head_dim = 128,\n    .head_dim_v = 64,\n    .gqa_ratio = 4,\n"
-                 "    .aligned = true,\n    .scale_first = false,\n    .block_q = 128,\n"
+                 "    .aligned = true,\n    .scale_first = false,\n    .pack_heads = false,\n    "
+                 ".block_q = 128,\n"
                  "    .block_kv = 64,\n    .num_stages = 2,\n    .num_warps = 8,\n"
-                 "    .min_blocks = 1,\n};\n"));
+                 "    .min_blocks = 1,\n    .softmax = SoftmaxPolicy::kMaxFree,\n};\n"));
   CHECK(contains(source.stub,
                  "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), "
                  "kConfig.min_blocks)\nattn_fwd(\n"));

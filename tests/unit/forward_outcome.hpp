@@ -26,8 +26,9 @@ inline std::string text(const kernel::RowStrides& strides) {
 }
 
 inline void put(Members& m, const kernel::ForwardParams& params) {
-  const auto& [q, k, v, out, lse, q_strides, k_strides, v_strides, out_strides, num_heads_q,
-               seqlen_q, seqlen_kv, num_q_tiles, score_scale, exponent_scale] = params;
+  const auto& [q, k, v, out, lse, partial_out, partial_lse, q_strides, k_strides, v_strides,
+               out_strides, num_heads_q, seqlen_q, seqlen_kv, num_q_tiles, num_splits, score_scale,
+               exponent_scale] = params;
   m.merge(Members{{"q", text(q)},
                   {"k", text(k)},
                   {"v", text(v)},
@@ -42,6 +43,9 @@ inline void put(Members& m, const kernel::ForwardParams& params) {
                   {"seqlen_kv", text(seqlen_kv)},
                   {"num_q_tiles", text(num_q_tiles)},
                   {"score_scale", text(score_scale)},
+                  {"num_splits", text(num_splits)},
+                  {"partial_out", fmt::to_string(fmt::ptr(partial_out))},
+                  {"partial_lse", fmt::to_string(fmt::ptr(partial_lse))},
                   {"exponent_scale", text(exponent_scale)}});
 }
 inline void put(Members& m, const kernel::BandParams& params) {
@@ -75,6 +79,14 @@ inline void put(Members& m, const kernel::MaskPackParams& params) {
                           num_q_tiles, num_kv_tiles);
 }
 
+inline void put(Members& m, const kernel::ForwardCombineParams& params) {
+  const auto& [partial_out, partial_lse, out, lse, strides, num_heads_q, seqlen_q, num_splits] =
+      params;
+  m["combine"] = fmt::format("{} {} {} {} {},{},{} {} {} {}", fmt::ptr(partial_out),
+                             fmt::ptr(partial_lse), out, fmt::ptr(lse), strides.batch, strides.head,
+                             strides.row, num_heads_q, seqlen_q, num_splits);
+}
+
 // All that a call comes down to.
 struct Outcome {
   problem::Problem problem;
@@ -87,8 +99,10 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   static runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   Outcome o{problem::make_problem(args), {}, {}, {}};
   const auto spec = engine.plan_forward(o.problem, arch);
-  const launch::ForwardArguments arguments(spec, o.problem, args, fake_address(9));
-  const auto& [forward, band, seqlens, bias, row_mask, packed_mask, mask_pack] = arguments.values();
+  const auto layout = launch::workspace_layout(spec, o.problem);
+  const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9));
+  const auto& [forward, band, seqlens, bias, row_mask, packed_mask, mask_pack, combine] =
+      arguments.values();
   put(o.values, forward);
   put(o.values, band);
   put(o.values, seqlens);
@@ -96,8 +110,9 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
   put(o.values, mask_pack);
-  const auto layout = launch::workspace_layout(spec, o.problem);
-  o.values["workspace"] = fmt::format("{} {} {}", layout.words, layout.classes, layout.bytes);
+  put(o.values, combine);
+  o.values["workspace"] = fmt::format("{} {} {} {} {}", layout.words, layout.classes,
+                                      layout.partial_out, layout.partial_lse, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const auto& [source, threads, shared_bytes] = spec.steps[i];
     const auto& [grid, block, shared] = arguments.shape(i);

@@ -35,17 +35,11 @@ struct Call {
     config.num_stages = 2;
     config.num_warps = 4;
     config.min_blocks = 1;
-    std::optional<kernel::MaskPackConfig> pack;
-    if (family.mask == Extent::kPerKey || family.mask == Extent::kPerPair) {
-      pack = {.per_pair = family.mask == Extent::kPerPair,
-              .vectorized = family.mask_vectorized,
-              .block_q = 64,
-              .block_kv = 32,
-              .num_warps = 4};
-    }
-    spec = launch::make_forward_plan_spec(family, config, pack, codegen::TemplateSet());
+    spec = launch::make_forward_plan_spec(family, config, codegen::find_arch("sm_90a"),
+                                          codegen::TemplateSet());
   }
   void* workspace() const { return fake_address(9); }
+  launch::WorkspaceLayout layout() const { return launch::workspace_layout(spec, problem); }
 };
 
 ForwardArgs everything() {
@@ -63,15 +57,17 @@ ForwardArgs everything() {
 
 }  // namespace
 
-TEST_CASE("a plain call is one step with one parameter") {
+TEST_CASE("a plain call runs one step with one parameter") {
   Call call(forward_args());
-  REQUIRE(call.spec.steps.size() == 1);
+  REQUIRE(call.spec.steps.size() == 2);
+  CHECK(call.spec.steps[1].source.entry == "attn_fwd_combine");
   CHECK(call.spec.steps[0].source.entry == "attn_fwd");
   CHECK(call.spec.steps[0].threads == 128);
   CHECK(call.spec.steps[0].shared_bytes == unsigned(call.spec.config.shared_bytes()));
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
-  ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
   CHECK(arguments.runs(0));
+  CHECK_FALSE(arguments.runs(1));
   CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
   CHECK(arguments.shape(0).grid[1] == 1);
   CHECK(arguments.shape(0).grid[2] == 1);
@@ -82,9 +78,9 @@ TEST_CASE("a plain call is one step with one parameter") {
 
 TEST_CASE("parameters come in the order in which the kernel names its features") {
   Call call(everything());
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
   const auto& values = arguments.values();
-  REQUIRE(call.spec.steps.size() == 2);
+  REQUIRE(call.spec.steps.size() == 3);
   CHECK(call.spec.steps[0].source.entry == "mask_pack");
   CHECK(arguments.parameters(0)[0] == &values.mask_pack);
   // Each feature has one parameter here, and the stub lists them as forward_features() does.
@@ -106,9 +102,9 @@ TEST_CASE("a mask or bias per query is read in place") {
   args.mask = mask(args, "bgq1");
   args.bias = bias(args, "b1q1");
   Call call(args);
-  REQUIRE(call.spec.steps.size() == 1);
+  REQUIRE(call.spec.steps.size() == 2);
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
-  ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
   const auto& values = arguments.values();
   CHECK(arguments.parameters(0)[1] == &values.bias);
   CHECK(arguments.parameters(0)[2] == &values.row_mask);
@@ -123,7 +119,7 @@ TEST_CASE("a mask or bias per query is read in place") {
 
 TEST_CASE("the values of the forward kernel") {
   Call call(everything());
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
   const kernel::ForwardParams& p = arguments.values().forward;
   CHECK(p.q == call.args.q.data);
   CHECK(p.k == call.args.k.data);
@@ -148,7 +144,7 @@ TEST_CASE("the values of the forward kernel") {
   CHECK(arguments.values().bias.batch_stride == 0);
 
   Call plain(forward_args());
-  ForwardArguments late(plain.spec, plain.problem, plain.args, nullptr);
+  ForwardArguments late(plain.spec, plain.problem, plain.args, plain.layout(), nullptr);
   CHECK(late.values().forward.exponent_scale == 0.125f * kernel::kLog2E);
 }
 
@@ -171,7 +167,7 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
     CHECK(tiles.q_tiles == c.q_tiles);
     CHECK(tiles.kv_tiles == 6);
     CHECK(tiles.words_per_row == 6);
-    ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+    ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
     const auto& values = arguments.values();
     CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 6);
     CHECK(values.packed_mask.planes_per_batch == c.planes_per_batch);
@@ -195,7 +191,8 @@ TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothi
   CHECK(layout.classes == 12544);
   CHECK(layout.bytes == 12544 + 256);
   CHECK(layout.classes % launch::kWorkspaceAlignment == 0);
-  const ForwardArguments arguments(call.spec, call.problem, call.args, call.workspace());
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
+                                   call.workspace());
   CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_pack.classes) -
             reinterpret_cast<std::uintptr_t>(call.workspace()) ==
         layout.classes);
@@ -209,22 +206,88 @@ TEST_CASE("a mask of many planes is counted in 64 bits") {
   CHECK(layout.classes == std::size_t{64} * 32 * 32768 * 1024 * 4);
 }
 
+TEST_CASE("keys are split until the device is full, and the splits are added up") {
+  ForwardArgs args = forward_args({.batch = 2,
+                                   .heads_q = 8,
+                                   .heads_kv = 2,
+                                   .seqlen_q = 3,
+                                   .seqlen_kv = 65536,
+                                   .head_dim = 64,
+                                   .head_dim_v = 40});
+  args.lse = fake_address<float>(8);
+  const Call call(args);
+  const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
+  CHECK(grid.planes == 16);
+  CHECK(grid.q_tiles == 1);
+  CHECK(call.spec.block_slots == 132);  // one block per SM was asked for
+  CHECK(grid.splits == 8);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
+  CHECK(arguments.shape(0).grid[0] == 16 * 8);
+  CHECK(arguments.runs(1));
+  CHECK(arguments.shape(1).grid[0] == 2 * 8 * 3);  // a row each
+  CHECK(arguments.shape(1).block == unsigned(call.spec.combine.num_threads()));
+  CHECK(arguments.shape(1).shared_bytes == unsigned(call.spec.combine.shared_bytes()));
+  const auto& [forward, combine] =
+      std::pair{arguments.values().forward, arguments.values().combine};
+  CHECK(arguments.parameters(1)[0] == &arguments.values().combine);
+  CHECK(forward.num_splits == 8);
+  CHECK(combine.num_splits == 8);
+  CHECK(combine.partial_out == forward.partial_out);
+  CHECK(combine.partial_lse == forward.partial_lse);
+  CHECK(combine.out == call.args.out.data);
+  CHECK(combine.lse == call.args.lse);
+  CHECK(combine.out_strides.head == call.args.out.strides[1]);
+  // 48 rows of 8 splits: 48 columns each, 40 of them used, and a logarithm.
+  CHECK(call.layout().partial_lse == 48 * 8 * 48 * 4);
+  CHECK(call.layout().bytes == 48 * 8 * 48 * 4 + 48 * 8 * 4);
+}
+
+TEST_CASE("a full device splits nothing, and no split is without a tile") {
+  for (const std::int64_t batch : {1, 2, 4, 16, 64, 256}) {
+    for (const std::int64_t keys : {1, 31, 33, 100, 512, 4096, 100000}) {
+      const Call call(forward_args(
+          {.batch = batch, .heads_q = 8, .heads_kv = 8, .seqlen_q = 1, .seqlen_kv = keys}));
+      const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
+      CAPTURE(batch);
+      CAPTURE(keys);
+      CHECK(grid.splits >= 1);
+      CHECK(grid.splits <= (keys + 31) / 32);
+      if (grid.planes >= 8 * call.spec.block_slots) CHECK(grid.splits == 1);
+      if (keys <= 32) CHECK(grid.splits == 1);
+    }
+  }
+}
+
+TEST_CASE("packed heads share row tiles") {
+  Call call(forward_args({.batch = 4, .heads_q = 32, .heads_kv = 8, .seqlen_q = 3}));
+  call.spec.config.pack_heads = true;
+  const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
+  CHECK(grid.planes == 32);
+  CHECK(grid.q_tiles == 1);
+  call.problem.seqlen_q = 17;  // 68 rows
+  CHECK(launch::forward_grid(call.spec, call.problem).q_tiles == 2);
+  call.problem.seqlen_q = 1 << 30;
+  CHECK_THROWS_AS(launch::forward_grid(call.spec, call.problem), Error);
+}
+
 TEST_CASE("a problem without keys still runs its forward step") {
   Call call(forward_args({.seqlen_kv = 0}));
-  const ForwardArguments arguments(call.spec, call.problem, call.args, nullptr);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
   CHECK(arguments.runs(0));
   CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
 }
 
 TEST_CASE("a grid past what a launch can hold is refused by name") {
   const Call fits(forward_args({.batch = 70000, .heads_q = 8, .heads_kv = 8, .seqlen_q = 64}));
-  CHECK(ForwardArguments(fits.spec, fits.problem, fits.args, nullptr).shape(0).grid[0] == 560000);
+  CHECK(ForwardArguments(fits.spec, fits.problem, fits.args, fits.layout(), nullptr)
+            .shape(0)
+            .grid[0] == 560000);
   const auto message = [](const test::Sizes& sizes) -> std::string {
     ForwardArgs args = forward_args(sizes);
     // Any strides will do for inputs; the output is as dense as it can be.
     const Call call(args);
     try {
-      ForwardArguments(call.spec, call.problem, call.args, nullptr);
+      ForwardArguments(call.spec, call.problem, call.args, call.layout(), nullptr);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::kInvalidProblem);
       return error.what();

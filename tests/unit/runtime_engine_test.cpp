@@ -31,7 +31,7 @@ problem::Problem small_problem() {
 }
 
 codegen::Source source(Engine& engine) {
-  return engine.plan_forward(small_problem(), arch()).steps.back().source;
+  return engine.plan_forward(small_problem(), arch()).steps[0].source;
 }
 
 std::shared_ptr<const cache::Entry> compiled(Engine& engine) {
@@ -198,10 +198,10 @@ TEST_CASE("a mask over keys brings its prepass, with the tile of the forward ker
   ForwardArgs args = test::forward_args();
   args.mask = test::mask(args, "b1qk");
   const auto spec = engine.plan_forward(problem::make_problem(args), arch());
-  REQUIRE(spec.steps.size() == 2);
+  REQUIRE(spec.steps.size() == 3);
   REQUIRE(spec.mask_pack.has_value());
   CHECK(spec.mask_pack->block_q == spec.config.block_q);
   CHECK(spec.mask_pack->block_kv == spec.config.block_kv);
   args.mask = test::mask(args, "b1q1");
-  CHECK(engine.plan_forward(problem::make_problem(args), arch()).steps.size() == 1);
+  CHECK(engine.plan_forward(problem::make_problem(args), arch()).steps.size() == 2);
 }

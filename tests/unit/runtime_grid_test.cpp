@@ -80,11 +80,7 @@ std::vector<Job> collect_jobs(const nlohmann::json& rows) {
       const kernel::ForwardConfig config = tuner::config_zero(key, arch);
       const auto rule = codegen::why_invalid(config, arch);
       CHECK_MESSAGE(!rule, name, " ", problem::describe(key.family), ": ", rule.value_or(""));
-      std::optional<kernel::MaskPackConfig> pack;
-      if (key.family.mask == Extent::kPerKey || key.family.mask == Extent::kPerPair) {
-        pack = tuner::mask_pack_config(key.family, config);
-      }
-      auto spec = launch::make_forward_plan_spec(key.family, config, pack, templates);
+      auto spec = launch::make_forward_plan_spec(key.family, config, arch, templates);
       for (launch::StepSpec& step : spec.steps) {
         if (!seen.emplace(arch.name, step.source.text).second) continue;
         jobs.push_back({&arch, std::move(step)});

@@ -99,6 +99,7 @@ TEST_CASE("each member of a key changes its hash") {
   add([](auto& k) { k.family.positive_scale = false; });
   add([](auto& k) { k.family.mask = problem::Extent::kPerKey; });
   add([](auto& k) { k.family.mask_vectorized = true; });
+  add([](auto& k) { k.family.mask_per_query_head = true; });
   add([](auto& k) { k.family.bias = problem::Extent::kPerKey; });
   add([](auto& k) { k.family.bias_dtype = DType::kFloat32; });
   add([](auto& k) { k.family.bias_vectorized = true; });

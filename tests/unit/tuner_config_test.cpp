@@ -55,11 +55,13 @@ TEST_CASE("configuration 0 is specialised for the family, and only its tile is c
   for (const Family& f : families) {
     const auto config = config_zero({f, 128, 1024}, codegen::find_arch("sm_90a"));
     auto expected = codegen::specialise(f);
+    expected.pack_heads = config.pack_heads;
     expected.block_q = config.block_q;
     expected.block_kv = config.block_kv;
     expected.num_stages = config.num_stages;
     expected.num_warps = config.num_warps;
     expected.min_blocks = config.min_blocks;
+    expected.softmax = config.softmax;
     CAPTURE(problem::describe(f));
     CHECK(codegen::to_json(config) == codegen::to_json(expected));
   }
@@ -75,18 +77,47 @@ TEST_CASE("few rows get no tile that is mostly padding") {
   }
 }
 
-TEST_CASE("the prepass has the tile of the kernel that reads its result") {
-  Family f = key(128, 128, 128).family;
-  const auto config = config_zero({f, 128, 1024}, codegen::find_arch("sm_80"));
-  for (const auto& [extent, vectorized] :
-       {std::pair{Extent::kPerKey, true}, {Extent::kPerPair, false}}) {
-    f.mask = extent;
-    f.mask_vectorized = vectorized;
-    const kernel::MaskPackConfig pack = tuner::mask_pack_config(f, config);
-    CHECK(kernel::why_invalid(pack) == nullptr);
-    CHECK(pack.per_pair == (extent == Extent::kPerPair));
-    CHECK(pack.vectorized == vectorized);
-    CHECK(pack.block_q == config.block_q);
-    CHECK(pack.block_kv == config.block_kv);
+TEST_CASE("short queries of a kv head are packed, unless they need masks of their own") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  PlanKey k = key(128, 128, 1);
+  k.family.gqa_ratio = 4;
+  CHECK(config_zero(k, arch).pack_heads);
+  k.bucket_q = 16;
+  CHECK(config_zero(k, arch).pack_heads);
+  k.bucket_q = 64;
+  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  k.bucket_q = 1;
+  k.family.mask = Extent::kPerKey;
+  CHECK(config_zero(k, arch).pack_heads);
+  k.family.mask_per_query_head = true;
+  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  k.family.mask_per_query_head = false;
+  k.family.mask = Extent::kPerPair;
+  CHECK(config_zero(k, arch).pack_heads);
+  k.family.gqa_ratio = 3;  // a mask tile cannot hold a third of a query
+  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  k.family.mask = Extent::kAbsent;
+  CHECK(config_zero(k, arch).pack_heads);
+  k.family.gqa_ratio = 1;
+  CHECK_FALSE(config_zero(k, arch).pack_heads);
+}
+
+TEST_CASE("configuration 0 belongs to the family's problems") {
+  for (const int ratio : {1, 2, 3, 8, 32, 71}) {
+    for (const Extent mask :
+         {Extent::kAbsent, Extent::kPerQuery, Extent::kPerKey, Extent::kPerPair}) {
+      for (const bool per_head : {false, true}) {
+        for (const int bucket : kBuckets) {
+          PlanKey k = key(64, 64, bucket);
+          k.family.gqa_ratio = ratio;
+          k.family.mask = mask;
+          k.family.mask_per_query_head = per_head && ratio > 1;
+          const auto config = config_zero(k, codegen::find_arch("sm_80"));
+          CAPTURE(ratio);
+          CAPTURE(bucket);
+          CHECK_FALSE(codegen::why_foreign(config, k.family).has_value());
+        }
+      }
+    }
   }
 }

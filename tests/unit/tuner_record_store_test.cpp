@@ -73,7 +73,7 @@ TEST_CASE("what is not the same problem, device or space is not found") {
 }
 
 TEST_CASE("every field of a family is a directory of its own") {
-  std::vector<problem::Family> families(15, tune_key().plan.family);
+  std::vector<problem::Family> families(16, tune_key().plan.family);
   families[1].dtype = DType::kFloat16;
   families[2].head_dim = 64;
   families[3].head_dim_v = 64;
@@ -88,6 +88,7 @@ TEST_CASE("every field of a family is a directory of its own") {
   families[12].bounded_left = true;
   families[13].bounded_right = true;
   families[14].seqlens = true;
+  families[15].mask_per_query_head = true;
   std::set<fs::path> places;
   for (const problem::Family& family : families) {
     tuner::TuneKey key = tune_key();

@@ -17,8 +17,9 @@ using tuner::SearchSpace;
 
 namespace {
 
-PlanKey key(int head_dim, int bucket_q = 1024) {
+PlanKey key(int head_dim, int bucket_q = 1024, int gqa_ratio = 1) {
   problem::Family f;
+  f.gqa_ratio = gqa_ratio;
   f.head_dim = f.head_dim_v = head_dim;
   f.aligned = head_dim % 8 == 0;
   return {f, bucket_q, 1024, 16};
@@ -54,7 +55,7 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
   for (const codegen::Arch& arch : codegen::archs()) {
     for (const int head_dim : {1, 8, 33, 64, 80, 128, 192, 256}) {
       for (const std::int32_t bucket : problem::kLengthBuckets) {
-        const PlanKey k = key(head_dim, bucket);
+        const PlanKey k = key(head_dim, bucket, head_dim % 3 + 1);
         const auto list = built_in.candidates(k, arch);
         CAPTURE(std::string(arch.name));
         CAPTURE(head_dim);
@@ -67,7 +68,7 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
         for (const auto& config : list) {
           CHECK(!codegen::why_invalid(config, arch));
           CHECK(!codegen::why_foreign(config, k.family));
-          CHECK(config.block_q <= std::max(64, bucket));
+          CHECK(config.block_q <= std::max(64, bucket * config.packed_heads()));
           texts.insert(codegen::to_json(config));
         }
         CHECK(texts.size() == list.size());
@@ -79,10 +80,12 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
 TEST_CASE("lists cross in order, and what is configuration 0 already is not repeated") {
   const SearchSpace crossed(space(R"({"head_dim": [65, 128], "candidates": [
       {"block_q": 64, "block_kv": [32, 64], "num_stages": [1, 2], "num_warps": 4, "min_blocks": 1},
-      {"block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 4, "min_blocks": 2}]})"));
+      {"block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 4, "min_blocks": 2},
+      {"softmax": "running_max"}]})"));
   CHECK(tiles(crossed, key(128), "sm_90a") ==
-        std::vector<std::string>{"q128 kv32 s2 w4 b2", "q64 kv32 s1 w4 b1", "q64 kv32 s2 w4 b1",
-                                 "q64 kv64 s1 w4 b1", "q64 kv64 s2 w4 b1"});
+        std::vector<std::string>{"q128 kv32 s2 w4 b2 max_free", "q64 kv32 s1 w4 b1 max_free",
+                                 "q64 kv32 s2 w4 b1 max_free", "q64 kv64 s1 w4 b1 max_free",
+                                 "q64 kv64 s2 w4 b1 max_free", "q128 kv32 s2 w4 b2"});
 }
 
 TEST_CASE("a group serves its head dims and rows only, and legality is the architecture's") {

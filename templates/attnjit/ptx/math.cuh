@@ -42,7 +42,8 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
   }
 }
 
-// The bits of an fp32 element.
+// An fp32 element and its bits.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
 }  // namespace attnjit::kernel::ptx

@@ -6,6 +6,10 @@
 // from shared_base() on.
 namespace attnjit::kernel::ptx {
 
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
 // 16 bytes, the widest access.
 struct alignas(16) Vector16 {
   uint32 word[4];
@@ -39,6 +43,11 @@ ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
                : "memory");
 }
 
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
 ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
   Vector16 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -51,6 +60,11 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
 }
 ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");

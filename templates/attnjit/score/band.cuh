@@ -52,7 +52,7 @@ struct Band : Feature {
     for (int m = 0; m < kConfig.row_tiles(); ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int query = block.thread_query + 16 * m + 8 * h;
+        const int query = (block.thread_row + 16 * m + 8 * h) / kConfig.packed_heads();
         const int end = end_key(block, query) - origin;
         const int begin = kLeft ? begin_key(query) - origin : 0;
 #pragma unroll

@@ -18,25 +18,35 @@ struct BiasConfig {
 // of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
 template <ForwardConfig kConfig, BiasConfig kBias>
 struct Bias : Feature {
-  static constexpr bool kPerPair = kBias.extent == Extent::kPerPair;
+  static constexpr bool kPerRow = kBias.extent == Extent::kPerPair || kConfig.pack_heads;
   static constexpr int kElementBytes = element_bytes(kBias.dtype);
   // Rows of the bias that a thread needs: its rows, or one that they all share.
-  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
+  static constexpr int kRows = kPerRow ? 2 * kConfig.row_tiles() : 1;
   static constexpr int kSpans = kConfig.block_kv / 32;
   static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
 
   const OperandParams& params;
-  const uint8* plane;
-  int tile_key;  // first key of the tile at hand
+  const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  int tile_key;        // first key of the tile at hand
   uint32 word[kRows][kSpans][kWords];
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
 
+  ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
+    return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
+  }
   ATTNJIT_DEVICE void begin(const Block& block) {
-    plane = static_cast<const uint8*>(params.data) +
-            (block.batch * params.batch_stride +
-             block.head / params.heads_per_plane * params.head_stride) *
-                kElementBytes;
+    plane =
+        static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
+    if constexpr (!kConfig.pack_heads) plane = head_of(plane, block.head);
+  }
+  ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
+    if constexpr (!kPerRow) return plane;
+    // Rows past the tensor repeat its last one; their results are never stored.
+    const RowOwner owner =
+        owner_of<kConfig>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const uint8* head = kConfig.pack_heads ? head_of(plane, owner.head) : plane;
+    return head + owner.query * params.query_stride * kElementBytes;
   }
 
   // The eight keys from `key` on of one row; keys past the tensor are not read.
@@ -71,13 +81,10 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void read(const Block& block) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int query = block.thread_query + 8 * r;
-      // Rows past the tensor repeat its last one; their results are never stored.
-      const int row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+      const uint8* row = row_address(block, block.thread_row + 8 * r);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        fetch_span(word[r][s], plane + row * params.query_stride * kElementBytes,
-                   tile_key + 32 * s + block.thread_key, block.seqlen_kv);
+        fetch_span(word[r][s], row, tile_key + 32 * s + block.thread_key, block.seqlen_kv);
       }
     }
   }
@@ -103,7 +110,7 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void add(const Block& block, S& scores) {
     if constexpr (!kBias.vectorized) read(block);
     for_each_score(scores, [&](float& score, int m, int n, int e) {
-      score += value(kPerPair ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+      score += value(kPerRow ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
     });
   }
 };

@@ -1,20 +1,36 @@
 #pragma once
+#include "attnjit/forward_config.h"
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/score/tile_use.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
 
-// The part of the problem that one thread block works on, and the thread's place in it.
+// The part of the problem that one thread block works on, and the thread's place in it. Rows are
+// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
+// packs heads.
 struct Block {
-  int batch, head;
-  int first_query;          // of the block
-  int end_query;            // one past its last query in use
-  int query_len, kv_len;    // rows and keys in use of this batch element
-  int seqlen_q, seqlen_kv;  // of the tensors
-  int thread_query;         // the thread's first row: + 16 m + 8 h is row h of its row tile m
-  int thread_key;           // the thread's first key of a tile
+  int batch;
+  int head;                    // the query head, or the first of those that are packed
+  int first_row, end_row;      // of the block, as far as they are in use
+  int num_rows;                // of the plane
+  int first_query, end_query;  // that the rows belong to
+  int query_len, kv_len;       // queries and keys in use of this batch element
+  int seqlen_q, seqlen_kv;     // of the tensors
+  int thread_row;              // the thread's first row: + 16 m + 8 h is row h of its row tile m
+  int thread_key;              // the thread's first key of a tile
 };
+
+// Whose row a row is.
+struct RowOwner {
+  int query, head;
+};
+
+template <ForwardConfig kConfig>
+ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
+  constexpr int kHeads = kConfig.packed_heads();
+  return {row / kHeads, block.head + row % kHeads};
+}
 
 // Keys that any query of the block may see.
 struct KeyRange {
@@ -66,8 +82,8 @@ struct Feature {
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
-  // Last word on a row: `row` is its query.
-  ATTNJIT_DEVICE void finish(const Block&, int, RowState&) {}
+  // Last word on a row.
+  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
 };
 
 // All features of a kernel as one.
@@ -97,8 +113,8 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     (Features::mask(block, scores, first_key), ...);
   }
-  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
-    (Features::finish(block, query, row), ...);
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    (Features::finish(block, owner, row), ...);
   }
 
  private:

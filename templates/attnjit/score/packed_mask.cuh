@@ -11,7 +11,8 @@
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified by tile.
-// Empty tiles are skipped before their K and V are read; full ones run without mask code.
+// Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
+// heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
 template <ForwardConfig kConfig, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
@@ -32,7 +33,7 @@ struct PackedMask : Feature {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
     bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
-    const int64 row = kPerPair ? block.first_query / kConfig.block_q : 0;
+    const int64 row = kPerPair ? block.first_row / kConfig.block_q : 0;
     classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
@@ -51,12 +52,13 @@ struct PackedMask : Feature {
     const int byte = (first_key + block.thread_key) / 8;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int query = block.thread_query + 8 * r;
+      const int row = block.thread_row + 8 * r;
       // Rows past the tensor repeat its last one; their results are never stored.
-      const int64 row = kPerPair ? (query < block.seqlen_q ? query : block.seqlen_q - 1) : 0;
+      const int last = row < block.num_rows ? row : block.num_rows - 1;
+      const int64 query = kPerPair ? last / kConfig.packed_heads() : 0;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = ptx::load_global(bytes + row * params.words_per_row * 4 + byte + 4 * s);
+        keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
       }
     }
   }

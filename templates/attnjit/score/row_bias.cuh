@@ -14,11 +14,11 @@ struct RowBias : Feature {
 
   ATTNJIT_DEVICE explicit RowBias(const OperandParams& p) : params(p) {}
 
-  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
-    if (query >= block.seqlen_q) return;
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    if (owner.query >= block.seqlen_q) return;
     const int64 index = block.batch * params.batch_stride +
-                        block.head / params.heads_per_plane * params.head_stride +
-                        query * params.query_stride;
+                        owner.head / params.heads_per_plane * params.head_stride +
+                        owner.query * params.query_stride;
     float bias;
     if constexpr (kDType == DType::kFloat32) {
       bias = ptx::load_global(static_cast<const float*>(params.data) + index);

@@ -13,27 +13,25 @@ namespace attnjit::kernel {
 template <ForwardConfig kConfig>
 struct RowMask : Feature {
   const OperandParams& params;
-  const uint8* plane;
 
-  ATTNJIT_DEVICE explicit RowMask(const OperandParams& p) : params(p), plane(nullptr) {}
+  ATTNJIT_DEVICE explicit RowMask(const OperandParams& p) : params(p) {}
 
-  ATTNJIT_DEVICE void begin(const Block& block) {
-    plane = static_cast<const uint8*>(params.data) + block.batch * params.batch_stride +
-            block.head / params.heads_per_plane * params.head_stride;
-  }
-  ATTNJIT_DEVICE bool keeps(int query) const {
-    return ptx::load_global(plane + query * params.query_stride) != 0;
+  ATTNJIT_DEVICE bool keeps(const Block& block, const RowOwner& owner) const {
+    return ptx::load_global(static_cast<const uint8*>(params.data) +
+                            block.batch * params.batch_stride +
+                            owner.head / params.heads_per_plane * params.head_stride +
+                            owner.query * params.query_stride) != 0;
   }
   ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
     bool any = false;
-    for (int query = block.first_query + ptx::thread_index(); query < block.end_query;
-         query += kConfig.num_threads()) {
-      any |= keeps(query);
+    for (int row = block.first_row + ptx::thread_index(); row < block.end_row;
+         row += kConfig.num_threads()) {
+      any |= keeps(block, owner_of<kConfig>(block, row));
     }
     if (!ptx::block_any(any)) keys.end = keys.begin;
   }
-  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
-    if (query < block.seqlen_q && !keeps(query)) row.sum = 0.0f;
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    if (owner.query < block.seqlen_q && !keeps(block, owner)) row.sum = 0.0f;
   }
 };
 

@@ -20,8 +20,8 @@ struct Seqlens : Feature {
     block.query_len = clamped(params.q, block.batch, block.seqlen_q);
     block.kv_len = clamped(params.kv, block.batch, block.seqlen_kv);
   }
-  ATTNJIT_DEVICE void finish(const Block& block, int query, RowState& row) {
-    if (query >= block.query_len) row.sum = 0.0f;
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    if (owner.query >= block.query_len) row.sum = 0.0f;
   }
 };
 

@@ -36,15 +36,15 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
   return v;
 }
 
-// Starts loading rows of `source` (row 0 of the tile, 16-bit elements, kColumns of them valid)
-// into `tile`. Rows for which keep(row) is false, and columns from kColumns on, become zero and
+// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
+// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
 // are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Keep>
-ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint16* source,
-                              int64 row_stride, Keep keep) {
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
+          class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
-    const uint16* address = source + row * row_stride;
+    const uint16* address = source(row);
     if constexpr (kAligned) {
       ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
     } else {
@@ -54,14 +54,13 @@ ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, const uint
   });
 }
 
-// Writes the first `rows` rows and kColumns columns of `tile` to `target` (row 0 of the tile).
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
-ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, uint16* target,
-                               int64 row_stride, int rows) {
+// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     if (row >= rows || chunk * 8 >= kColumns) return;
     const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
-    uint16* address = target + row * row_stride + chunk * 8;
+    uint16* address = target(row) + chunk * 8;
     if constexpr (kAligned) {
       ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
     } else {

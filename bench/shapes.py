@@ -1,0 +1,128 @@
+"""Reads a file of bench/shapes as `attnjit bench` does: the same problems under the same names.
+
+Run as a program it prints the names: python3 bench/shapes.py bench/shapes/forward.json
+"""
+
+import dataclasses
+import itertools
+import json
+import re
+import sys
+
+# The members of an entry, in the order in which their lists cross.
+_MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
+            "diagonal", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
+            "scale", "layout", "use_seqlens", "seed")
+# Members whose value is a pair of numbers, and what stands between the two in a name.
+_PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
+_LABELS = ("name", "source", "pass")
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One attention forward. Patterns are four letters over (batch, head, query, key) as in
+    configs/schema/manifest.schema.json, empty where the operand is absent."""
+
+    name: str
+    dtype: str
+    batch: int
+    heads_q: int
+    heads_kv: int
+    seqlen_q: int
+    seqlen_kv: int
+    head_dim: int
+    head_dim_v: int
+    causal: str  # "top-left", "bottom-right", or empty
+    mask: str
+    mask_kind: str
+    mask_density: float
+    bias: str
+    seed: int
+    others: tuple  # members of the entry that are none of the above
+
+    def scores(self):
+        """How many scores the diagonal leaves to one head, over the batch."""
+        if not self.causal:
+            return self.batch * self.seqlen_q * self.seqlen_kv
+        shift = self.seqlen_kv - self.seqlen_q if self.causal == "bottom-right" else 0
+        rows = (min(max(i + shift + 1, 0), self.seqlen_kv) for i in range(self.seqlen_q))
+        return self.batch * sum(rows)
+
+    def flop(self):
+        """Of both products; masks and biases count nothing."""
+        return 2 * self.scores() * self.heads_q * (self.head_dim + self.head_dim_v)
+
+    def kv_bytes(self):
+        """Bytes of k and v."""
+        width = self.head_dim + self.head_dim_v
+        return 2 * self.batch * self.heads_kv * self.seqlen_kv * width
+
+    def pattern_shape(self, pattern):
+        """The shape of a mask or bias with that pattern."""
+        heads = {"h": self.heads_q, "g": self.heads_kv}
+        return (self.batch if pattern[0] == "b" else 1, heads.get(pattern[1], 1),
+                self.seqlen_q if pattern[2] == "q" else 1,
+                self.seqlen_kv if pattern[3] == "k" else 1)
+
+
+def _values(member, value):
+    """The values that an entry lists for a member; pairs are made of single numbers."""
+    if member not in _PAIRS:
+        return value if isinstance(value, list) else [value]
+    pairs = value if isinstance(value, list) and isinstance(value[0], list) else [value]
+    return [pair if isinstance(pair, list) else [pair, pair] for pair in pairs]
+
+
+def _text(member, value):
+    """How a name shows a value."""
+    if member in _PAIRS:
+        return _PAIRS[member].join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _word(value):
+    return value.replace("_", "-")
+
+
+def _pattern(value):
+    return "" if value == "none" else value
+
+
+def _problem(name, given):
+    known = dict(given)
+    heads_q, heads_kv = known.pop("heads")
+    seqlen_q, seqlen_kv = known.pop("seqlens")
+    head_dim = known.pop("head_dim")
+    return Problem(name=name, dtype=known.pop("dtype", "bf16"), batch=known.pop("batch", 1),
+                   heads_q=heads_q, heads_kv=heads_kv, seqlen_q=seqlen_q, seqlen_kv=seqlen_kv,
+                   head_dim=head_dim, head_dim_v=known.pop("head_dim_v", head_dim),
+                   causal=_word(known.pop("causal", False) or ""),
+                   mask=_pattern(known.pop("mask", "")),
+                   mask_kind=_word(known.pop("mask_kind", "random")),
+                   mask_density=known.pop("mask_density", 0.7),
+                   bias=_pattern(known.pop("bias", "")), seed=known.pop("seed", 1),
+                   others=tuple(known))
+
+
+def _cross(entry):
+    """One problem for each combination of the values of an entry's members."""
+    unknown = set(entry) - set(_MEMBERS) - set(_LABELS)
+    if unknown:
+        raise ValueError(f"{entry['name']}: unknown members {sorted(unknown)}")
+    axes = {member: _values(member, entry[member]) for member in _MEMBERS if member in entry}
+    for choice in itertools.product(*axes.values()):
+        given = dict(zip(axes, choice))
+        varying = (f" {m}={_text(m, v)}" for m, v in given.items() if len(axes[m]) > 1)
+        yield _problem(entry["name"] + "".join(varying), given)
+
+
+def load(path):
+    """The problems of a file, in order. Comments take whole lines."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"^\s*//.*$", "", file.read(), flags=re.MULTILINE)
+    return [problem for entry in json.loads(text)["problems"] for problem in _cross(entry)]
+
+
+if __name__ == "__main__":
+    for problem in load(sys.argv[1]):
+        print(problem.name)

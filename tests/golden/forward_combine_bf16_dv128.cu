@@ -1,0 +1,420 @@
+// attn_fwd_combine bf16 dv128 | w8
+
+// ---- attnjit/forward_combine.cuh
+
+// ---- attnjit/forward_combine_config.h
+
+// ---- attnjit/forward_params.h
+
+// ---- attnjit/types.h
+// Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
+// NVRTC needs no header search path and host compilers agree on every layout.
+
+// A function that host code, kernels and constant expressions may call.
+#ifdef __CUDACC__
+#define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#else
+#define ATTNJIT_CONSTEXPR constexpr
+#endif
+
+namespace attnjit::kernel {
+
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
+
+// Over which axes of a (query, key) plane an operand varies.
+enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
+ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// A score at or below this counts as -inf: additive masks hold finfo.min, whose product with
+// log2(e) would overflow fp32.
+inline constexpr float kDeadScore = -1e38f;
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Strides of one tensor, in elements; the feature axis has stride 1.
+struct RowStrides {
+  int64 batch, head, row;
+};
+
+// Run-time arguments of the forward kernel: nothing here needs another compile.
+struct ForwardParams {
+  const void* q;  // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  void* out;      // [batch, num_heads_q, seqlen_q, head_dim_v]
+  float* lse;     // [batch, num_heads_q, seqlen_q] or null
+  // Splits of the keys, each a thread block of its own; forward_combine.cuh adds them up.
+  float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
+  float* partial_lse;  // [row of lse][split], likewise
+  RowStrides q_strides, k_strides, v_strides, out_strides;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_splits;
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Specialises the kernel that adds up the splits of the forward.
+struct ForwardCombineConfig {
+  DType dtype;  // of out
+  int head_dim_v;
+  int num_warps;
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // Shared memory, in bytes: a sum of each warp.
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return num_warps * padded_head_dim_v() * 4; }
+};
+
+// The rule that `config` breaks, or nullptr.
+ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardCombineConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  return nullptr;
+}
+
+struct ForwardCombineParams {
+  const float* partial_out;  // [row][split][padded head_dim_v]; row = (batch, head, query)
+  const float* partial_lse;  // [row][split]
+  void* out;                 // [batch, num_heads_q, seqlen_q, head_dim_v]
+  float* lse;                // [row] or null
+  RowStrides out_strides;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 num_splits;
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/math.cuh
+
+// ---- attnjit/ptx/device.cuh
+// How device functions are declared. The CPU executor supplies its own version of this folder.
+#define ATTNJIT_DEVICE __device__ __forceinline__
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
+// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Two floats rounded to nearest even and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  uint32 packed;
+  if constexpr (kDType == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+}
+
+// An fp32 element and its bits.
+ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/memory.cuh
+
+// Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
+// from shared_base() on.
+namespace attnjit::kernel::ptx {
+
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
+// 16 bytes, the widest access.
+struct alignas(16) Vector16 {
+  uint32 word[4];
+};
+
+ATTNJIT_DEVICE uint32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return static_cast<uint32>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+// A read of memory that no thread writes during this kernel.
+template <class T>
+ATTNJIT_DEVICE T load_global(const T* address) {
+  return __ldg(address);
+}
+ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address));
+  return v;
+}
+
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  *address = value;
+}
+ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
+ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
+  Vector16 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory; all zeros if not `valid`, and then
+// nothing is read.
+ATTNJIT_DEVICE void copy_async_16(uint32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+// Closes the group of copies that this thread has started since the last call.
+ATTNJIT_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's groups are unfinished.
+template <int kPending>
+ATTNJIT_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/sync.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Barrier of the whole block; orders its shared and global accesses.
+ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
+// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
+ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Bit i of the result is lane i's `value`.
+ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+
+// Whether `value` holds for all lanes.
+ATTNJIT_DEVICE bool warp_all(bool value) { return __all_sync(0xffffffffu, value) != 0; }
+
+// Reductions over the four lanes that hold one row of an accumulator fragment.
+ATTNJIT_DEVICE float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+ATTNJIT_DEVICE float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Reductions over all lanes; every lane receives the result.
+ATTNJIT_DEVICE float warp_max(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+ATTNJIT_DEVICE float warp_sum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// Adds up the splits of a forward whose keys were shared out over thread blocks:
+//
+//   lse = log sum_s exp(lse_s)        out = sum_s exp(lse_s - lse) out_s
+//
+// One thread block computes one row. Each warp sums every num_warps-th split, a lane four
+// neighbouring columns at a time; then the warps' sums are added through shared memory.
+namespace attnjit::kernel {
+
+template <ForwardCombineConfig kConfig>
+struct ForwardCombine {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_combine_config.h");
+  static constexpr int kColumns = kConfig.padded_head_dim_v();
+  static constexpr int kPieces = (kColumns + 127) / 128;  // of four columns that a lane holds
+
+  const ForwardCombineParams& params;
+
+  // The shared element of a warp's sum.
+  ATTNJIT_DEVICE static uint32 shared_sum(int warp, int column) {
+    return ptx::shared_base() + (warp * kColumns + column) * 4;
+  }
+
+  ATTNJIT_DEVICE void run() const {
+    const int64 row = ptx::block_index();
+    const int lane = ptx::lane_index();
+    const int warp = ptx::warp_index();
+    const float* const lses = params.partial_lse + row * params.num_splits;
+
+    // Every warp weighs all splits: cheaper than to wait for one that does.
+    float highest = -ptx::infinity();
+    for (int s = lane; s < params.num_splits; s += 32) {
+      highest = fmaxf(highest, ptx::load_global(lses + s));
+    }
+    highest = ptx::warp_max(highest);
+    const bool dead = highest == -ptx::infinity();
+    const float origin = dead ? 0.0f : highest;
+    float total = 0.0f;
+    for (int s = lane; s < params.num_splits; s += 32) {
+      total += weight(ptx::load_global(lses + s), origin);
+    }
+    total = ptx::warp_sum(total);
+
+    float sum[kPieces][4] = {};
+    const float* partial = params.partial_out + row * params.num_splits * kColumns;
+#pragma unroll 4
+    for (int s = warp; s < params.num_splits; s += kConfig.num_warps) {
+      const float w = weight(ptx::load_global(lses + s), origin);
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) {
+        const int column = 128 * p + 4 * lane;
+        if (column >= kColumns) continue;
+        const ptx::Vector16 v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(
+            partial + static_cast<int64>(s) * kColumns + column));
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[p][i] += w * ptx::as_float(v.word[i]);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kPieces; ++p) {
+      const int column = 128 * p + 4 * lane;
+      if (column >= kColumns) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        ptx::store_shared_4(shared_sum(warp, column + i), ptx::as_bits(sum[p][i]));
+      }
+    }
+    ptx::block_sync();  // the sums of all warps are there
+    write(row, dead ? 0.0f : 1.0f / total);
+    if (params.lse != nullptr && ptx::thread_index() == 0) {
+      ptx::store_global(params.lse + row, dead ? highest : origin + ptx::log2_approx(total) * kLn2);
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE static float weight(float lse, float origin) {
+    return ptx::exp2_approx((lse - origin) * kLog2E);
+  }
+  ATTNJIT_DEVICE void write(int64 row, float inverse) const {
+    const int64 query = row % params.seqlen_q;
+    const int64 plane = row / params.seqlen_q;
+    uint16* const target =
+        static_cast<uint16*>(params.out) + plane / params.num_heads_q * params.out_strides.batch +
+        plane % params.num_heads_q * params.out_strides.head + query * params.out_strides.row;
+    for (int column = ptx::thread_index(); column < kConfig.head_dim_v;
+         column += kConfig.num_threads()) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int w = 0; w < kConfig.num_warps; ++w) {
+        sum += ptx::as_float(ptx::load_shared_4(shared_sum(w, column)));
+      }
+      ptx::store_global(target + column,
+                        static_cast<uint16>(ptx::pack<kConfig.dtype>(sum * inverse, 0.0f)));
+    }
+  }
+};
+
+template <ForwardCombineConfig kConfig>
+ATTNJIT_DEVICE void forward_combine(const ForwardCombineParams& params) {
+  ForwardCombine<kConfig>{params}.run();
+}
+
+}  // namespace attnjit::kernel
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardCombineConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim_v = 128,
+    .num_warps = 8,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+attn_fwd_combine(const __grid_constant__ ForwardCombineParams params) {
+  forward_combine<kConfig>(params);
+}
