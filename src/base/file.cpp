@@ -149,4 +149,16 @@ WriteResult write_file_atomic(const std::filesystem::path& path,
   return result;
 }
 
+WriteResult append_line(const std::filesystem::path& path, std::string_view line) {
+  const FileSizeSignalBlock block;
+  UniqueFd fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, S_IRUSR | S_IWUSR);
+  if (!fd) return failed("open");
+  const std::string whole = fmt::format("{}\n", line);
+  const ssize_t put = uninterrupted([&] { return ::write(fd.get(), whole.data(), whole.size()); });
+  if (put < 0) return failed("write");
+  if (static_cast<std::size_t>(put) != whole.size()) return {ENOSPC, "write"};
+  if (const int error = fd.close(); error != 0) return {error, "close"};
+  return {};
+}
+
 }  // namespace attnjit::base

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,5 +56,9 @@ struct WriteResult {
 WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
                               std::span<const std::byte> bytes);
+
+/// Appends `line` and a line end to `path`, which is created (mode 0600) when missing, in one
+/// write: lines of several processes do not mix. Follows no symbolic link.
+WriteResult append_line(const std::filesystem::path& path, std::string_view line);
 
 }  // namespace attnjit::base

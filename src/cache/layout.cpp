@@ -12,6 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kVersion = "v1";  // of the layout; entries carry a format of their own
 constexpr std::string_view kSuffix = ".atk";
 constexpr std::size_t kTagDigits = 8;
 
@@ -24,6 +25,8 @@ bool is_hex(std::string_view text, std::size_t digits) {
 }
 
 }  // namespace
+
+fs::path version_directory(const fs::path& root) { return root / kVersion; }
 
 std::string compiler_tag(std::string_view compiler_id) {
   return base::hex(base::sha256(compiler_id)).substr(0, kTagDigits);

@@ -19,6 +19,9 @@ struct StoredFile {
   std::uint64_t bytes = 0;   ///< 0 for what is not a regular file
 };
 
+/// Where this version of the layout keeps its files below `root`.
+std::filesystem::path version_directory(const std::filesystem::path& root);
+
 /// The part of a file's name that tells compilers apart: a digest of the compiler's identity.
 std::string compiler_tag(std::string_view compiler_id);
 

@@ -15,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kVersion = "v1";  // of the layout; entries carry a format of their own
 constexpr std::string_view kCacheTag =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# A cache directory, see https://bford.info/cachedir/. Backups may leave it out.\n";
@@ -45,7 +44,7 @@ void label(const fs::path& root, const fs::path& temporary) {
 Store::Store(std::optional<fs::path> root, base::Log& log, std::chrono::milliseconds write_pause)
     : root_(without_trailing_slash(std::move(root))), log_(log), write_pause_(write_pause) {}
 
-fs::path Store::version_directory() const { return *root_ / kVersion; }
+fs::path Store::version_directory() const { return cache::version_directory(*root_); }
 
 bool Store::trusted() const {
   if (!root_) return false;

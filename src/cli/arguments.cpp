@@ -18,6 +18,9 @@ struct Flags {
   EmitOptions emit;
   RunOptions run;
   BenchOptions bench;
+  TuneOptions tune;
+  WarmupOptions warmup;
+  RecordsOptions records;
   CacheOptions cache;
 };
 
@@ -79,9 +82,12 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
   verb.add_option("--path", options.path, "auto (default), portable or hopper");
 }
 
+void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {
+  verb.add_option("--arch", options.archs, help)->delimiter(',');
+}
+
 void add_target(CLI::App& verb, WorkloadOptions& options) {
-  verb.add_option("--arch", options.archs, "sm_80, sm_90a, ...; default: the first GPU's")
-      ->delimiter(',');
+  add_archs(verb, options, "sm_80, sm_90a, ...; default: the first GPU's");
   verb.add_option("--config", options.config,
                   "Members of the kernel's config, as a JSON object or a file that holds one");
 }
@@ -110,6 +116,59 @@ void add_bench(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   verb.add_option("-o,--output", flags->bench.output, "File of results to write, JSON");
   verb.add_option("--git", flags->bench.git,
                   "Commit to name in the results: \"$(git describe --always --dirty)\"");
+}
+
+void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  const Run run = [flags](Session& session) {
+    flags->tune.workload = flags->workload;
+    return tune(flags->tune, session);
+  };
+  CLI::App& verb = add_verb(app, "tune", "Measure which configuration is fastest, and keep records",
+                            run, chosen, *flags);
+  add_problem(verb, flags->workload);
+  add_jobs(verb, flags->common);
+  verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
+}
+
+void add_warmup(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  const Run run = [flags](Session& session) {
+    flags->warmup.workload = flags->workload;
+    return warmup(flags->warmup, session);
+  };
+  CLI::App& verb = add_verb(app, "warmup", "Compile the kernels of problems, without a GPU", run,
+                            chosen, *flags);
+  add_problem(verb, flags->workload);
+  add_archs(verb, flags->workload, "sm_80, sm_90a, ...; default: the manifest's");
+  add_jobs(verb, flags->common);
+  verb.add_flag("--check", flags->warmup.check, "Compile nothing; exit 4 when one is missing");
+}
+
+void add_records(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  CLI::App* group =
+      app.add_subcommand("records", "Look at tuning records, or carry them elsewhere");
+  group->require_subcommand(1);
+  const auto add = [&](const char* name, RecordsVerb verb, const char* help) -> CLI::App& {
+    const Run run = [flags, verb](Session& session) {
+      flags->records.verb = verb;
+      return records(flags->records, session);
+    };
+    return add_verb(*group, name, help, run, chosen, *flags);
+  };
+  const auto add_files = [&](CLI::App& verb) {
+    verb.add_option("files", flags->records.files, "Files of records, JSON lines")->required();
+  };
+  const auto add_output = [&](CLI::App& verb) {
+    verb.add_option("-o,--output", flags->records.output, "File to write, default stdout");
+  };
+  add("ls", RecordsVerb::kList, "List the records");
+  add("show", RecordsVerb::kShow, "Print one record")
+      .add_option("id", flags->records.id, "Its id, or the first digits of it")
+      ->required();
+  add_output(add("export", RecordsVerb::kExport, "Write all records as JSON lines"));
+  add_files(add("import", RecordsVerb::kImport, "Take records over; the less noisy one stays"));
+  CLI::App& merge = add("merge", RecordsVerb::kMerge, "Join files of records into one");
+  add_files(merge);
+  add_output(merge);
 }
 
 void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
@@ -170,6 +229,9 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   run_verb.add_option("--rows", flags->run.rows,
                       "Query rows to check, a number or all; default what takes seconds");
   add_bench(app, flags, chosen);
+  add_tune(app, flags, chosen);
+  add_warmup(app, flags, chosen);
+  add_records(app, flags, chosen);
   add_cache(app, flags, chosen);
 }
 

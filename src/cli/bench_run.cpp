@@ -38,7 +38,7 @@ Bench::Bench(Session& session)
       driver_(session.driver()),
       current_(driver_),
       device_(cuda::current_device(driver_)),
-      planner_(session.engine(), std::nullopt),
+      planner_(session.engine(), std::nullopt, session.device_classes()),
       stream_(driver_),
       timer_(driver_),
       context_(context_options(session)) {}

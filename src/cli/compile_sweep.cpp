@@ -39,7 +39,7 @@ std::size_t Sweep::count(SweptKernel::State state) const {
 }
 
 Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codegen::Arch*>& archs,
-                   Planner& planner, const std::string& step) {
+                   const MakePlans& make_plans, const std::string& step) {
   Sweep sweep;
   std::map<cache::KernelKey, std::size_t> known;
   const auto add = [&](const Planned& planned, const PlannedStep& chosen) {
@@ -56,12 +56,13 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
   for (const Case& job : cases) {
     for (const codegen::Arch* arch : archs) {
       try {
-        const Planned planned = planner.plan(job, *arch);
-        if (!step.empty()) {
-          add(planned, pick_step(planned, step));
-          continue;
+        for (const Planned& planned : make_plans(job, *arch)) {
+          if (!step.empty()) {
+            add(planned, pick_step(planned, step));
+            continue;
+          }
+          for (const PlannedStep& each : planned.steps) add(planned, each);
         }
-        for (const PlannedStep& each : planned.steps) add(planned, each);
       } catch (const Error& error) {
         sweep.rows.push_back({job.name, sweep.kernels.size(), true});
         sweep.kernels.push_back(unplanned(*arch, error));
@@ -84,6 +85,24 @@ void compile_all(Sweep& sweep, Session& session) {
     session.console().progress(++done, total, kernel.step.spec.source.title);
   });
   session.console().progress(0, 0, "");
+}
+
+void look_up_all(Sweep& sweep, Session& session) {
+  cache::Store& store = session.engine().cache().store();
+  const std::string compiler_id = session.compiler_id();
+  for (SweptKernel& kernel : sweep.kernels) {
+    if (kernel.code != ExitCode::kDone) continue;
+    if (const auto entry = store.find(kernel.step.key, kernel.arch->name, compiler_id)) {
+      kernel.facts = runtime::facts(*entry);
+      kernel.cubin_bytes = entry->cubin.size();
+      kernel.state = SweptKernel::State::kCached;
+      continue;
+    }
+    kernel.state = SweptKernel::State::kMissing;
+    kernel.error = fmt::format("[{}] is not in the cache; attnjit warmup puts it there",
+                               kernel.step.spec.source.title);
+    kernel.code = ExitCode::kVerification;
+  }
 }
 
 }  // namespace attnjit::cli

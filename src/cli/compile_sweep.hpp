@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace attnjit::cli {
 
 /// One distinct kernel of a sweep and what became of it.
 struct SweptKernel {
-  enum class State { kCompiled, kCached, kFailed };
+  enum class State { kCompiled, kCached, kMissing, kFailed };
 
   PlannedStep step;
   const codegen::Arch* arch = nullptr;
@@ -37,13 +38,19 @@ struct Sweep {
   std::size_t count(SweptKernel::State state) const;
 };
 
+/// Makes the plans of a case on an architecture.
+using MakePlans = std::function<std::vector<Planned>(const Case&, const codegen::Arch&)>;
+
 /// Plans every case on every architecture and lists the kernels, each once. With a `step`, only
 /// the steps that pick_step() picks. A case that cannot be planned becomes a failed kernel without
 /// a source.
 Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codegen::Arch*>& archs,
-                   Planner& planner, const std::string& step);
+                   const MakePlans& make_plans, const std::string& step = "");
 
 /// Gets every listed kernel from the cache or the compiler, on the environment's number of threads.
 void compile_all(Sweep& sweep, Session& session);
+
+/// Looks every listed kernel up on disk and compiles nothing: those that are not there are missing.
+void look_up_all(Sweep& sweep, Session& session);
 
 }  // namespace attnjit::cli

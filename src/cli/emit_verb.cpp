@@ -1,12 +1,13 @@
 #include <unistd.h>
 
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "cli/output_file.hpp"
 #include "cli/planning.hpp"
+#include "cli/sweep_report.hpp"
 #include "cli/verbs.hpp"
 #include "cli/words.hpp"
 
@@ -43,17 +44,6 @@ std::string contents(Format format, const Planned& planned, const PlannedStep& s
   throw Error(ErrorKind::kInternal, "facts are no contents");
 }
 
-void write_file(const std::string& path, std::string_view bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  stream.close();
-  if (!stream) {
-    throw Error(
-        ErrorKind::kCache,
-        fmt::format("cannot write {}; name a file in a directory that you can write", path));
-  }
-}
-
 void check_output(Format format, const EmitOptions& options, Console& console) {
   if (format != Format::kCubin || !options.output.empty()) return;
   if (console.json()) {
@@ -85,6 +75,21 @@ void report(const std::string& bytes, const EmitOptions& options, std::string_vi
   console.print_json(object);
 }
 
+// Compiles every kernel of the workload and tells what the compiler says of each.
+ExitCode emit_facts(const Workload& workload, const EmitOptions& options, Session& session) {
+  if (!options.output.empty()) {
+    usage_error("-o goes with --format cuda, stub, ptx and cubin; redirect stdout to keep facts");
+  }
+  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes());
+  const auto make_plan = [&](const Case& job, const codegen::Arch& arch) {
+    return std::vector<Planned>{planner.plan(job, arch)};
+  };
+  Sweep sweep =
+      list_kernels(workload.cases, choose_archs(workload, session), make_plan, options.step);
+  compile_all(sweep, session);
+  return report_sweep(sweep, session);
+}
+
 }  // namespace
 
 ExitCode emit(const EmitOptions& options, Session& session) {
@@ -93,7 +98,7 @@ ExitCode emit(const EmitOptions& options, Session& session) {
                            : workload.from_manifest ? "facts"
                                                     : "cuda";
   const Format format = choose("--format", name, kFormats);
-  if (format == Format::kFacts) return sweep(workload, options, session);
+  if (format == Format::kFacts) return emit_facts(workload, options, session);
 
   check_output(format, options, session.console());
   const auto archs = choose_archs(workload, session);
@@ -103,7 +108,7 @@ ExitCode emit(const EmitOptions& options, Session& session) {
         "and {} architectures were given; narrow them down or use --format facts",
         name, workload.cases.size(), archs.size());
   }
-  Planner planner(session.engine(), read_config(options.workload.config));
+  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes());
   const Planned planned = planner.plan(workload.cases.front(), *archs.front());
   const PlannedStep& step = pick_step(planned, options.step);
   report(contents(format, planned, step, session), options, name, planned, step, session.console());

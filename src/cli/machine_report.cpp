@@ -93,6 +93,8 @@ Section cache_section(Session& session) {
     const auto files = session.engine().cache().store().list();
     for (const cache::StoredFile& file : files) bytes += static_cast<double>(file.bytes);
     section.lines.push_back({"kernels", fmt::format("{}, {}", files.size(), human_bytes(bytes))});
+    section.lines.push_back(
+        {"tuning records", fmt::to_string(session.engine().records().list().size())});
   }
   const DirectoryReport locks = inspect_directory(environment.lock_directory);
   section.lines.push_back({"locks", locks.text});

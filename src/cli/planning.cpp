@@ -52,31 +52,53 @@ void set_steps(const launch::ForwardPlanSpec& spec, const ForwardArgs& args,
 
 }  // namespace
 
-Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json)
-    : engine_(engine), config_json_(std::move(config_json)) {}
+Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json,
+                 std::vector<tuner::DeviceClass> devices)
+    : engine_(engine), config_json_(std::move(config_json)), devices_(std::move(devices)) {}
 
 Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
+  const problem::Problem problem = make_problem(job.spec);
+  if (config_json_) {
+    const auto config = config_from_json(*config_json_, problem::plan_key(problem), arch);
+    Planned planned = make(job, problem, arch, {config, {}, ""});
+    planned.config_from = "--config";
+    planned.why = "given on the command line, over the members of configuration 0";
+    return planned;
+  }
+  const auto device = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
+  return make(
+      job, problem, arch,
+      runtime::choose_config(engine_, problem, arch,
+                             device == devices_.end() ? std::nullopt : std::optional(*device)));
+}
+
+std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arch) {
+  const problem::Problem problem = make_problem(job.spec);
+  const problem::PlanKey key = problem::plan_key(problem);
+  std::vector<Planned> list = {make(job, problem, arch, {tuner::config_zero(key, arch), {}, ""})};
+  for (const tuner::DeviceClass& device : devices_) {
+    if (device.arch != arch.name) continue;
+    const auto choice = runtime::choose_config(engine_, problem, arch, device);
+    if (choice.source == runtime::ConfigSource::kConfigZero) continue;
+    list.push_back(make(job, problem, arch, choice));
+    list.back().name += fmt::format(" ({})", device.name);
+  }
+  return list;
+}
+
+Planned Planner::make(const Case& job, const problem::Problem& problem, const codegen::Arch& arch,
+                      const runtime::ConfigChoice& choice) {
   Planned planned;
   planned.name = job.name;
   planned.source = job.source;
-  planned.problem = make_problem(job.spec);
+  planned.problem = problem;
   planned.arch = &arch;
-  const problem::PlanKey key = problem::plan_key(planned.problem);
-  std::optional<kernel::ForwardConfig> config;
-  if (config_json_) {
-    config = config_from_json(*config_json_, key, arch);
-    planned.config_from = "--config";
-    planned.why = "given on the command line, over the members of configuration 0";
-  } else {
-    planned.config_from = "configuration 0";
-    planned.why =
-        fmt::format("built in for [{}], lq <= {}, lk <= {} on {}; no measurement is used",
-                    problem::describe(key.family), key.bucket_q, key.bucket_kv, arch.name);
-  }
-  const launch::ForwardPlanSpec spec = engine_.plan_forward(planned.problem, arch, config);
+  planned.config_from = name(choice.source);
+  planned.why = choice.why;
+  const launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch, choice.config);
   planned.config = spec.config;
   planned.forward_step = spec.forward_step();
-  planned.workspace_bytes = launch::workspace_layout(spec, planned.problem).bytes;
+  planned.workspace_bytes = launch::workspace_layout(spec, problem).bytes;
   try {
     set_steps(spec, shape_args(job.spec), engine_, planned);
   } catch (const Error& error) {

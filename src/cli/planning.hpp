@@ -7,6 +7,7 @@
 
 #include "cli/cases.hpp"
 #include "cli/session.hpp"
+#include "runtime/config_choice.hpp"
 
 namespace attnjit::cli {
 
@@ -25,7 +26,7 @@ struct Planned {
   problem::Problem problem;
   const codegen::Arch* arch = nullptr;
   kernel::ForwardConfig config{};
-  std::string config_from;  ///< "configuration 0" or "--config"
+  std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
   std::string why;          ///< a sentence on that
   std::vector<PlannedStep> steps;
   std::size_t forward_step = 0;  ///< the attention kernel itself
@@ -35,15 +36,26 @@ struct Planned {
 /// Makes plans; needs no GPU and no compiler.
 class Planner {
  public:
-  /// `config_json` sets members of configuration 0, see codegen::update_from_json().
-  Planner(runtime::Engine& engine, std::optional<std::string> config_json);
+  /// `config_json` sets members of configuration 0, see codegen::update_from_json(). `devices` are
+  /// those whose tuning records count; an architecture uses its first.
+  Planner(runtime::Engine& engine, std::optional<std::string> config_json,
+          std::vector<tuner::DeviceClass> devices);
 
-  /// Throws as make_problem() does, and a usage error for a config that is not legal here.
+  /// What a process here would run. Throws as make_problem() does, and a usage error for a config
+  /// that is not legal here.
   Planned plan(const Case& job, const codegen::Arch& arch);
 
+  /// What processes elsewhere would run: configuration 0, and what the records of each device of
+  /// `arch` say. Throws as plan() does.
+  std::vector<Planned> variants(const Case& job, const codegen::Arch& arch);
+
  private:
+  Planned make(const Case& job, const problem::Problem& problem, const codegen::Arch& arch,
+               const runtime::ConfigChoice& choice);
+
   runtime::Engine& engine_;
   std::optional<std::string> config_json_;
+  std::vector<tuner::DeviceClass> devices_;
 };
 
 /// The step that --step names, by number from 1 or by entry name; attn_fwd where it names none.

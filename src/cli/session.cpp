@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "runtime/plan_loader.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -34,6 +35,19 @@ runtime::Engine& Session::engine() {
 const cuda::Driver& Session::driver() {
   if (!driver_) driver_ = cuda::Driver::load();
   return *driver_;
+}
+
+std::vector<tuner::DeviceClass> Session::device_classes() {
+  std::vector<tuner::DeviceClass> classes;
+  if (environment_.autotune == base::AutotuneMode::kOff) return classes;
+  try {
+    for (const cuda::DeviceInfo& device : cuda::devices(driver())) {
+      classes.push_back(runtime::device_class(device));
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+  }
+  return classes;
 }
 
 base::Log::Sink Session::log_sink() {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <vector>
 
 #include "base/environment.hpp"
 #include "cli/console.hpp"
@@ -33,6 +34,10 @@ class Session {
 
   /// Throws Error(kNoDevice) where there is no usable GPU.
   const cuda::Driver& driver();
+
+  /// The kinds of device here, as tuning records name them; none without a usable GPU, or where the
+  /// environment lets no record be read.
+  std::vector<tuner::DeviceClass> device_classes();
 
   /// Where a log writes to.
   base::Log::Sink log_sink();

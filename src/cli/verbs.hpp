@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/exit_code.hpp"
 #include "cli/session.hpp"
@@ -28,6 +29,25 @@ struct BenchOptions {
   std::string git;     ///< the commit that was built; may be empty
 };
 
+struct TuneOptions {
+  WorkloadOptions workload;
+  bool force = false;  ///< measure again what has a record
+};
+
+struct WarmupOptions {
+  WorkloadOptions workload;
+  bool check = false;  ///< compile nothing, report what is missing
+};
+
+enum class RecordsVerb { kList, kShow, kExport, kImport, kMerge };
+
+struct RecordsOptions {
+  RecordsVerb verb = RecordsVerb::kList;
+  std::string id;                  ///< of kShow: the id or its first digits
+  std::vector<std::string> files;  ///< to import or merge, JSON lines
+  std::string output;              ///< of export and merge; empty: stdout
+};
+
 enum class CacheVerb { kPath, kList, kShow, kVerify, kClear };
 
 struct CacheOptions {
@@ -47,14 +67,20 @@ ExitCode plan(const WorkloadOptions& options, Session& session);
 /// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
 ExitCode emit(const EmitOptions& options, Session& session);
 
-/// Compiles every kernel of the workload and reports on each: emit --format facts.
-ExitCode sweep(const Workload& workload, const EmitOptions& options, Session& session);
-
 /// Runs problems on random inputs and compares with the reference.
 ExitCode run(const RunOptions& options, Session& session);
 
 /// Times problems on the first GPU, their inputs not in L2, and writes the results.
 ExitCode bench(const BenchOptions& options, Session& session);
+
+/// Measures which configuration of each problem is fastest on the first GPU, and keeps records.
+ExitCode tune(const TuneOptions& options, Session& session);
+
+/// Compiles the kernels of each problem for architectures, without a GPU.
+ExitCode warmup(const WarmupOptions& options, Session& session);
+
+/// Looks at the tuning records on disk, or carries them elsewhere.
+ExitCode records(const RecordsOptions& options, Session& session);
 
 /// Looks at the kernels on disk, or removes them.
 ExitCode cache(const CacheOptions& options, Session& session);

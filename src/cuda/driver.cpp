@@ -90,6 +90,7 @@ void resolve_kernels_and_memory(const Resolver& resolve, DriverApi& api) {
   resolve(api.mem_free_async, "cuMemFreeAsync");
   resolve(api.memcpy_htod_async, "cuMemcpyHtoDAsync");
   resolve(api.memcpy_dtoh_async, "cuMemcpyDtoHAsync");
+  resolve(api.memcpy_dtod_async, "cuMemcpyDtoDAsync");
   resolve(api.memset_d8_async, "cuMemsetD8Async");
   resolve(api.pointer_get_attribute, "cuPointerGetAttribute");
 }

@@ -43,6 +43,7 @@ struct DriverApi {
   decltype(&cuMemFreeAsync) mem_free_async = nullptr;
   decltype(&cuMemcpyHtoDAsync) memcpy_htod_async = nullptr;
   decltype(&cuMemcpyDtoHAsync) memcpy_dtoh_async = nullptr;
+  decltype(&cuMemcpyDtoDAsync) memcpy_dtod_async = nullptr;
   decltype(&cuMemsetD8Async) memset_d8_async = nullptr;
   decltype(&cuPointerGetAttribute) pointer_get_attribute = nullptr;
 

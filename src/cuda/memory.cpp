@@ -1,5 +1,6 @@
 #include "cuda/memory.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace attnjit::cuda {
@@ -56,6 +57,18 @@ void copy_to_host(const Driver& driver, void* host, const void* device, std::siz
   driver.check(driver.api().memcpy_dtoh_async(host, address(device), bytes, stream),
                "copy {} bytes from the device", bytes);
   driver.check(driver.api().stream_synchronize(stream), "finish a copy from the device");
+}
+
+void repeat_on_device(const Driver& driver, void* device, std::size_t period, std::size_t bytes,
+                      CUstream stream) {
+  // What is filled doubles each time.
+  for (std::size_t done = period; done < bytes;) {
+    const std::size_t size = std::min(done, bytes - done);
+    driver.check(
+        driver.api().memcpy_dtod_async(address(device) + done, address(device), size, stream),
+        "copy {} bytes on the device", size);
+    done += size;
+  }
 }
 
 void fill_bytes(const Driver& driver, void* device, std::uint8_t value, std::size_t bytes,

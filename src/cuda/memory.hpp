@@ -50,6 +50,11 @@ void copy_to_device(const Driver& driver, void* device, const void* host, std::s
 void copy_to_host(const Driver& driver, void* host, const void* device, std::size_t bytes,
                   CUstream stream = nullptr);
 
+/// Enqueues copies that repeat the first `period` bytes of `device` until `bytes` are filled; does
+/// not wait. `period` > 0.
+void repeat_on_device(const Driver& driver, void* device, std::size_t period, std::size_t bytes,
+                      CUstream stream = nullptr);
+
 /// Enqueues a fill with one byte value; does not wait.
 void fill_bytes(const Driver& driver, void* device, std::uint8_t value, std::size_t bytes,
                 CUstream stream = nullptr);

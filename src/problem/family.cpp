@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace attnjit::problem {
 namespace {
@@ -19,6 +21,11 @@ const char* extent_name(Extent extent) {
       break;
   }
   return "none";
+}
+
+std::int32_t bucket_of(std::span<const std::int32_t> buckets, std::int64_t number) {
+  const auto found = std::ranges::lower_bound(buckets, number);
+  return found == buckets.end() ? buckets.back() : *found;
 }
 
 }  // namespace
@@ -47,16 +54,12 @@ Family family(const Problem& problem) {
   return f;
 }
 
-std::int32_t length_bucket(std::int32_t length) {
-  if (length <= 1) return 1;
-  if (length <= 16) return 16;
-  std::int32_t bucket = 64;
-  while (bucket < length && bucket < 32768) bucket *= 2;
-  return bucket;
-}
+std::int32_t length_bucket(std::int32_t length) { return bucket_of(kLengthBuckets, length); }
+std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 
 PlanKey plan_key(const Problem& problem) {
-  return {family(problem), length_bucket(problem.seqlen_q), length_bucket(problem.seqlen_kv)};
+  return {family(problem), length_bucket(problem.seqlen_q), length_bucket(problem.seqlen_kv),
+          plane_bucket(std::int64_t{problem.batch} * problem.num_heads_q)};
 }
 
 std::string describe(const Family& f) {
@@ -76,6 +79,17 @@ std::string describe(const Family& f) {
   if (!f.aligned) text += " unaligned";
   if (!f.positive_scale) text += " scale<=0";
   return text;
+}
+
+std::string describe(const PlanKey& key) {
+  const auto range = [](const char* what, std::int32_t bucket, auto buckets) {
+    const bool last = bucket == buckets.back();
+    return fmt::format("{} {} {}", what, last ? ">" : "<=", last ? buckets.end()[-2] : bucket);
+  };
+  return fmt::format("[{}], {}, {}, {}", describe(key.family),
+                     range("lq", key.bucket_q, kLengthBuckets),
+                     range("lk", key.bucket_kv, kLengthBuckets),
+                     range("planes", key.bucket_planes, kPlaneBuckets));
 }
 
 }  // namespace attnjit::problem

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -27,14 +28,22 @@ struct Family {
 
 Family family(const Problem& problem);
 
-/// The length class a configuration is chosen for: 1, 16, 64, 128, 256, ... 16384, 32768 (and
-/// beyond), the smallest that holds `length`.
+/// The classes of lengths, and of planes (batch * num_heads_q), that a configuration is chosen for.
+/// A number belongs to the smallest class that holds it; the last one holds all that is beyond.
+inline constexpr std::array<std::int32_t, 12> kLengthBuckets = {
+    1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256, 1024};
+
 std::int32_t length_bucket(std::int32_t length);
+std::int32_t plane_bucket(std::int64_t planes);
 
 /// What a plan is looked up by: problems with equal keys run the same kernels.
 struct PlanKey {
   Family family;
   std::int32_t bucket_q = 1, bucket_kv = 1;
+  /// With bucket_q the number of tiles, which decides what tile suits best. Configuration 0 does
+  /// not depend on it.
+  std::int32_t bucket_planes = 1;
 
   auto operator<=>(const PlanKey&) const = default;
 };
@@ -43,5 +52,8 @@ PlanKey plan_key(const Problem& problem);
 
 /// One line, e.g. "bf16 d128 gqa4 right mask=1k".
 std::string describe(const Family& family);
+
+/// The family and "lq <= 1024, lk <= 1024, planes <= 64".
+std::string describe(const PlanKey& key);
 
 }  // namespace attnjit::problem

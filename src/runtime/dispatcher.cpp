@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "attnjit/error.hpp"
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
@@ -37,13 +35,14 @@ void check_address(const cuda::Driver& driver, const char* what, const void* add
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::shared_ptr<const cuda::Driver> driver)
     : engine_(std::move(environment), std::move(sink)),
+      plan_maker_(engine_),
       driver_owner_(std::move(driver)),
       driver_(driver_owner_.get()) {}
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
   const problem::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  const launch::ForwardPlan& plan = find_plan(problem, args);
+  const launch::ForwardPlan& plan = find_plan(problem, args, stream);
   const launch::WorkspaceLayout layout = launch::workspace_layout(plan.spec(), problem);
   if (layout.bytes == 0) {
     plan.launch(driver(), problem, args, layout, nullptr, stream);
@@ -71,7 +70,9 @@ std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
 
 Counters Dispatcher::counters() const {
   const cache::Counters cache = engine_.cache().counters();
-  return {plans_made_, cache.builds, cache.disk_hits, cache.corrupt, cache.write_failures};
+  const PlanMaker::Counters plans = plan_maker_.counters();
+  return {plans.plans,          cache.builds, cache.disk_hits,       cache.corrupt,
+          cache.write_failures, plans.tunes,  plans.timing_launches, plans.record_hits};
 }
 
 const cuda::Driver& Dispatcher::driver() {
@@ -87,27 +88,14 @@ const cuda::Driver& Dispatcher::load_driver() {
 }
 
 // The plan of `problem` in the current context, made on first sight. Only then is the driver asked
-// about the addresses in `args`, a query for each.
+// about the addresses in `args`, a query for each. `stream`: of the call, if it has one.
 const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem,
-                                                 const ForwardArgs& args) {
+                                                 const ForwardArgs& args,
+                                                 std::optional<Stream> stream) {
   const PlanTable::Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
   if (const launch::ForwardPlan* const plan = plans_.find(key)) return *plan;
   check_addresses(args);
-  return plans_.find_or_make(key, [&] { return make_plan(problem); });
-}
-
-std::unique_ptr<launch::ForwardPlan> Dispatcher::make_plan(const problem::Problem& problem) {
-  const cuda::DeviceInfo device = cuda::current_device(driver());
-  codegen::Arch arch = codegen::find_arch(device.arch());
-  arch.sm_count = device.sm_count;
-  launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch);
-  std::vector<std::unique_ptr<cuda::Library>> libraries;
-  for (const launch::StepSpec& step : spec.steps) {
-    const auto entry = engine_.kernel(step.source, arch, problem::describe(problem));
-    libraries.push_back(std::make_unique<cuda::Library>(driver(), entry->cubin));
-  }
-  ++plans_made_;
-  return std::make_unique<launch::ForwardPlan>(std::move(spec), std::move(libraries));
+  return plans_.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, stream); });
 }
 
 void Dispatcher::check_addresses(const ForwardArgs& args) {

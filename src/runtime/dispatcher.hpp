@@ -1,12 +1,13 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "attnjit/context.hpp"
 #include "launch/forward_plan.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/plan_maker.hpp"
 #include "runtime/plan_table.hpp"
 
 namespace attnjit::runtime {
@@ -29,15 +30,15 @@ class Dispatcher {
  private:
   const cuda::Driver& driver();
   const cuda::Driver& load_driver();
-  const launch::ForwardPlan& find_plan(const problem::Problem& problem, const ForwardArgs& args);
-  std::unique_ptr<launch::ForwardPlan> make_plan(const problem::Problem& problem);
+  const launch::ForwardPlan& find_plan(const problem::Problem& problem, const ForwardArgs& args,
+                                       std::optional<Stream> stream = {});
   void check_addresses(const ForwardArgs& args);
 
   Engine engine_;
+  PlanMaker plan_maker_;
   std::mutex loading_;
   std::shared_ptr<const cuda::Driver> driver_owner_;   // guarded by `loading_`
   std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `driver_owner_` holds
-  std::atomic<std::uint64_t> plans_made_ = 0;
   PlanTable plans_;
 };
 

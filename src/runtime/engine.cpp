@@ -68,14 +68,16 @@ std::string metadata(const codegen::Source& source, const compiler::Facts& facts
 
 }  // namespace
 
-Engine::Engine(base::Environment environment, base::Log::Sink sink)
+Engine::Engine(base::Environment environment, base::Log::Sink sink, tuner::SearchSpace space)
     : environment_(std::move(environment)),
       log_(environment_.log_level, std::move(sink)),
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
                                                  : codegen::TemplateSet()),
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(
-          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_) {
+          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_),
+      space_(std::move(space)),
+      records_(environment_.cache_directory, log_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
 }
 

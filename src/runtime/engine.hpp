@@ -9,6 +9,8 @@
 #include "codegen/arch.hpp"
 #include "compiler/compiler.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "tuner/record_store.hpp"
+#include "tuner/space.hpp"
 
 namespace attnjit::runtime {
 
@@ -16,13 +18,16 @@ namespace attnjit::runtime {
 /// line works on it directly.
 class Engine {
  public:
-  explicit Engine(base::Environment environment, base::Log::Sink sink = {});
+  explicit Engine(base::Environment environment, base::Log::Sink sink = {},
+                  tuner::SearchSpace space = {});
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }
   compiler::Compiler& compiler() { return compiler_; }
   cache::KernelCache& cache() { return cache_; }
   const cache::KernelCache& cache() const { return cache_; }
+  const tuner::SearchSpace& space() const { return space_; }
+  tuner::RecordStore& records() { return records_; }
 
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
   /// Error(kInvalidProblem) when `config` is not legal for them.
@@ -45,6 +50,8 @@ class Engine {
   const codegen::TemplateSet templates_;
   compiler::Compiler compiler_;
   cache::KernelCache cache_;
+  const tuner::SearchSpace space_;
+  tuner::RecordStore records_;
 };
 
 /// What the compiler said of a cached kernel.

@@ -9,7 +9,8 @@ bool holds(const std::string& text, const std::string& part) {
 
 TEST_CASE("help and version succeed on stdout") {
   const CommandLine attnjit;
-  for (const char* verb : {"doctor", "plan", "emit", "run", "bench", "cache"}) {
+  for (const char* verb :
+       {"doctor", "plan", "emit", "run", "bench", "tune", "warmup", "records", "cache"}) {
     CAPTURE(verb);
     CHECK(attnjit({verb, "--help"}).code == 0);
     CHECK(holds(attnjit({"--help"}).out, verb));
@@ -57,7 +58,7 @@ TEST_CASE("exit 2: usage") {
 
 TEST_CASE("exit 2: garbage in the environment, for every verb") {
   const CommandLine attnjit;
-  for (const char* verb : {"doctor", "plan", "emit", "run", "bench"}) {
+  for (const char* verb : {"doctor", "plan", "emit", "run", "bench", "tune", "warmup"}) {
     CAPTURE(verb);
     const Outcome outcome = attnjit({verb}, {{"DISABLE_AUTOTUNE", "banana"}});
     CHECK(outcome.code == 2);

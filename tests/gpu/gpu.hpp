@@ -6,6 +6,7 @@
 #include <string>
 
 #include "attnjit/attnjit.hpp"
+#include "base/environment.hpp"
 #include "check/device_mirror.hpp"
 #include "check/verdict.hpp"
 #include "cuda/device.hpp"
@@ -21,6 +22,12 @@ struct Gpu {
 
   explicit Gpu(std::shared_ptr<const cuda::Driver> d)
       : driver(std::move(d)), primary(*driver), context() {}
+  // Under DISABLE_AUTOTUNE, which scripts/test sets, nothing that a test does is timed.
+  ~Gpu() {
+    if (base::process_environment().disable_autotune) {
+      CHECK(context.counters().timing_launches == 0);
+    }
+  }
 };
 
 /// The GPU, or null where there is none.

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/file.hpp"
 #include "unit/temp_directory.hpp"
@@ -45,6 +47,28 @@ class FileSizeLimit {
 };
 
 }  // namespace
+
+TEST_CASE("lines are appended whole, whoever else appends") {
+  const TempDirectory temp;
+  const fs::path path = temp / "lines";
+  {
+    std::vector<std::jthread> writers;
+    for (const char letter : {'a', 'b', 'c', 'd'}) {
+      writers.emplace_back([&path, letter] {
+        for (int i = 0; i < 50; ++i) CHECK(append_line(path, std::string(300, letter)).ok());
+      });
+    }
+  }
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    CHECK(line == std::string(300, line[0]));
+  }
+  CHECK(lines == 200);
+  CHECK_FALSE(append_line(temp / "nothing" / "lines", "x").ok());
+  fs::create_symlink(path, temp / "link");
+  CHECK_FALSE(append_line(temp / "link", "x").ok());
+}
 
 TEST_CASE("UniqueFd closes what it owns, once") {
   int number = -1;

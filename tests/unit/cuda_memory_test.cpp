@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <string>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -101,4 +102,15 @@ TEST_CASE("is_device_pointer() holds where the driver confirms the very address"
 TEST_CASE("a null pointer is no device pointer, whatever the driver says") {
   reset_stub().device_pointer = 0;
   CHECK_FALSE(is_device_pointer(Driver(stub_api()), nullptr));
+}
+
+TEST_CASE("repeat_on_device() fills with repetitions of what is there") {
+  StubDriver& state = reset_stub();
+  const Driver driver(stub_api());
+  std::string memory = "abc.........";
+  repeat_on_device(driver, memory.data(), 3, 11);
+  CHECK(memory == "abcabcabcab.");
+  CHECK(state.count("dtod") == 2);
+  repeat_on_device(driver, memory.data(), 3, 2);
+  CHECK(state.count("dtod") == 2);
 }

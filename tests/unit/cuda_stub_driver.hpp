@@ -178,6 +178,11 @@ inline void fill_memory_calls(DriverApi& api) {
     stub().last_stream = stream;
     return stub().call("dtoh", [&] { std::memcpy(to, reinterpret_cast<void*>(from), bytes); });
   };
+  api.memcpy_dtod_async = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    return stub().call("dtod", [&] {
+      std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+    });
+  };
   api.memset_d8_async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
     return stub().call("memset", [&] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
   };

@@ -193,6 +193,24 @@ TEST_CASE("lengths fall into buckets") {
   }
 }
 
+TEST_CASE("numbers of planes fall into buckets") {
+  const std::pair<std::int64_t, int> cases[] = {{0, 1},
+                                                {1, 1},
+                                                {2, 4},
+                                                {4, 4},
+                                                {5, 16},
+                                                {64, 64},
+                                                {65, 256},
+                                                {257, 1024},
+                                                {1024, 1024},
+                                                {1025, 1024},
+                                                {std::int64_t{1} << 40, 1024}};
+  for (const auto& [planes, bucket] : cases) {
+    CAPTURE(planes);
+    CHECK(problem::plane_bucket(planes) == bucket);
+  }
+}
+
 TEST_CASE("a plan is looked up by family and buckets, and by nothing else") {
   const auto key = [](const Sizes& sizes) {
     ForwardArgs args = forward_args(sizes);
@@ -202,10 +220,12 @@ TEST_CASE("a plan is looked up by family and buckets, and by nothing else") {
     return problem::plan_key(make_problem(args));
   };
   const problem::PlanKey base = key({});
-  CHECK(base == key({.batch = 9}));
-  CHECK(base == key({.heads_q = 4, .heads_kv = 1}));
+  CHECK(base == key({.batch = 5}));
+  CHECK(base == key({.batch = 30, .heads_q = 4, .heads_kv = 1}));
   CHECK(base == key({.seqlen_q = 100, .seqlen_kv = 129}));
   CHECK(base != key({.heads_q = 16}));
+  CHECK(base != key({.batch = 9}));
+  CHECK(base != key({.batch = 2}));
   CHECK(base != key({.seqlen_q = 129}));
   CHECK(base != key({.seqlen_kv = 257}));
   CHECK(base != key({.head_dim = 72}));
@@ -217,6 +237,8 @@ TEST_CASE("texts name what there is and nothing else") {
   ForwardArgs args = forward_args();
   CHECK(problem::describe(make_problem(args)) == "bf16 b4 h32/8 lq128 lk192 d64 dv128 scale=0.125");
   CHECK(problem::describe(problem::family(make_problem(args))) == "bf16 d64 dv128 gqa4");
+  CHECK(problem::describe(problem::plan_key(make_problem(args))) ==
+        "[bf16 d64 dv128 gqa4], lq <= 128, lk <= 256, planes <= 256");
   args.mask = mask(args, "b11k");
   args.bias = operand(args, "bgqk", DType::kFloat32);
   args.bias->strides[3] = 2;

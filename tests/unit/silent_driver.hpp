@@ -14,7 +14,7 @@ inline void fill_device(cuda::DriverApi& api) {
   api.device_get_name = [](char* out, int, CUdevice) { return *out = '\0', CUDA_SUCCESS; };
   api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
     *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 8
-           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 108
+           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 1
                                                                  : 0;
     return CUDA_SUCCESS;
   };
@@ -60,7 +60,7 @@ inline void fill_memory(cuda::DriverApi& api) {
 }
 
 /// The driver calls that a forward makes, answered by nothing that costs anything: a device of
-/// compute capability 8.0 with 108 SMs that takes every address for its own and does no work. It
+/// compute capability 8.0 and one SM that takes every address for its own and does no work. It
 /// keeps no state, so that any number of threads may call it. A test replaces the members that it
 /// wants to watch.
 inline cuda::DriverApi silent_api() {

@@ -1,11 +1,11 @@
+#include "cli/sweep_report.hpp"
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "cli/compile_sweep.hpp"
 #include "cli/table.hpp"
-#include "cli/verbs.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -14,12 +14,19 @@ std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
   switch (kernel.state) {
     case SweptKernel::State::kFailed:
       return "FAILED";
+    case SweptKernel::State::kMissing:
+      return "MISSING";
     case SweptKernel::State::kCompiled:
       return row.first ? "compiled" : "same kernel";
     case SweptKernel::State::kCached:
       return row.first ? "cache" : "same kernel";
   }
   return "";
+}
+
+bool has_facts(const SweptKernel& kernel) {
+  return kernel.state == SweptKernel::State::kCompiled ||
+         kernel.state == SweptKernel::State::kCached;
 }
 
 int spill_bytes(const compiler::Facts& facts) {
@@ -35,9 +42,8 @@ std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
   std::vector<std::string> start = {row.problem, std::string(kernel.arch->name),
                                     entry.empty() ? "-" : entry,
                                     kernel.step.tile.empty() ? "-" : kernel.step.tile};
-  const bool failed = kernel.state == SweptKernel::State::kFailed;
   const std::vector<std::string> numbers =
-      failed
+      !has_facts(kernel)
           ? std::vector<std::string>(5, "-")
           : std::vector<std::string>{
                 fmt::to_string(kernel.facts.registers), fmt::to_string(spill_bytes(kernel.facts)),
@@ -73,8 +79,8 @@ Json kernel_json(const SweptKernel& kernel) {
     object["shared_bytes"] = kernel.step.spec.shared_bytes;
     object["key"] = kernel.step.key.text();
   }
-  if (kernel.state == SweptKernel::State::kFailed) {
-    object["from"] = "failed";
+  if (!has_facts(kernel)) {
+    object["from"] = kernel.state == SweptKernel::State::kMissing ? "missing" : "failed";
     object["error"] = kernel.error;
     return object;
   }
@@ -91,6 +97,7 @@ void print_json(const Sweep& sweep, Console& console) {
   console.print_json({{"kernels", kernels},
                       {"compiled", sweep.count(SweptKernel::State::kCompiled)},
                       {"cached", sweep.count(SweptKernel::State::kCached)},
+                      {"missing", sweep.count(SweptKernel::State::kMissing)},
                       {"failed", sweep.count(SweptKernel::State::kFailed)}});
 }
 
@@ -105,26 +112,21 @@ void print_text(const Sweep& sweep, Console& console) {
     }
   }
   for (const std::string& version : versions) console.print("NVRTC {}", version);
-  console.print("{} kernels: {} compiled, {} from cache, {} failed", sweep.kernels.size(),
+  const std::size_t missing = sweep.count(SweptKernel::State::kMissing);
+  console.print("{} kernels: {} compiled, {} from cache, {} failed{}", sweep.kernels.size(),
                 sweep.count(SweptKernel::State::kCompiled),
-                sweep.count(SweptKernel::State::kCached), sweep.count(SweptKernel::State::kFailed));
+                sweep.count(SweptKernel::State::kCached), sweep.count(SweptKernel::State::kFailed),
+                missing == 0 ? "" : fmt::format(", {} missing", missing));
 }
 
 }  // namespace
 
-ExitCode sweep(const Workload& workload, const EmitOptions& options, Session& session) {
-  if (!options.output.empty()) {
-    usage_error("-o goes with --format cuda, stub, ptx and cubin; redirect stdout to keep facts");
-  }
-  Planner planner(session.engine(), read_config(options.workload.config));
-  Sweep result =
-      list_kernels(workload.cases, choose_archs(workload, session), planner, options.step);
-  compile_all(result, session);
-  print_text(result, session.console());
-  print_json(result, session.console());
+ExitCode report_sweep(const Sweep& sweep, Session& session) {
+  print_text(sweep, session.console());
+  print_json(sweep, session.console());
   std::vector<ExitCode> codes;
-  for (const SweepRow& row : result.rows) {
-    const SweptKernel& kernel = result.kernels[row.kernel];
+  for (const SweepRow& row : sweep.rows) {
+    const SweptKernel& kernel = sweep.kernels[row.kernel];
     codes.push_back(kernel.code);
     if (kernel.code != ExitCode::kDone && row.first) {
       session.console().error(

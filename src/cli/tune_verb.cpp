@@ -1,0 +1,149 @@
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/table.hpp"
+#include "cli/verbs.hpp"
+#include "cuda/device.hpp"
+#include "runtime/forward_tuner.hpp"
+#include "runtime/plan_loader.hpp"
+#include "tuner/config_zero.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+void check_allowed(const base::Environment& environment) {
+  if (environment.disable_autotune) {
+    usage_error("tune measures, and DISABLE_AUTOTUNE forbids that; unset it");
+  }
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+double noise(const tuner::Record& record) { return record.us > 0 ? record.mad / record.us : 0; }
+
+/// Notes each problem as it is done, and collects all for the table and for --json.
+class TuneTable {
+ public:
+  TuneTable(Console& console, std::size_t total) : console_(console), total_(total) {}
+
+  /// `state`: "gain" or "no_gain" of a contest, "recorded" of an earlier one.
+  void add(const Case& job, const tuner::Record& record, const std::string& state,
+           const codegen::Arch& arch) {
+    const auto zero = tuner::config_zero(record.key.plan, arch);
+    table_.add({job.name, codegen::describe_tile(zero), fmt::format("{:.1f}", record.default_us),
+                codegen::describe_tile(record.config), fmt::format("{:.1f}", record.us),
+                percent(record.gain()), percent(noise(record)),
+                record.partial ? state + ", partial" : state});
+    results_.push_back({{"name", job.name},
+                        {"state", state},
+                        {"configuration_0", codegen::describe_tile(zero)},
+                        {"record", Json::parse(to_json(record))}});
+    outcomes_.push_back(ExitCode::kDone);
+    note(job, fmt::format("{:.1f} us, gain {} ({})", record.us, percent(record.gain()), state));
+  }
+
+  /// A problem whose buckets another one of this run has tuned for.
+  void add_same(const Case& job, const std::string& other) {
+    results_.push_back({{"name", job.name}, {"state", "same"}, {"as", other}});
+    outcomes_.push_back(ExitCode::kDone);
+    note(job, fmt::format("the record of {}", other));
+  }
+
+  void add_failure(const Case& job, const std::string& message, ExitCode code) {
+    console_.error(fmt::format("{}: {}", job.name, message));
+    results_.push_back({{"name", job.name}, {"state", "failed"}, {"error", message}});
+    outcomes_.push_back(code);
+  }
+
+  ExitCode finish(const std::string& device) {
+    console_.print("device  {}\n\n{}", device, table_.text());
+    console_.print_json({{"device", device}, {"results", results_}});
+    return combine(outcomes_);
+  }
+
+ private:
+  void note(const Case& job, const std::string& text) {
+    console_.note("{}/{} {}: {}", outcomes_.size(), total_, job.name, text);
+  }
+
+  Console& console_;
+  const std::size_t total_;
+  Table table_{{{"problem"},
+                {"configuration 0"},
+                {"us", true},
+                {"winner"},
+                {"us", true},
+                {"gain", true},
+                {"noise", true},
+                {"from"}}};
+  Json results_ = Json::array();
+  std::vector<ExitCode> outcomes_;
+};
+
+std::string why_inconclusive(const runtime::TuneReport& report) {
+  if (!report.note.empty()) return report.note;
+  return "the device changed speed while it was measured, twice; nothing is kept; tune on an idle "
+         "device";
+}
+
+/// Tunes one problem after another.
+class Tuning {
+ public:
+  Tuning(Session& session, const cuda::Driver& driver, bool force, TuneTable& table)
+      : engine_(session.engine()),
+        driver_(driver),
+        tuner_(engine_),
+        force_(force),
+        device_(cuda::current_device(driver)),
+        arch_(runtime::arch_of(device_)),
+        table_(table) {}
+
+  void tune(const Case& job) {
+    const problem::Problem problem = make_problem(job.spec);
+    const problem::PlanKey plan = problem::plan_key(problem);
+    if (const auto [place, first] = seen_.emplace(plan, job.name); !first) {
+      return table_.add_same(job, place->second);
+    }
+    const auto known = engine_.records().find_exact(
+        {runtime::device_class(device_), plan, engine_.space().name()});
+    if (known && !known->partial && !force_) return table_.add(job, *known, "recorded", arch_);
+    const runtime::TuneReport report = tuner_.tune(driver_, problem);
+    if (!report.result.conclusive()) {
+      return table_.add_failure(job, why_inconclusive(report), ExitCode::kFailure);
+    }
+    table_.add(job, report.record, report.record.verdict, arch_);
+  }
+
+ private:
+  runtime::Engine& engine_;
+  const cuda::Driver& driver_;
+  runtime::ForwardTuner tuner_;
+  const bool force_;
+  const cuda::DeviceInfo device_;
+  const codegen::Arch arch_;
+  TuneTable& table_;
+  std::map<problem::PlanKey, std::string> seen_;
+};
+
+}  // namespace
+
+ExitCode tune(const TuneOptions& options, Session& session) {
+  check_allowed(session.environment());
+  const Workload workload = load_workload(options.workload);
+  const cuda::Driver& driver = session.driver();
+  const cuda::PrimaryContext current(driver);
+  TuneTable table(session.console(), workload.cases.size());
+  Tuning tuning(session, driver, options.force, table);
+  for (const Case& job : workload.cases) {
+    try {
+      tuning.tune(job);
+    } catch (const Error& error) {
+      table.add_failure(job, error.what(), exit_code(error.kind()));
+    }
+  }
+  return table.finish(describe(runtime::device_class(cuda::current_device(driver))));
+}
+
+}  // namespace attnjit::cli

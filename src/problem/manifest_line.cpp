@@ -1,0 +1,41 @@
+#include "problem/manifest_line.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace attnjit::problem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Rows of one position lie beside each other.
+bool heads_inside_rows(const Problem& p) {
+  return p.num_heads_q > 1 && p.seqlen_q > 1 && std::abs(p.q.head) < std::abs(p.q.row);
+}
+
+}  // namespace
+
+std::string manifest_line(const Problem& p) {
+  Json line = {{"name", describe(p)},
+               {"dtype", name(p.dtype)},
+               {"batch", p.batch},
+               {"heads", {p.num_heads_q, p.num_heads_kv}},
+               {"head_dim", p.head_dim}};
+  if (p.head_dim_v != p.head_dim) line["head_dim_v"] = p.head_dim_v;
+  line["seqlens"] = {p.seqlen_q, p.seqlen_kv};
+  if (p.bounded_left || p.bounded_right) {
+    line["window"] = {p.bounded_left ? p.left : -1, p.bounded_right ? p.right : -1};
+    line["diagonal"] = p.bottom_right ? "bottom_right" : "top_left";
+  }
+  if (p.mask.extent != Extent::kAbsent) line["mask"] = pattern(p, p.mask);
+  if (p.bias.extent != Extent::kAbsent) {
+    line["bias"] = pattern(p, p.bias);
+    line["bias_dtype"] = name(p.bias.dtype);
+  }
+  if (p.scale != 1.0f / std::sqrt(static_cast<float>(p.head_dim))) line["scale"] = p.scale;
+  if (heads_inside_rows(p)) line["layout"] = "bshd";
+  if (p.has_seqlens_q || p.has_seqlens_kv) line["use_seqlens"] = true;
+  return line.dump();
+}
+
+}  // namespace attnjit::problem

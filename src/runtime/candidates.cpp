@@ -1,0 +1,74 @@
+#include "runtime/candidates.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "attnjit/error.hpp"
+#include "base/parallel.hpp"
+#include "runtime/plan_loader.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+enum class State { kReady, kRejected, kSkipped };
+
+bool slow(const compiler::Facts& facts) {
+  return facts.spill_store_bytes + facts.spill_load_bytes > 0 || facts.serialized();
+}
+
+// Compiles every kernel of `spec`; afterwards the engine has them in memory.
+State compile(Engine& engine, const launch::ForwardPlanSpec& spec, const codegen::Arch& arch,
+              const std::string& problem) {
+  State state = State::kReady;
+  for (const launch::StepSpec& step : spec.steps) {
+    if (slow(facts(*engine.kernel(step.source, arch, problem)))) state = State::kRejected;
+  }
+  return state;
+}
+
+}  // namespace
+
+std::size_t Candidates::workspace_bytes(const problem::Problem& problem) const {
+  std::size_t most = 0;
+  for (const auto& plan : plans) {
+    most = std::max(most, launch::workspace_layout(plan->spec(), problem).bytes);
+  }
+  return most;
+}
+
+Candidates prepare_candidates(Engine& engine, const cuda::Driver& driver,
+                              const problem::Problem& problem, const codegen::Arch& arch,
+                              const std::vector<kernel::ForwardConfig>& configs,
+                              const std::function<bool()>& expired) {
+  const std::string text = problem::describe(problem);
+  std::vector<State> states(configs.size(), State::kSkipped);
+  base::parallel_for(configs.size(), engine.environment().jobs, [&](std::size_t i) {
+    if (i != 0 && expired()) return;
+    try {
+      states[i] = compile(engine, engine.plan_forward(problem, arch, configs[i]), arch, text);
+    } catch (const Error&) {
+      if (i == 0) throw;
+    }
+  });
+
+  Candidates candidates;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    State state = i == 0 ? State::kReady : states[i];
+    if (state == State::kReady) {
+      try {
+        candidates.plans.push_back(load_plan(
+            engine, driver, engine.plan_forward(problem, arch, configs[i]), arch, problem));
+      } catch (const Error&) {
+        if (i == 0) throw;
+        state = State::kRejected;
+      }
+    }
+    candidates.rejected += state == State::kRejected;
+    candidates.skipped += state == State::kSkipped;
+  }
+  const launch::StepSpec& step = candidates.plans.front()->spec().steps.front();
+  candidates.nvrtc_version = facts(*engine.kernel(step.source, arch, text)).nvrtc_version;
+  return candidates;
+}
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,77 @@
+#include "runtime/config_choice.hpp"
+
+#include <fmt/format.h>
+
+#include "attnjit/error.hpp"
+#include "codegen/config_rules.hpp"
+#include "problem/manifest_line.hpp"
+#include "tuner/config_zero.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+using base::AutotuneMode;
+
+ConfigChoice config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
+                         std::string_view reason) {
+  return {tuner::config_zero(key, arch), ConfigSource::kConfigZero,
+          fmt::format("built in for {} on {}; {}", problem::describe(key), arch.name, reason)};
+}
+
+std::string result_text(const tuner::Record& record) {
+  if (record.verdict != "gain") return "no candidate beats configuration 0";
+  return fmt::format("{:.1f} us, {:.1f} % faster than configuration 0", record.us,
+                     100 * record.gain());
+}
+
+ConfigChoice from_match(const tuner::RecordMatch& match) {
+  const tuner::Record& record = match.record;
+  return {record.config, match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
+          fmt::format("measured on {} with [{}], of {}: {}", describe(record.key.device),
+                      record.exact, problem::describe(record.key.plan), result_text(record))};
+}
+
+}  // namespace
+
+std::string_view name(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kRecord:
+      return "record exact";
+    case ConfigSource::kNeighbour:
+      return "record neighbour";
+    case ConfigSource::kConfigZero:
+      break;
+  }
+  return "configuration 0";
+}
+
+ConfigChoice choose_config(Engine& engine, const problem::Problem& problem,
+                           const codegen::Arch& arch,
+                           const std::optional<tuner::DeviceClass>& device) {
+  const problem::PlanKey key = problem::plan_key(problem);
+  const base::Environment& environment = engine.environment();
+  if (environment.disable_autotune) return config_zero(key, arch, "DISABLE_AUTOTUNE is set");
+  if (environment.autotune == AutotuneMode::kOff) {
+    return config_zero(key, arch, "ATTNJIT_AUTOTUNE=off");
+  }
+  if (device) {
+    const auto match = engine.records().find({*device, key, engine.space().name()});
+    // A record's configuration is fit for its own problem; this may be its neighbour's.
+    if (match && !codegen::why_unfit(match->record.config, key.family, arch)) {
+      return from_match(*match);
+    }
+  }
+  if (environment.autotune == AutotuneMode::kRequire) {
+    throw Error(ErrorKind::kCache,
+                fmt::format("there is no tuning record for {} on {} and ATTNJIT_AUTOTUNE=require; "
+                            "add the problem to a manifest and run attnjit tune --manifest on such "
+                            "a device: {}",
+                            problem::describe(key), device ? describe(*device) : arch.name,
+                            problem::manifest_line(problem)));
+  }
+  return config_zero(key, arch,
+                     device ? fmt::format("no tuning record on {}", describe(*device))
+                            : "no device here to have tuning records of");
+}
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,139 @@
+#include "runtime/forward_tuner.hpp"
+
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "runtime/candidates.hpp"
+#include "runtime/plan_loader.hpp"
+#include "runtime/trial.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Half of the time is for measuring what the other half compiled.
+constexpr int kCompileShare = 2;
+
+/// The time that a tuning may take; without a budget it never ends.
+class Deadline {
+ public:
+  explicit Deadline(std::optional<std::chrono::milliseconds> budget) : budget_(budget) {}
+
+  bool passed(int share = 1) const { return budget_ && Clock::now() - begin_ > *budget_ / share; }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  const Clock::time_point begin_ = Clock::now();
+  const std::optional<std::chrono::milliseconds> budget_;
+};
+
+// Whether a candidate runs and computes what configuration 0 does. If it fails because the context
+// is lost, configuration 0 fails too, and the contest says so.
+bool right(Trial& trial, const launch::ForwardPlan& plan, base::Log& log) {
+  const launch::ForwardPlanSpec& spec = plan.spec();
+  try {
+    if (trial.agrees(plan)) return true;
+    log.warning(
+        "tuning: {} computes something else than configuration 0 for [{}] and is not used; please "
+        "report it",
+        codegen::describe_tile(spec.config), problem::describe(spec.family));
+  } catch (const Error& error) {
+    log.info("tuning: {} does not run: {}", codegen::describe_tile(spec.config), error.what());
+  }
+  return false;
+}
+
+void drop_wrong(Trial& trial, Candidates& candidates, base::Log& log) {
+  std::vector<std::unique_ptr<launch::ForwardPlan>> kept;
+  trial.set_expected(*candidates.plans.front());
+  for (auto& plan : candidates.plans) {
+    if (kept.empty() || right(trial, *plan, log)) {
+      kept.push_back(std::move(plan));
+    } else {
+      ++candidates.rejected;
+    }
+  }
+  candidates.plans = std::move(kept);
+}
+
+tuner::Record make_record(const TuneReport& report, const kernel::ForwardConfig& winner,
+                          const Candidates& candidates, const problem::Problem& problem,
+                          const tuner::TuneKey& key, const cuda::Driver& driver) {
+  const tuner::ContestResult& result = report.result;
+  tuner::Record record;
+  record.key = key;
+  record.exact = problem::describe(problem);
+  record.config = winner;
+  record.verdict = name(result.verdict);
+  record.us = result.us;
+  record.mad = result.mad;
+  record.default_us = result.default_us;
+  record.rounds = result.rounds;
+  record.partial = result.partial || report.skipped > 0;
+  record.library = ATTNJIT_VERSION;
+  record.nvrtc = candidates.nvrtc_version;
+  record.driver = driver.driver_version();
+  record.time = std::time(nullptr);
+  return record;
+}
+
+}  // namespace
+
+TuneReport ForwardTuner::tune(const cuda::Driver& driver, const problem::Problem& problem,
+                              std::optional<std::chrono::milliseconds> budget) {
+  if (engine_.environment().disable_autotune) {
+    throw Error(ErrorKind::kInternal, "asked to time kernels while DISABLE_AUTOTUNE is set");
+  }
+  const cuda::RelaxedCapture relaxed(driver);  // another thread may be capturing
+  const Deadline deadline(budget);
+  ++tunes_;
+  const cuda::DeviceInfo device = cuda::current_device(driver);
+  const codegen::Arch arch = arch_of(device);
+  const tuner::TuneKey key{device_class(device), problem::plan_key(problem),
+                           engine_.space().name()};
+  const auto configs = engine_.space().candidates(key.plan, arch);
+  Candidates candidates = prepare_candidates(engine_, driver, problem, arch, configs,
+                                             [&] { return deadline.passed(kCompileShare); });
+  TuneReport report;
+  report.candidates = configs.size();
+  report.result.verdict = tuner::Verdict::kBudget;
+
+  std::optional<Trial> trial;
+  if (candidates.plans.size() == 1 && candidates.skipped > 0) {
+    report.note = "no candidate was compiled in time";
+  } else {
+    try {
+      trial.emplace(driver, problem, candidates.workspace_bytes(problem),
+                    engine_.environment().jobs, timing_launches_);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCuda) throw;
+      report.note = error.what();
+      engine_.log().info("tuning [{}]: {}; configuration 0 it is", problem::describe(problem),
+                         error.what());
+    }
+  }
+  if (trial) {
+    drop_wrong(*trial, candidates, engine_.log());
+    report.result = tuner::hold_contest(
+        candidates.plans.size(),
+        [&](std::size_t i) { return trial->measure_us(*candidates.plans[i]); },
+        [&] { return deadline.passed(); });
+  }
+  report.rejected = candidates.rejected;
+  report.skipped = candidates.skipped;
+  const kernel::ForwardConfig& winner = candidates.plans[report.result.winner]->spec().config;
+  report.record = make_record(report, winner, candidates, problem, key, driver);
+  if (report.result.conclusive()) {
+    engine_.records().publish(report.record);
+  } else {
+    engine_.records().remember(report.record);
+  }
+  report.seconds = deadline.seconds();
+  return report;
+}
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,50 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cuda/driver.hpp"
+#include "runtime/engine.hpp"
+#include "tuner/contest.hpp"
+#include "tuner/record.hpp"
+
+namespace attnjit::runtime {
+
+/// What tuning one problem found.
+struct TuneReport {
+  tuner::Record record;         ///< what was kept; configuration 0 unless the verdict is a gain
+  tuner::ContestResult result;  ///< inconclusive results are kept in memory only
+  std::size_t candidates = 0;   ///< that the space holds for the problem, configuration 0 included
+  std::size_t rejected = 0;     ///< they spill, do not load, or compute something else
+  std::size_t skipped = 0;      ///< not compiled in time, or not at all
+  std::string note;             ///< why nothing was measured; else empty
+  double seconds = 0;
+};
+
+/// Finds the fastest configuration of problems on the current device. Tune one problem at a time:
+/// two would disturb each other.
+class ForwardTuner {
+ public:
+  /// `engine` must outlive it.
+  explicit ForwardTuner(Engine& engine) : engine_(engine) {}
+
+  /// Compiles the candidates of the search space, checks each against configuration 0, holds the
+  /// contest and keeps the record. The tensors are the tuner's own. A `budget` limits all of that,
+  /// but for a compile or launch that has begun. Where memory does not suffice configuration 0 wins
+  /// unmeasured. Throws Error(kInternal) under DISABLE_AUTOTUNE, and what keeps configuration 0
+  /// from running. The current thread's work may be part of no stream capture.
+  TuneReport tune(const cuda::Driver& driver, const problem::Problem& problem,
+                  std::optional<std::chrono::milliseconds> budget = {});
+
+  std::uint64_t tunes() const { return tunes_; }
+  std::uint64_t timing_launches() const { return timing_launches_; }
+
+ private:
+  Engine& engine_;
+  std::atomic<std::uint64_t> tunes_ = 0;
+  std::atomic<std::uint64_t> timing_launches_ = 0;
+};
+
+}  // namespace attnjit::runtime

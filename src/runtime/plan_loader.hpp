@@ -1,0 +1,24 @@
+#pragma once
+#include <memory>
+
+#include "cuda/device.hpp"
+#include "launch/forward_plan.hpp"
+#include "runtime/engine.hpp"
+#include "tuner/record.hpp"
+
+namespace attnjit::runtime {
+
+/// The architecture that kernels for `device` are generated for, with its own SMs. Throws
+/// Error(kUnsupported).
+codegen::Arch arch_of(const cuda::DeviceInfo& device);
+
+/// What tuning records call `device`.
+tuner::DeviceClass device_class(const cuda::DeviceInfo& device);
+
+/// Gets the kernels of `spec` from the engine and loads them into the current context.
+std::unique_ptr<launch::ForwardPlan> load_plan(Engine& engine, const cuda::Driver& driver,
+                                               launch::ForwardPlanSpec spec,
+                                               const codegen::Arch& arch,
+                                               const problem::Problem& problem);
+
+}  // namespace attnjit::runtime

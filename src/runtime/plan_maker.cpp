@@ -1,0 +1,93 @@
+#include "runtime/plan_maker.hpp"
+
+#include <chrono>
+
+#include "attnjit/error.hpp"
+#include "base/file.hpp"
+#include "cuda/stream.hpp"
+#include "problem/manifest_line.hpp"
+#include "runtime/config_choice.hpp"
+#include "runtime/plan_loader.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+constexpr std::chrono::seconds kBudget(2);  // of a problem that a call meets first
+constexpr double kNoticeable = 1.0;         // seconds
+
+bool capturing(const cuda::Driver& driver, CUstream stream) {
+  try {
+    return cuda::is_capturing(driver, stream);
+  } catch (const Error&) {
+    return true;  // the legacy stream, while a stream that synchronises with it is captured
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
+                                                     const problem::Problem& problem,
+                                                     std::optional<CUstream> stream) {
+  const cuda::DeviceInfo device = cuda::current_device(driver);
+  const codegen::Arch arch = arch_of(device);
+  const tuner::TuneKey key{device_class(device), problem::plan_key(problem),
+                           engine_.space().name()};
+  const bool tuned = tune(driver, problem, key, stream);
+  const ConfigChoice choice = choose_config(engine_, problem, arch, key.device);
+  engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
+                     choice.why);
+  auto plan =
+      load_plan(engine_, driver, engine_.plan_forward(problem, arch, choice.config), arch, problem);
+  ++plans_;
+  if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
+  note_problem(problem);
+  return plan;
+}
+
+bool PlanMaker::needs_tuning(const tuner::TuneKey& key) {
+  switch (engine_.environment().autotune) {
+    case base::AutotuneMode::kOn:
+      return !engine_.records().find_exact(key);
+    case base::AutotuneMode::kForce:
+      return !engine_.records().recall(key);
+    case base::AutotuneMode::kCached:
+    case base::AutotuneMode::kRequire:
+    case base::AutotuneMode::kOff:
+      break;
+  }
+  return false;
+}
+
+// Whether the problem was tuned now.
+bool PlanMaker::tune(const cuda::Driver& driver, const problem::Problem& problem,
+                     const tuner::TuneKey& key, std::optional<CUstream> stream) {
+  if (!needs_tuning(key) || (stream && capturing(driver, *stream))) return false;
+  const std::scoped_lock lock(tuning_mutex_);
+  if (!needs_tuning(key)) return false;  // another thread was first
+  const TuneReport report = tuner_.tune(driver, problem, kBudget);
+  if (report.seconds > kNoticeable) {
+    engine_.log().warning(
+        "tuning [{}] took {:.1f} s ({}); attnjit tune does it beforehand, and "
+        "ATTNJIT_AUTOTUNE=cached never does it",
+        problem::describe(problem), report.seconds, name(report.result.verdict));
+  }
+  return true;
+}
+
+// ATTNJIT_RECORD: the problems of a program, as a manifest to warm up and tune with.
+void PlanMaker::note_problem(const problem::Problem& problem) {
+  const auto& file = engine_.environment().record_file;
+  if (!file) return;
+  const base::WriteResult result = base::append_line(*file, problem::manifest_line(problem));
+  if (result.ok()) return;
+  engine_.log().warn_once("record file",
+                          fmt::format("ATTNJIT_RECORD: cannot append to {} ({}); name a file in a "
+                                      "directory that you can write",
+                                      file->string(), result.message()));
+}
+
+PlanMaker::Counters PlanMaker::counters() const {
+  return {plans_, tuner_.tunes(), tuner_.timing_launches(), record_hits_};
+}
+
+}  // namespace attnjit::runtime

@@ -1,0 +1,50 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "launch/forward_plan.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/forward_tuner.hpp"
+
+namespace attnjit::runtime {
+
+/// Makes plans for the current device: tunes a problem where the environment says so, chooses its
+/// configuration, and loads its kernels. Thread-safe.
+class PlanMaker {
+ public:
+  /// `engine` must outlive it.
+  explicit PlanMaker(Engine& engine) : engine_(engine), tuner_(engine) {}
+
+  /// The plan of `problem` in the current context. Under ATTNJIT_AUTOTUNE=on a problem without a
+  /// record is tuned first, within 2 s, and under force one that this process has not tuned, unless
+  /// `stream`, the call's if it has one, is being captured. Other threads that need tuning wait for
+  /// it.
+  std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
+                                            const problem::Problem& problem,
+                                            std::optional<CUstream> stream);
+
+  struct Counters {
+    std::uint64_t plans = 0;
+    std::uint64_t tunes = 0;
+    std::uint64_t timing_launches = 0;
+    std::uint64_t record_hits = 0;
+  };
+  Counters counters() const;
+
+ private:
+  bool needs_tuning(const tuner::TuneKey& key);
+  bool tune(const cuda::Driver& driver, const problem::Problem& problem, const tuner::TuneKey& key,
+            std::optional<CUstream> stream);
+  void note_problem(const problem::Problem& problem);
+
+  Engine& engine_;
+  ForwardTuner tuner_;
+  std::mutex tuning_mutex_;
+  std::atomic<std::uint64_t> plans_ = 0;
+  std::atomic<std::uint64_t> record_hits_ = 0;
+};
+
+}  // namespace attnjit::runtime

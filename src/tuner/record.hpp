@@ -1,0 +1,68 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "attnjit/forward_config.h"
+#include "problem/family.hpp"
+
+namespace attnjit::tuner {
+
+/// What of a device decides which configuration is fastest. Devices of one class share records.
+struct DeviceClass {
+  std::string name;  ///< as the driver has it, "NVIDIA H200"
+  int sm_count = 0;
+  std::string arch;  ///< "sm_90a"
+  std::uint64_t l2_bytes = 0;
+
+  auto operator<=>(const DeviceClass&) const = default;
+};
+
+/// "NVIDIA H200 (132 SMs, sm_90a)".
+std::string describe(const DeviceClass& device);
+
+/// What a record is looked up by.
+struct TuneKey {
+  DeviceClass device;
+  problem::PlanKey plan;
+  std::string space;  ///< SearchSpace::name()
+
+  auto operator<=>(const TuneKey&) const = default;
+};
+
+/// The configuration that won a contest, and how.
+struct Record {
+  TuneKey key;
+  std::string exact;  ///< the problem that was measured, described
+  kernel::ForwardConfig config{};
+
+  std::string verdict;    ///< "gain" or "no_gain"
+  double us = 0;          ///< of `config`
+  double mad = 0;         ///< median absolute deviation, microseconds
+  double default_us = 0;  ///< of configuration 0
+  int rounds = 0;
+  bool partial = false;  ///< not all candidates were measured
+
+  // Where it comes from. Not part of the key: a record of another version is still used.
+  std::string library;    ///< version
+  std::string nvrtc;      ///< version
+  int driver = 0;         ///< CUDA version of the driver, 1000 * major + 10 * minor
+  std::int64_t time = 0;  ///< seconds since 1970
+
+  double gain() const { return default_us > 0 ? 1 - us / default_us : 0; }
+};
+
+/// One line of JSON with every value by name.
+std::string to_json(const Record& record);
+
+/// The inverse. Unknown members are ignored, but not in the family or the config: another version
+/// may mean something else. Throws Error(kCache) that says what is wrong: malformed text, a missing
+/// member, a number that is not finite, a configuration that is not legal for its own family and
+/// architecture.
+Record record_from_json(std::string_view text);
+
+/// Which of two records of one key to keep: the one with less relative noise, then the newer one,
+/// then by their text, so that the order of merging does not matter.
+const Record& better(const Record& a, const Record& b);
+
+}  // namespace attnjit::tuner

@@ -1,0 +1,52 @@
+#include "problem/manifest_line.hpp"
+
+#include <doctest/doctest.h>
+
+#include "cli/cases.hpp"
+#include "cli/manifest.hpp"
+#include "problem/family.hpp"
+#include "unit/forward_fixtures.hpp"
+
+namespace attnjit::test {
+namespace {
+
+// The problem that a manifest of that line describes.
+problem::Problem read_back(const problem::Problem& problem) {
+  const cli::Manifest manifest = cli::parse_manifest(problem::manifest_line(problem), "line");
+  REQUIRE(manifest.cases.size() == 1);
+  CHECK(manifest.cases[0].name == problem::describe(problem));
+  return cli::make_problem(manifest.cases[0].spec);
+}
+
+TEST_CASE("a problem survives its manifest line") {
+  std::vector<ForwardArgs> calls(7, forward_args());
+  calls[1].causal = true;
+  calls[1].diagonal = Diagonal::kBottomRight;
+  calls[2].window = {100, -1};
+  calls[2].diagonal = Diagonal::kTopLeft;
+  calls[3].mask = mask(calls[3], "b1qk");
+  calls[3].bias = operand(calls[3], "1gqk", DType::kFloat32);
+  calls[4].scale = 0.3f;
+  calls[5].seqlens_q = calls[5].seqlens_kv = fake_address<std::int32_t>(6);
+  calls[6] = forward_args({.batch = 1, .heads_q = 3, .heads_kv = 1, .dtype = DType::kFloat16});
+  for (ForwardArgs& args : calls) {
+    args.lse = fake_address<float>(7);  // a manifest's problems have one
+    const problem::Problem problem = problem::make_problem(args);
+    CAPTURE(problem::describe(problem));
+    CHECK(problem::describe(read_back(problem)) == problem::describe(problem));
+    CHECK(problem::plan_key(read_back(problem)) == problem::plan_key(problem));
+  }
+}
+
+TEST_CASE("a manifest line keeps the layout") {
+  ForwardArgs args = forward_args();
+  for (Tensor* tensor : {&args.q, &args.k, &args.v, &args.out}) {
+    tensor->strides[1] = tensor->shape[3];
+    tensor->strides[2] = tensor->shape[1] * tensor->shape[3];
+  }
+  const problem::Problem problem = problem::make_problem(args);
+  CHECK(read_back(problem).q == problem.q);
+}
+
+}  // namespace
+}  // namespace attnjit::test

@@ -1,0 +1,129 @@
+// Tuning on a real device. The environments are each test's own: DISABLE_AUTOTUNE holds elsewhere.
+#include <string>
+#include <vector>
+
+#include "gpu.hpp"
+#include "runtime/dispatcher.hpp"
+#include "runtime/forward_tuner.hpp"
+#include "runtime/plan_loader.hpp"
+#include "unit/temp_directory.hpp"
+
+namespace attnjit {
+namespace {
+
+using reference::HostProblem;
+using reference::ProblemSpec;
+using runtime::Dispatcher;
+using test::TempDirectory;
+
+base::Environment tuning_environment(const TempDirectory& directory) {
+  base::Environment environment = base::process_environment();
+  environment.disable_autotune = false;
+  environment.autotune = base::AutotuneMode::kOn;
+  environment.cache_directory = directory / "cache";
+  return environment;
+}
+
+ProblemSpec plain_problem() {
+  return {
+      .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 500, .seqlen_kv = 500, .head_dim = 64};
+}
+
+// Two steps, a workspace, and every kind of operand.
+ProblemSpec full_problem() {
+  ProblemSpec spec = plain_problem();
+  spec.mask = "b1qk";
+  spec.bias = "1hqk";
+  spec.bias_dtype = DType::kFloat32;
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  return spec;
+}
+
+void expect_right(Dispatcher& dispatcher, const cuda::Driver& driver, const ProblemSpec& spec) {
+  HostProblem problem(spec, 4);
+  problem.poison_outputs();
+  check::DeviceMirror mirror(driver, problem);
+  const cuda::Stream stream(driver);
+  dispatcher.forward(mirror.args(), stream.get(), {});
+  stream.synchronize();
+  mirror.download(problem);
+  const auto verdict = check::judge_forward(problem, reference::Rows::every(), 4);
+  INFO(verdict.text);
+  CHECK(verdict.pass);
+}
+
+TEST_CASE("tuning: the next context uses the record, and its result is right") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const ProblemSpec& spec : {plain_problem(), full_problem()}) {
+    const TempDirectory directory;
+    std::vector<std::string> warnings;
+    const auto keep = [&](base::LogLevel level, std::string_view text) {
+      if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
+    };
+    runtime::Engine engine(tuning_environment(directory), keep);
+    runtime::ForwardTuner tuner(engine);
+    const HostProblem shape(spec, 4);
+    const check::DeviceMirror mirror(*gpu.driver, shape);
+    const auto report = tuner.tune(*gpu.driver, problem::make_problem(mirror.args()));
+    MESSAGE(report.candidates, " candidates, ", report.rejected, " rejected, ", report.seconds,
+            " s: ", codegen::describe_tile(report.record.config), " ", report.record.us,
+            " us, configuration 0 ", report.record.default_us, " us, ", report.record.verdict);
+    CHECK(report.skipped == 0);
+    CHECK(report.result.conclusive());
+    CHECK(report.result.default_us > 0);
+    CHECK(report.result.us <= report.result.default_us);
+    CHECK(tuner.timing_launches() > 0);
+    for (const std::string& warning : warnings) FAIL_CHECK(warning);  // a candidate is wrong
+
+    Dispatcher next(tuning_environment(directory), {}, gpu.driver);
+    expect_right(next, *gpu.driver, spec);
+    const Counters counters = next.counters();
+    CHECK(counters.record_hits == 1);
+    CHECK(counters.tunes == 0);
+    CHECK(counters.timing_launches == 0);
+    CHECK(counters.compiles == 0);
+  }
+}
+
+TEST_CASE("tuning: a call that meets a problem first tunes it once, and is right") {
+  ATTNJIT_NEED_GPU(gpu);
+  const TempDirectory directory;
+  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  expect_right(dispatcher, *gpu.driver, plain_problem());
+  expect_right(dispatcher, *gpu.driver, plain_problem());
+  CHECK(dispatcher.counters().tunes == 1);
+  CHECK(dispatcher.counters().plans == 1);
+}
+
+TEST_CASE("tuning: a captured call is not timed") {
+  ATTNJIT_NEED_GPU(gpu);
+  const TempDirectory directory;
+  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  HostProblem problem(plain_problem(), 4);
+  check::DeviceMirror mirror(*gpu.driver, problem);
+  const cuda::Stream stream(*gpu.driver);
+  cuda::Capture capture(*gpu.driver, stream.get());
+  dispatcher.forward(mirror.args(), stream.get(), {});
+  const cuda::Graph graph = capture.end();
+  CHECK(dispatcher.counters().tunes == 0);
+  CHECK(dispatcher.counters().timing_launches == 0);
+  CHECK(dispatcher.counters().plans == 1);
+}
+
+TEST_CASE("tuning: while another stream is captured, a prepared call may be timed") {
+  ATTNJIT_NEED_GPU(gpu);
+  const TempDirectory directory;
+  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  HostProblem problem(plain_problem(), 4);
+  check::DeviceMirror mirror(*gpu.driver, problem);
+  const cuda::Stream stream(*gpu.driver);
+  cuda::Capture capture(*gpu.driver, stream.get());
+  dispatcher.prepare_forward(mirror.args());
+  CHECK(dispatcher.counters().tunes == 1);
+  CHECK_NOTHROW(capture.end());  // the capture is still good
+}
+
+}  // namespace
+}  // namespace attnjit

@@ -1,0 +1,275 @@
+// Tuning on a device that does not exist: real compiles, made-up times.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "attnjit/error.hpp"
+#include "cache_fixtures.hpp"
+#include "codegen/config_json.hpp"
+#include "fake_device.hpp"
+#include "forward_fixtures.hpp"
+#include "runtime/config_choice.hpp"
+#include "runtime/forward_tuner.hpp"
+#include "runtime/plan_loader.hpp"
+#include "runtime/plan_maker.hpp"
+#include "runtime_fixtures.hpp"
+#include "temp_directory.hpp"
+#include "tuner/config_zero.hpp"
+
+using namespace attnjit;
+using attnjit::test::FakeDevice;
+using attnjit::test::TempDirectory;
+using runtime::ConfigSource;
+using runtime::Engine;
+using tuner::Verdict;
+
+namespace {
+
+problem::Problem small_problem() {
+  return problem::make_problem(
+      test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
+}
+
+// A space of two candidates beside configuration 0.
+tuner::SearchSpace small_space() {
+  return tuner::SearchSpace(R"({"schema": 1, "space": "test", "groups": [
+      {"head_dim": [1, 64], "candidates": [
+          {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
+}
+
+/// A cache directory, and engines that use it.
+class Machine {
+ public:
+  Engine start(test::Variables variables = {}) const {
+    variables.emplace("ATTNJIT_CACHE_DIR", (temp_ / "cache").string());
+    variables.emplace("XDG_RUNTIME_DIR", temp_.path().string());
+    return Engine(test::environment(variables), {}, small_space());
+  }
+
+ private:
+  TempDirectory temp_;
+};
+
+tuner::TuneKey key(Engine& engine, const FakeDevice& device) {
+  return {runtime::device_class(cuda::current_device(*device)), problem::plan_key(small_problem()),
+          engine.space().name()};
+}
+
+const codegen::Arch& arch() { return codegen::find_arch("sm_90a"); }
+
+// Launches of blocks of 64 threads take half as long as the others.
+void prefer_two_warps() {
+  FakeDevice::milliseconds() = [](const CUlaunchConfig& launch) {
+    return launch.blockDimX == 64 ? 0.05f : 0.1f;
+  };
+}
+
+// A legal configuration that the search space does not hold.
+tuner::Record poisoned(Engine& engine, const FakeDevice& device) {
+  tuner::Record record;
+  record.key = key(engine, device);
+  record.config = tuner::config_zero(record.key.plan, arch());
+  record.config.block_kv = 32;
+  record.config.num_stages = 4;
+  record.verdict = "gain";
+  record.us = 1;
+  record.default_us = 2;
+  return record;
+}
+
+}  // namespace
+
+TEST_CASE("the fastest candidate wins, and the record says how") {
+  const Machine machine;
+  const FakeDevice device;
+  prefer_two_warps();
+  Engine engine = machine.start();
+  runtime::ForwardTuner tuner(engine);
+  const auto report = tuner.tune(*device, small_problem());
+  CHECK(report.note.empty());
+  CHECK(report.skipped == 0);
+  CHECK(report.candidates == 3);
+  CHECK(report.result.verdict == Verdict::kGain);
+  CHECK(report.record.config.num_warps == 2);
+  CHECK(report.record.us == doctest::Approx(50));
+  CHECK(report.record.gain() == doctest::Approx(0.5));
+  CHECK(report.record.exact == problem::describe(small_problem()));
+  CHECK(report.record.nvrtc.find('.') != std::string::npos);
+  CHECK(report.record.driver == 13000);
+  CHECK(tuner.tunes() == 1);
+  CHECK(tuner.timing_launches() > 50);
+
+  // The next process.
+  Engine next = machine.start();
+  const auto choice =
+      runtime::choose_config(next, small_problem(), arch(), key(next, device).device);
+  CHECK(choice.source == ConfigSource::kRecord);
+  CHECK(codegen::to_json(choice.config) == codegen::to_json(report.record.config));
+  CHECK(choice.why.find("50.0 % faster") != std::string::npos);
+}
+
+TEST_CASE("where nothing is faster configuration 0 stays, and that is kept too") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start();
+  const auto report = runtime::ForwardTuner(engine).tune(*device, small_problem());
+  CHECK(report.result.verdict == Verdict::kNoGain);
+  Engine next = machine.start();
+  const auto record = next.records().find_exact(key(next, device));
+  REQUIRE(record);
+  CHECK(record->verdict == "no_gain");
+  CHECK(codegen::to_json(record->config) ==
+        codegen::to_json(tuner::config_zero(record->key.plan, arch())));
+}
+
+TEST_CASE("the budget covers compiling: what is not ready is skipped") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start();
+  runtime::ForwardTuner tuner(engine);
+  const auto report = tuner.tune(*device, small_problem(), std::chrono::milliseconds(0));
+  CHECK(report.result.verdict == Verdict::kBudget);
+  CHECK(report.skipped == report.candidates - 1);
+  CHECK_FALSE(report.note.empty());
+  CHECK(tuner.timing_launches() == 0);
+  // This process does not try again; the next one may.
+  CHECK(engine.records().recall(key(engine, device)));
+  Engine next = machine.start();
+  CHECK_FALSE(next.records().find_exact(key(next, device)));
+}
+
+TEST_CASE("memory that does not suffice is configuration 0, and no error") {
+  const Machine machine;
+  const FakeDevice device;
+  cuda::stub().results["alloc"] = CUDA_ERROR_OUT_OF_MEMORY;
+  Engine engine = machine.start();
+  const auto report = runtime::ForwardTuner(engine).tune(*device, small_problem());
+  CHECK(report.result.verdict == Verdict::kBudget);
+  CHECK(report.note.find("out of memory") != std::string::npos);
+  CHECK(report.record.config.block_q == 64);
+}
+
+TEST_CASE("under DISABLE_AUTOTUNE the tuner refuses") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start({{"DISABLE_AUTOTUNE", "1"}});
+  runtime::ForwardTuner tuner(engine);
+  CHECK_THROWS_WITH_AS(tuner.tune(*device, small_problem()), doctest::Contains("DISABLE_AUTOTUNE"),
+                       Error);
+  CHECK(tuner.timing_launches() == 0);
+}
+
+TEST_CASE("each mode does what the list says") {
+  struct Row {
+    const char* mode;
+    bool with_record;
+    std::uint64_t tunes, record_hits;
+  };
+  const Row rows[] = {{"on", false, 1, 0},    {"on", true, 0, 1},    {"cached", false, 0, 0},
+                      {"cached", true, 0, 1}, {"force", true, 1, 0}, {"off", true, 0, 0},
+                      {"require", true, 0, 1}};
+  const FakeDevice device;
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.mode));
+    CAPTURE(row.with_record);
+    const Machine machine;
+    Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", row.mode}});
+    if (row.with_record) {
+      Engine before = machine.start();
+      before.records().publish(poisoned(before, device));
+    }
+    runtime::PlanMaker maker(engine);
+    const auto plan = maker.make(*device, small_problem(), {});
+    CHECK(maker.counters().tunes == row.tunes);
+    CHECK(maker.counters().record_hits == row.record_hits);
+    CHECK((maker.counters().timing_launches > 0) == (row.tunes > 0));
+    CHECK((plan->spec().config.num_stages == 4) == (row.record_hits > 0));
+    // Nothing is tuned twice.
+    maker.make(*device, small_problem(), {});
+    CHECK(maker.counters().tunes == row.tunes);
+  }
+}
+
+TEST_CASE("require without a record is an error that says how to make one") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "require"}});
+  runtime::PlanMaker maker(engine);
+  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), {}),
+                       doctest::Contains("attnjit tune --manifest"), Error);
+  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), {}),
+                       doctest::Contains("\"seqlens\":[60,192]"), Error);
+}
+
+TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
+  const Machine machine;
+  const FakeDevice device;
+  {
+    Engine engine = machine.start();
+    engine.records().publish(poisoned(engine, device));
+  }
+  const auto stages = [&](const test::Variables& variables) {
+    Engine engine = machine.start(variables);
+    runtime::PlanMaker maker(engine);
+    const int result = maker.make(*device, small_problem(), {})->spec().config.num_stages;
+    CHECK(maker.counters().timing_launches == 0);
+    return result;
+  };
+  CHECK(stages({{"ATTNJIT_AUTOTUNE", "cached"}}) == 4);
+  const int zero = tuner::config_zero(problem::plan_key(small_problem()), arch()).num_stages;
+  for (const char* mode : {"on", "cached", "force", "require", "off"}) {
+    CAPTURE(std::string(mode));
+    CHECK(stages({{"ATTNJIT_AUTOTUNE", mode}, {"DISABLE_AUTOTUNE", "1"}}) == zero);
+  }
+  CHECK(stages({{"DISABLE_AUTOTUNE", "off"}}) == 4);
+}
+
+TEST_CASE("no call is timed while its stream is captured") {
+  const Machine machine;
+  const FakeDevice device;
+  const auto tunes = [&] {
+    Engine engine = machine.start();
+    runtime::PlanMaker maker(engine);
+    maker.make(*device, small_problem(), nullptr);
+    CHECK(maker.counters().plans == 1);
+    return maker.counters().tunes;
+  };
+  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  CHECK(tunes() == 0);
+  // What the driver answers for the legacy stream while another one is captured.
+  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuda::stub().results["is_capturing"] = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  CHECK(tunes() == 0);
+  cuda::stub().results.clear();
+  CHECK(tunes() == 1);
+}
+
+TEST_CASE("a neighbour's record stands in, and is looked at again for this problem") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
+  tuner::Record record = poisoned(engine, device);
+  record.key.plan.bucket_kv = 512;
+  engine.records().publish(record);
+  const auto choice = runtime::choose_config(engine, small_problem(), arch(), record.key.device);
+  CHECK(choice.source == ConfigSource::kNeighbour);
+  CHECK(choice.config.num_stages == 4);
+  CHECK(choice.why.find("lk <= 512") != std::string::npos);
+  // Without a device there are no records.
+  CHECK(runtime::choose_config(engine, small_problem(), arch(), {}).source ==
+        ConfigSource::kConfigZero);
+}
+
+TEST_CASE("ATTNJIT_RECORD collects a line for each plan") {
+  const Machine machine;
+  const FakeDevice device;
+  const TempDirectory temp;
+  const std::string file = (temp / "problems.jsonl").string();
+  Engine engine = machine.start({{"ATTNJIT_RECORD", file}, {"DISABLE_AUTOTUNE", "1"}});
+  runtime::PlanMaker maker(engine);
+  maker.make(*device, small_problem(), {});
+  const std::string text = test::slurp(file);
+  CHECK(text.starts_with("{\"name\":"));
+  CHECK(text.find("\"heads\":[32,8]") != std::string::npos);
+  CHECK(text.find('\n') == text.size() - 1);
+}

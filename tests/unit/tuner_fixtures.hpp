@@ -1,0 +1,40 @@
+#pragma once
+#include <string>
+
+#include "codegen/arch.hpp"
+#include "tuner/config_zero.hpp"
+#include "tuner/record.hpp"
+
+namespace attnjit::test {
+
+inline tuner::DeviceClass device_class() { return {"NVIDIA H200", 132, "sm_90a", 60u << 20}; }
+
+inline tuner::TuneKey tune_key(int bucket_q = 1024, int bucket_kv = 1024, int planes = 16) {
+  problem::Family f;
+  f.head_dim = f.head_dim_v = 128;
+  f.gqa_ratio = 4;
+  f.aligned = true;
+  return {device_class(), {f, bucket_q, bucket_kv, planes}, "test"};
+}
+
+/// A record with a legal configuration that configuration 0 is not.
+inline tuner::Record make_record(const tuner::TuneKey& key) {
+  tuner::Record record;
+  record.key = key;
+  record.exact = "bf16 b1 h16/4 lq1000 lk1000 d128";
+  record.config = tuner::config_zero(key.plan, codegen::find_arch(key.device.arch));
+  record.config.block_q = 32;
+  record.config.num_warps = 2;
+  record.verdict = "gain";
+  record.us = 80.5;
+  record.mad = 0.25;
+  record.default_us = 100;
+  record.rounds = 14;
+  record.library = "0.1.0";
+  record.nvrtc = "13.0.88";
+  record.driver = 13000;
+  record.time = 1'700'000'000;
+  return record;
+}
+
+}  // namespace attnjit::test

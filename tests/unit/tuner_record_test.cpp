@@ -1,0 +1,164 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "codegen/config_json.hpp"
+#include "tuner/record.hpp"
+#include "tuner_fixtures.hpp"
+
+using namespace attnjit;
+using nlohmann::json;
+using tuner::Record;
+
+namespace {
+
+Record sample() { return test::make_record(test::tune_key()); }
+
+// What reading `text` as a record says; empty where it is taken.
+std::string refusal(const std::string& text) {
+  try {
+    tuner::record_from_json(text);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kCache);
+    CHECK(std::string(error.what()).starts_with("tuning record: "));
+    return error.what();
+  }
+  return "";
+}
+
+template <class Change>
+std::string refusal_after(Change change) {
+  json object = json::parse(to_json(sample()));
+  change(object);
+  return refusal(object.dump());
+}
+
+}  // namespace
+
+TEST_CASE("a record survives its text") {
+  Record record = sample();
+  record.key.plan.family.mask = problem::Extent::kPerPair;
+  record.key.plan.family.bias = problem::Extent::kPerQuery;
+  record.key.plan.family.bias_dtype = DType::kFloat32;
+  record.key.plan.family.dtype = DType::kFloat16;
+  record.config.dtype = kernel::DType::kFloat16;
+  record.partial = true;
+  const Record read = tuner::record_from_json(to_json(record));
+  CHECK(to_json(read) == to_json(record));
+  CHECK(read.key == record.key);
+  CHECK(codegen::to_json(read.config) == codegen::to_json(record.config));
+  CHECK(read.us == 80.5);
+  CHECK(read.gain() == doctest::Approx(0.195));
+  CHECK(read.partial);
+}
+
+TEST_CASE("every value of a record has a name") {
+  const json object = json::parse(to_json(sample()));
+  CHECK(object.at("schema") == 1);
+  CHECK(object.at("device").at("name") == "NVIDIA H200");
+  CHECK(object.at("family").at("mask") == "none");
+  CHECK(object.at("bucket") == json{{"q", 1024}, {"kv", 1024}, {"planes", 16}});
+  CHECK(object.at("config").at("block_q") == 32);
+  CHECK(object.at("result").at("verdict") == "gain");
+  CHECK(object.at("provenance").at("nvrtc") == "13.0.88");
+  CHECK(to_json(sample()).find('\n') == std::string::npos);
+}
+
+TEST_CASE("a record without one of its members is refused") {
+  const json whole = json::parse(to_json(sample()));
+  for (const auto& [name, value] : whole.items()) {
+    CAPTURE(name);
+    CHECK_FALSE(refusal_after([&](json& object) { object.erase(name); }).empty());
+    if (!value.is_object() || name == "config")
+      continue;  // what a config lacks is configuration 0's
+    for (const auto& [member, inner] : value.items()) {
+      if (member == "gain") continue;  // follows from the times
+      CAPTURE(member);
+      CHECK_FALSE(refusal_after([&](json& object) { object[name].erase(member); }).empty());
+    }
+  }
+}
+
+TEST_CASE("what this version does not know makes a record useless, or is ignored") {
+  // Another version may mean another kernel by these.
+  CHECK_FALSE(refusal_after([](json& o) { o["config"]["cluster"] = 2; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["config"]["block_q"] = "large"; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["config"]["dtype"] = "fp8"; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["family"]["sinks"] = true; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["family"]["mask"] = "diagonal"; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["device"]["arch"] = "sm_70"; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["schema"] = 2; }).empty());
+  // These say more about the same.
+  CHECK(refusal_after([](json& o) { o["note"] = "x"; }).empty());
+  CHECK(refusal_after([](json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
+}
+
+TEST_CASE("a configuration that is not legal, or another family's, is refused") {
+  CHECK(refusal_after([](json& o) { o["config"]["block_kv"] = 48; }).find("block_kv") !=
+        std::string::npos);
+  CHECK(refusal_after([](json& o) { o["config"]["block_kv"] = 4096; }).find("shared memory") !=
+        std::string::npos);
+  CHECK(refusal_after([](json& o) { o["config"]["head_dim"] = 64; }).find("head_dim") !=
+        std::string::npos);
+}
+
+TEST_CASE("numbers are finite and buckets are ours") {
+  CHECK_FALSE(refusal_after([](json& o) { o["result"]["us"] = nullptr; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["result"]["us"] = -1; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["bucket"]["q"] = 1000; }).empty());
+  CHECK_FALSE(refusal_after([](json& o) { o["bucket"]["planes"] = 3; }).empty());
+  std::string text = to_json(sample());
+  text.replace(text.find("80.5"), 4, "1e999");
+  CHECK_FALSE(refusal(text).empty());
+  text.replace(text.find("1e999"), 5, "NaN");
+  CHECK_FALSE(refusal(text).empty());
+}
+
+TEST_CASE("no text makes reading a record crash") {
+  const std::string whole = to_json(sample());
+  for (std::size_t length = 0; length < whole.size(); length += 7) {
+    CHECK_FALSE(refusal(whole.substr(0, length)).empty());
+  }
+  for (std::size_t i = 0; i < whole.size(); i += 3) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(0xff);
+    CAPTURE(i);
+    CHECK_FALSE(refusal(damaged).empty());
+  }
+  CHECK_FALSE(refusal("[]").empty());
+  CHECK_FALSE(refusal(std::string(100000, '[')).empty());
+  CHECK_FALSE(refusal(R"({"schema": 1, "device": 7})").empty());
+}
+
+TEST_CASE("of two records the less noisy one is better, then the newer one") {
+  Record quiet = sample(), noisy = sample(), newer = sample();
+  noisy.mad = 2;
+  noisy.time += 100;
+  newer.time += 1;
+  CHECK(to_json(better(quiet, noisy)) == to_json(quiet));
+  CHECK(to_json(better(noisy, quiet)) == to_json(quiet));
+  CHECK(to_json(better(quiet, newer)) == to_json(newer));
+  CHECK(to_json(better(newer, quiet)) == to_json(newer));
+}
+
+TEST_CASE("merging is commutative, associative and idempotent") {
+  std::vector<Record> records(5, sample());
+  records[1].mad = 0.1;
+  records[2].time += 5;
+  records[3].exact = "another problem of the bucket";
+  records[4] = records[1];
+  records[4].time += 5;
+  std::vector<std::size_t> order = {0, 1, 2, 3, 4};
+  const auto merged = [&] {
+    Record result = records[order[0]];
+    for (const std::size_t i : order) result = Record(better(result, records[i]));
+    return to_json(result);
+  };
+  const std::string expected = merged();
+  CHECK(expected == to_json(records[4]));
+  while (std::ranges::next_permutation(order).found) CHECK(merged() == expected);
+}

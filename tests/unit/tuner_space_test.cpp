@@ -1,0 +1,111 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "codegen/config_json.hpp"
+#include "codegen/render.hpp"
+#include "tuner/config_zero.hpp"
+#include "tuner/space.hpp"
+
+using namespace attnjit;
+using problem::PlanKey;
+using tuner::SearchSpace;
+
+namespace {
+
+PlanKey key(int head_dim, int bucket_q = 1024, int gqa_ratio = 1) {
+  problem::Family f;
+  f.gqa_ratio = gqa_ratio;
+  f.head_dim = f.head_dim_v = head_dim;
+  f.aligned = head_dim % 8 == 0;
+  return {f, bucket_q, 1024, 16};
+}
+
+std::string space(const std::string& groups) {
+  return "{\"schema\": 1, \"space\": \"test\", \"groups\": [" + groups + "]}";
+}
+
+std::vector<std::string> tiles(const SearchSpace& space, const PlanKey& k, const char* arch) {
+  std::vector<std::string> list;
+  for (const auto& config : space.candidates(k, codegen::find_arch(arch))) {
+    list.push_back(codegen::describe_tile(config));
+  }
+  return list;
+}
+
+std::string refusal(const std::string& json) {
+  try {
+    SearchSpace refused{json};
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kInvalidEnvironment);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at most 30") {
+  const SearchSpace built_in;
+  CHECK(built_in.name() == "forward-1");
+  for (const codegen::Arch& arch : codegen::archs()) {
+    for (const int head_dim : {1, 8, 33, 64, 80, 128, 192, 256}) {
+      for (const std::int32_t bucket : problem::kLengthBuckets) {
+        const PlanKey k = key(head_dim, bucket, head_dim % 3 + 1);
+        const auto list = built_in.candidates(k, arch);
+        CAPTURE(std::string(arch.name));
+        CAPTURE(head_dim);
+        CAPTURE(bucket);
+        REQUIRE(!list.empty());
+        CHECK(codegen::to_json(list[0]) == codegen::to_json(tuner::config_zero(k, arch)));
+        CHECK(list.size() >= 4);
+        CHECK(list.size() <= 30);
+        std::set<std::string> texts;
+        for (const auto& config : list) {
+          CHECK(!codegen::why_invalid(config, arch));
+          CHECK(!codegen::why_foreign(config, k.family));
+          CHECK(config.block_q <= std::max(64, bucket * config.packed_heads()));
+          texts.insert(codegen::to_json(config));
+        }
+        CHECK(texts.size() == list.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("lists cross in order, and what is configuration 0 already is not repeated") {
+  const SearchSpace crossed(space(R"({"head_dim": [65, 128], "candidates": [
+      {"block_q": 64, "block_kv": [32, 64], "num_stages": [1, 2], "num_warps": 4, "min_blocks": 1},
+      {"block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 4, "min_blocks": 2},
+      {"softmax": "running_max"}]})"));
+  CHECK(tiles(crossed, key(128), "sm_90a") ==
+        std::vector<std::string>{"q128 kv32 s2 w4 b2 max_free", "q64 kv32 s1 w4 b1 max_free",
+                                 "q64 kv32 s2 w4 b1 max_free", "q64 kv64 s1 w4 b1 max_free",
+                                 "q64 kv64 s2 w4 b1 max_free", "q128 kv32 s2 w4 b2"});
+}
+
+TEST_CASE("a group serves its head dims and rows only, and legality is the architecture's") {
+  const SearchSpace limited(space(R"({"head_dim": [129, 256], "max_rows": 64, "candidates": [
+      {"block_q": 64, "block_kv": 64, "num_stages": 3, "num_warps": 4, "min_blocks": 1}]})"));
+  CHECK(tiles(limited, key(256, 64), "sm_90a").size() == 2);
+  CHECK(tiles(limited, key(256, 64), "sm_86").size() == 1);  // 224 KiB of shared memory
+  CHECK(tiles(limited, key(256, 128), "sm_90a").size() == 1);
+  CHECK(tiles(limited, key(128, 64), "sm_90a").size() == 1);
+}
+
+TEST_CASE("a space that cannot be meant is refused") {
+  const auto holds = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(holds(refusal("{"), "search space"));
+  CHECK(holds(refusal(R"({"schema": 2, "space": "x", "groups": []})"), "schema is 2"));
+  CHECK(holds(refusal(R"({"schema": 1, "groups": []})"), "space"));
+  CHECK(holds(refusal(space(R"({"candidates": []})")), "head_dim"));
+  const std::string group = R"({"head_dim": [1, 64], "candidates": [)";
+  CHECK(holds(refusal(space(group + R"({"block_qq": 64}]})")), "block_qq"));
+  CHECK(holds(refusal(space(group + R"({"block_q": "big"}]})")), "block_q"));
+}
