@@ -15,6 +15,7 @@ struct Arch {
   std::string_view name;       ///< as NVRTC spells it, e.g. "sm_90a"
   int shared_bytes_per_block;  ///< largest dynamic shared memory of a thread block
   int shared_bytes_per_sm;     ///< shared by the thread blocks on an SM, 1 KiB each reserved
+  bool dependent_launch;       ///< a kernel may begin before the one ahead of it has ended
   int sm_count;                ///< of the device at hand; in archs() of a common one
 };
 

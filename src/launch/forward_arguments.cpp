@@ -24,7 +24,7 @@ cuda::LaunchShape make_shape(const StepSpec& step, std::int64_t blocks) {
                 fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
                             step.source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
   }
-  return {{static_cast<unsigned>(blocks), 1, 1}, step.threads, step.shared_bytes};
+  return {{static_cast<unsigned>(blocks), 1, 1}, step.threads, step.shared_bytes, step.overlaps};
 }
 
 }  // namespace
@@ -66,12 +66,13 @@ void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::P
 
 void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                   const WorkspaceLayout& layout, std::byte* workspace) {
-  const ForwardGrid grid = forward_grid(spec, problem);
+  const ForwardGrid& grid = layout.grid;
   kernel::ForwardParams& p = values_.forward;
   p.num_q_tiles = grid.q_tiles;
   p.num_splits = grid.splits;
-  shapes_[forward_step_] =
-      make_shape(spec.steps[forward_step_], grid.planes * grid.q_tiles * grid.splits);
+  p.section_planes = grid.section_planes;
+  p.num_planes = static_cast<kernel::int32>(grid.planes);  // no more than there are blocks
+  shapes_[forward_step_] = make_shape(spec.steps[forward_step_], grid.blocks());
   if (grid.splits == 1) return;
   p.partial_out = reinterpret_cast<float*>(workspace + layout.partial_out);
   p.partial_lse = reinterpret_cast<float*>(workspace + layout.partial_lse);

@@ -56,7 +56,7 @@ class ForwardArguments {
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void list_parameters(const problem::Family& family);
 
-  static constexpr cuda::LaunchShape kIdle{{0, 1, 1}, 0, 0};  // of a step that is not launched
+  static constexpr cuda::LaunchShape kIdle{{0, 1, 1}};  // of a step that is not launched
 
   Values values_;
   cuda::LaunchShape shapes_[3] = {kIdle, kIdle, kIdle};

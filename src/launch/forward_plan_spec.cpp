@@ -24,7 +24,7 @@ int blocks_per_sm(const kernel::ForwardConfig& config, const codegen::Arch& arch
 // (H200, decode, 2026-11-21). The best count for a number of rounds is the largest that fits them.
 std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots) {
   constexpr std::int64_t kStartTiles = 2, kCombineTiles = 6, kRounds = 4, kMost = 1024;
-  if (blocks == 0) return 1;
+  if (blocks == 0 || blocks > kRounds * slots) return 1;
   const auto rounds = [&](std::int64_t b) { return (b + slots - 1) / slots; };
   std::int64_t best = 1;
   std::int64_t best_cost = rounds(blocks) * (tiles + kStartTiles);
@@ -38,6 +38,20 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
     }
   }
   return static_cast<std::int32_t>(best);
+}
+
+// Under a causal mask the last rows of a plane take longest, so the row tiles of several planes are
+// walked together, long ones first: the device runs dry at the end of a section only. K and V of a
+// section should stay in L2; 16 MiB is four heads of 8192 keys (D128).
+std::int32_t choose_section(const problem::Problem& problem, std::int64_t planes_per_kv_head,
+                            std::int64_t planes) {
+  constexpr std::int64_t kSectionBytes = 16 << 20;
+  if (!problem.bounded_right || problem.bounded_left) return 1;
+  const std::int64_t kv_head_bytes =
+      std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
+  const std::int64_t kv_heads = kSectionBytes / std::max<std::int64_t>(kv_head_bytes, 1);
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(kv_heads * planes_per_kv_head, 1,
+                                                            std::max<std::int64_t>(planes, 1)));
 }
 
 std::size_t align_up(std::size_t bytes) {
@@ -65,7 +79,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                         static_cast<unsigned>(config.shared_bytes())});
   spec.steps.push_back({codegen::render_forward_combine(spec.combine, templates),
                         static_cast<unsigned>(spec.combine.num_threads()),
-                        static_cast<unsigned>(spec.combine.shared_bytes())});
+                        static_cast<unsigned>(spec.combine.shared_bytes()), arch.dependent_launch});
   return spec;
 }
 
@@ -82,6 +96,10 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   grid.splits =
       choose_splits(grid.planes * grid.q_tiles,
                     kernel::ceil_div(problem.seqlen_kv, config.block_kv), spec.block_slots);
+  if (grid.splits == 1) {
+    grid.section_planes =
+        choose_section(problem, problem.gqa_ratio() / config.packed_heads(), grid.planes);
+  }
   return grid;
 }
 
@@ -96,7 +114,7 @@ MaskTiles mask_tiles(const kernel::MaskPackConfig& config, const problem::Proble
 }
 
 WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Problem& problem) {
-  WorkspaceLayout layout;
+  WorkspaceLayout layout{.grid = forward_grid(spec, problem)};
   const auto take = [&](std::int64_t bytes) {
     const std::size_t offset = layout.bytes;
     layout.bytes += align_up(static_cast<std::size_t>(bytes));
@@ -107,9 +125,9 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     layout.words = take(tiles.words() * std::int64_t{sizeof(std::uint32_t)});
     layout.classes = take(tiles.classes());
   }
-  if (const ForwardGrid grid = forward_grid(spec, problem); grid.splits > 1) {
+  if (layout.grid.splits > 1) {
     const std::int64_t partials =
-        std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q * grid.splits;
+        std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q * layout.grid.splits;
     const int columns = spec.combine.padded_head_dim_v();
     layout.partial_out = take(partials * columns * std::int64_t{sizeof(float)});
     layout.partial_lse = take(partials * std::int64_t{sizeof(float)});

@@ -14,6 +14,7 @@ struct StepSpec {
   codegen::Source source;
   unsigned threads = 0;       ///< per block
   unsigned shared_bytes = 0;  ///< dynamic shared memory per block
+  bool overlaps = false;      ///< begins before the step ahead of it has ended, and waits itself
 };
 
 /// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine. The last
@@ -41,12 +42,16 @@ struct ForwardGrid {
   std::int32_t q_tiles = 0;  ///< of a plane
   std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
   std::int32_t splits = 1;
+  std::int32_t section_planes = 1;  ///< planes whose row tiles take turns
+
+  std::int64_t blocks() const { return planes * q_tiles * splits; }
 };
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem);
 
 /// Where a plan's steps keep what they hand to each other, as byte offsets into one workspace that
 /// is aligned to kWorkspaceAlignment.
 struct WorkspaceLayout {
+  ForwardGrid grid;                              ///< of the call that it is for
   std::size_t words = 0;                         ///< packed mask
   std::size_t classes = 0;                       ///< one byte per mask tile
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits

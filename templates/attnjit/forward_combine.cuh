@@ -30,19 +30,20 @@ struct ForwardCombine {
     const int64 row = ptx::block_index();
     const int lane = ptx::lane_index();
     const int warp = ptx::warp_index();
+    ptx::wait_for_previous_kernel();  // which writes the splits
     const float* const lses = params.partial_lse + row * params.num_splits;
 
     // Every warp weighs all splits: cheaper than to wait for one that does.
     float highest = -ptx::infinity();
     for (int s = lane; s < params.num_splits; s += 32) {
-      highest = fmaxf(highest, ptx::load_global(lses + s));
+      highest = fmaxf(highest, ptx::load_global_written(lses + s));
     }
     highest = ptx::warp_max(highest);
     const bool dead = highest == -ptx::infinity();
     const float origin = dead ? 0.0f : highest;
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
-      total += weight(ptx::load_global(lses + s), origin);
+      total += weight(ptx::load_global_written(lses + s), origin);
     }
     total = ptx::warp_sum(total);
 
@@ -50,12 +51,12 @@ struct ForwardCombine {
     const float* partial = params.partial_out + row * params.num_splits * kColumns;
 #pragma unroll 4
     for (int s = warp; s < params.num_splits; s += kConfig.num_warps) {
-      const float w = weight(ptx::load_global(lses + s), origin);
+      const float w = weight(ptx::load_global_written(lses + s), origin);
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         const int column = 128 * p + 4 * lane;
         if (column >= kColumns) continue;
-        const ptx::Vector16 v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(
+        const ptx::Vector16 v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
             partial + static_cast<int64>(s) * kColumns + column));
 #pragma unroll
         for (int i = 0; i < 4; ++i) sum[p][i] += w * ptx::as_float(v.word[i]);

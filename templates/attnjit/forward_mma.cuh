@@ -83,14 +83,22 @@ struct Forward {
   // Which share of the keys is the block's. Computed anew where it is wanted: a register through
   // the main loop is worth more.
   ATTNJIT_DEVICE int split() const {
-    return static_cast<int>(ptx::block_index() / params.num_q_tiles % params.num_splits);
+    return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
+  // Finds the block's place. Blocks go through a section of planes before the next, and through the
+  // row tiles of its planes together. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const uint32 index = ptx::block_index();
-    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(index % params.num_q_tiles);
-    const uint32 plane = index / params.num_q_tiles / params.num_splits;
+    const uint32 blocks_per_plane = params.num_q_tiles * params.num_splits;
+    const uint32 first_plane =
+        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
+    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
+    const uint32 left = params.num_planes - first_plane;
+    const uint32 most = params.section_planes;
+    const uint32 planes = left < most ? left : most;
+    const uint32 plane = first_plane + rest % planes;
+    const int q_tile_index =
+        params.num_q_tiles - 1 - static_cast<int>(rest / planes / params.num_splits);
     const int planes_per_batch = params.num_heads_q / kHeads;
     block.batch = static_cast<int>(plane / planes_per_batch);
     block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
@@ -337,6 +345,7 @@ struct Forward {
 
   // Writes what this split knows of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial() {
+    ptx::let_next_kernel_begin();
     const int lane = ptx::lane_index();
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {

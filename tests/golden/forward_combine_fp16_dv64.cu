@@ -66,6 +66,8 @@ struct ForwardParams {
   int32 seqlen_kv;
   int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
   int32 num_splits;
+  int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
+  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
 };
@@ -192,6 +194,21 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
   return v;
 }
 
+// Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE float load_global_written(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address)
+               : "memory");
+  return v;
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;
@@ -255,6 +272,19 @@ ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
 // Barrier of the whole block that also tells whether `value` holds for any / for all threads.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
 ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
@@ -329,19 +359,20 @@ struct ForwardCombine {
     const int64 row = ptx::block_index();
     const int lane = ptx::lane_index();
     const int warp = ptx::warp_index();
+    ptx::wait_for_previous_kernel();  // which writes the splits
     const float* const lses = params.partial_lse + row * params.num_splits;
 
     // Every warp weighs all splits: cheaper than to wait for one that does.
     float highest = -ptx::infinity();
     for (int s = lane; s < params.num_splits; s += 32) {
-      highest = fmaxf(highest, ptx::load_global(lses + s));
+      highest = fmaxf(highest, ptx::load_global_written(lses + s));
     }
     highest = ptx::warp_max(highest);
     const bool dead = highest == -ptx::infinity();
     const float origin = dead ? 0.0f : highest;
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
-      total += weight(ptx::load_global(lses + s), origin);
+      total += weight(ptx::load_global_written(lses + s), origin);
     }
     total = ptx::warp_sum(total);
 
@@ -349,12 +380,12 @@ struct ForwardCombine {
     const float* partial = params.partial_out + row * params.num_splits * kColumns;
 #pragma unroll 4
     for (int s = warp; s < params.num_splits; s += kConfig.num_warps) {
-      const float w = weight(ptx::load_global(lses + s), origin);
+      const float w = weight(ptx::load_global_written(lses + s), origin);
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         const int column = 128 * p + 4 * lane;
         if (column >= kColumns) continue;
-        const ptx::Vector16 v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(
+        const ptx::Vector16 v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
             partial + static_cast<int64>(s) * kColumns + column));
 #pragma unroll
         for (int i = 0; i < 4; ++i) sum[p][i] += w * ptx::as_float(v.word[i]);

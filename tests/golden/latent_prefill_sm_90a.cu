@@ -132,6 +132,8 @@ struct ForwardParams {
   int32 seqlen_kv;
   int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
   int32 num_splits;
+  int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
+  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
 };
@@ -290,6 +292,21 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
   return v;
 }
 
+// Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE float load_global_written(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address)
+               : "memory");
+  return v;
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;
@@ -353,6 +370,19 @@ ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
 // Barrier of the whole block that also tells whether `value` holds for any / for all threads.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
 ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
@@ -887,14 +917,22 @@ struct Forward {
   // Which share of the keys is the block's. Computed anew where it is wanted: a register through
   // the main loop is worth more.
   ATTNJIT_DEVICE int split() const {
-    return static_cast<int>(ptx::block_index() / params.num_q_tiles % params.num_splits);
+    return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
+  // Finds the block's place. Blocks go through a section of planes before the next, and through the
+  // row tiles of its planes together. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const uint32 index = ptx::block_index();
-    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(index % params.num_q_tiles);
-    const uint32 plane = index / params.num_q_tiles / params.num_splits;
+    const uint32 blocks_per_plane = params.num_q_tiles * params.num_splits;
+    const uint32 first_plane =
+        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
+    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
+    const uint32 left = params.num_planes - first_plane;
+    const uint32 most = params.section_planes;
+    const uint32 planes = left < most ? left : most;
+    const uint32 plane = first_plane + rest % planes;
+    const int q_tile_index =
+        params.num_q_tiles - 1 - static_cast<int>(rest / planes / params.num_splits);
     const int planes_per_batch = params.num_heads_q / kHeads;
     block.batch = static_cast<int>(plane / planes_per_batch);
     block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
@@ -1141,6 +1179,7 @@ struct Forward {
 
   // Writes what this split knows of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial() {
+    ptx::let_next_kernel_begin();
     const int lane = ptx::lane_index();
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {

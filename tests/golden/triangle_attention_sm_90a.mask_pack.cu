@@ -116,6 +116,21 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
   return v;
 }
 
+// Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE float load_global_written(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address)
+               : "memory");
+  return v;
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;
@@ -179,6 +194,19 @@ ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
 // Barrier of the whole block that also tells whether `value` holds for any / for all threads.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
 ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }

@@ -128,7 +128,7 @@ TEST_CASE("new lengths, batches and strides compile nothing") {
        .memory = {.layout = reference::Layout::kBshd}});
   const auto after = gpu.context.counters();
   CHECK(after.compiles + after.disk_hits == before.compiles + before.disk_hits);
-  CHECK(after.plans == before.plans);
+  CHECK(after.plans <= before.plans + 2);  // one for each class of batch times heads
 }
 
 std::string message_of(gpu_test::Gpu& gpu, const ForwardArgs& args, Workspace workspace = {}) {

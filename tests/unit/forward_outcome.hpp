@@ -27,8 +27,8 @@ inline std::string text(const kernel::RowStrides& strides) {
 
 inline void put(Members& m, const kernel::ForwardParams& params) {
   const auto& [q, k, v, out, lse, partial_out, partial_lse, q_strides, k_strides, v_strides,
-               out_strides, num_heads_q, seqlen_q, seqlen_kv, num_q_tiles, num_splits, score_scale,
-               exponent_scale] = params;
+               out_strides, num_heads_q, seqlen_q, seqlen_kv, num_q_tiles, num_splits, num_planes,
+               section_planes, score_scale, exponent_scale] = params;
   m.merge(Members{{"q", text(q)},
                   {"k", text(k)},
                   {"v", text(v)},
@@ -44,6 +44,8 @@ inline void put(Members& m, const kernel::ForwardParams& params) {
                   {"num_q_tiles", text(num_q_tiles)},
                   {"score_scale", text(score_scale)},
                   {"num_splits", text(num_splits)},
+                  {"num_planes", text(num_planes)},
+                  {"section_planes", text(section_planes)},
                   {"partial_out", fmt::to_string(fmt::ptr(partial_out))},
                   {"partial_lse", fmt::to_string(fmt::ptr(partial_lse))},
                   {"exponent_scale", text(exponent_scale)}});
@@ -114,12 +116,13 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   o.values["workspace"] = fmt::format("{} {} {} {} {}", layout.words, layout.classes,
                                       layout.partial_out, layout.partial_lse, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    const auto& [source, threads, shared_bytes] = spec.steps[i];
-    const auto& [grid, block, shared] = arguments.shape(i);
-    o.values[fmt::format("shape{}", i)] = fmt::format("{} {} {} {} {} {}", arguments.runs(i),
-                                                      grid[0], grid[1], grid[2], block, shared);
+    const auto& [source, threads, shared_bytes, overlaps] = spec.steps[i];
+    const auto& [grid, block, shared, overlap] = arguments.shape(i);
+    o.values[fmt::format("shape{}", i)] =
+        fmt::format("{} {} {} {} {} {} {}", arguments.runs(i), grid[0], grid[1], grid[2], block,
+                    shared, overlap);
     o.kernels.push_back(
-        fmt::format("{} {} {}\n{}", source.entry, threads, shared_bytes, source.text));
+        fmt::format("{} {} {} {}\n{}", source.entry, threads, shared_bytes, overlaps, source.text));
     o.keys.push_back(engine.key(source, arch));
   }
   return o;

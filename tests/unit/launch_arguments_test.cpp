@@ -258,6 +258,37 @@ TEST_CASE("a full device splits nothing, and no split is without a tile") {
   }
 }
 
+TEST_CASE("row tiles of several planes take turns under a causal mask, as far as L2 holds them") {
+  ForwardArgs args = forward_args({.batch = 4,
+                                   .heads_q = 32,
+                                   .heads_kv = 8,
+                                   .seqlen_q = 8192,
+                                   .seqlen_kv = 8192,
+                                   .head_dim = 128,
+                                   .head_dim_v = 128});
+  CHECK(Call(args).layout().grid.section_planes == 1);
+  args.causal = true;
+  args.diagonal = Diagonal::kBottomRight;
+  const Call call(args);
+  // A kv head has 4 MiB of K and V; four of them, and the four query heads of each.
+  CHECK(call.layout().grid.section_planes == 16);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
+  CHECK(arguments.values().forward.section_planes == 16);
+  CHECK(arguments.values().forward.num_planes == 128);
+  CHECK(arguments.shape(0).grid[0] == 128 * 128);
+
+  // Never more than there are, and at least one.
+  ForwardArgs small = forward_args({.batch = 1, .heads_q = 2, .heads_kv = 2, .seqlen_q = 16384});
+  small.causal = true;
+  small.diagonal = Diagonal::kTopLeft;
+  CHECK(Call(small).layout().grid.section_planes == 2);
+  ForwardArgs large = forward_args(
+      {.batch = 1, .heads_q = 2, .heads_kv = 2, .seqlen_q = 16384, .seqlen_kv = 1 << 20});
+  large.causal = true;
+  large.diagonal = Diagonal::kTopLeft;
+  CHECK(Call(large).layout().grid.section_planes == 1);
+}
+
 TEST_CASE("packed heads share row tiles") {
   Call call(forward_args({.batch = 4, .heads_q = 32, .heads_kv = 8, .seqlen_q = 3}));
   call.spec.config.pack_heads = true;

@@ -10,6 +10,19 @@ ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
 ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // Bit i of the result is lane i's `value`.
 ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
 
