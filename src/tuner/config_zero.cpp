@@ -12,19 +12,19 @@ struct Tile {
 };
 
 // Measured on an H200 (driver 580, 2026-11-21, bf16, 16384 tokens, L = 2048 and 8192), TFLOP/s; FA2
-// of torch 2.11 in the same run in brackets. Which problems have the registers for which tile is
-// what compiling them showed, on every architecture; the grid test holds it to that.
+// of torch 2.11 in the same run in brackets (bench/results). Which problems have the registers for
+// which tile is what compiling them showed, on every architecture; the grid test holds it to that.
 //
 // Up to 64 columns, two row tiles per warp read each key fragment once for both:
-// dense 326, 342 [298, 305], causal 274, 322 [261, 293].
+// dense 319, 342 [299, 306], causal 283, 333 [262, 296].
 constexpr Tile kNarrow{128, 64, 1, 4, 2};
 // A bias or a mask needs registers that a second row tile would take.
 constexpr Tile kNarrowOperand{64, 64, 2, 4, 2};
-// Up to 128 columns: dense 356, 379 [344, 348], causal 293, 331 [277, 309], with a full bias 284,
-// with a random mask 285.
+// Up to 128 columns: dense 357, 376 [342, 344], causal 319, 362 [284, 317], with a full bias 284,
+// with a random mask 281.
 constexpr Tile kMiddle{128, 32, 2, 4, 2};
 constexpr Tile kMiddleOperand{64, 64, 1, 4, 2};
-// Beyond: dense 315, 331 [318, 320], causal 266, 299 [266, 277].
+// Beyond: dense 304, 310 [314, 316], causal 277, 301 [269, 288].
 constexpr Tile kWide{64, 64, 1, 4, 2};
 // Also for a mask and a bias together beyond 64 columns.
 constexpr Tile kWideOperand{64, 32, 1, 4, 2};
@@ -32,19 +32,14 @@ constexpr Tile kWideOperand{64, 32, 1, 4, 2};
 constexpr Tile kRow{16, 32, 3, 1, 4};
 constexpr Tile kRowWide{16, 32, 2, 1, 3};
 
-// Short queries of several heads fill a tile together, and K and V are read once for all.
-bool pack_heads(const problem::PlanKey& key) {
-  return key.family.gqa_ratio > 1 && key.bucket_q <= 16 && !key.family.mask_per_query_head &&
-         (key.family.mask != problem::Extent::kPerPair || 64 % key.family.gqa_ratio == 0);
-}
-
 // What a family asks of a kernel's registers.
 struct Load {
   int width;        // columns of the widest tensor
   bool keyed_mask;  // varies over keys, so that it is read in the main loop
   bool keyed_bias;
-  bool bare;   // neither, and 16-byte copies
-  bool roomy;  // bare, or with operands that are read in wide loads
+  bool light_bias;  // no such bias, or one of 16 bits that is read in wide loads
+  bool bare;        // neither mask nor bias, and 16-byte copies
+  bool roomy;       // bare, or with operands that are read in wide loads
 };
 
 Load load(const problem::Family& f) {
@@ -54,13 +49,21 @@ Load load(const problem::Family& f) {
   l.keyed_mask = f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
   l.keyed_bias = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
   l.bare = f.aligned && !l.keyed_mask && !l.keyed_bias;
-  const bool light_bias = !l.keyed_bias || (f.bias_vectorized && f.bias_dtype != DType::kFloat32);
-  l.roomy = l.bare || (f.aligned && light_bias && !f.bounded_left);
+  l.light_bias = !l.keyed_bias || (f.bias_vectorized && f.bias_dtype != DType::kFloat32);
+  l.roomy = l.bare || (f.aligned && l.light_bias && !f.bounded_left);
   return l;
 }
 
+// Short queries of several heads fill a tile together, and K and V are read once for all.
+bool pack_heads(const problem::PlanKey& key) {
+  const problem::Family& f = key.family;
+  return f.gqa_ratio > 1 && key.bucket_q <= 16 && !f.mask_per_query_head &&
+         (f.mask != problem::Extent::kPerPair || 64 % f.gqa_ratio == 0);
+}
+
 const Tile& tile(const Load& l, int rows) {
-  if (rows <= 16) return l.width <= 128 ? kRow : kRowWide;
+  if (rows <= 16 && l.width <= 128) return kRow;
+  if (rows <= 16 && l.light_bias) return kRowWide;
   // A larger tile would only be padding.
   const bool few_rows = rows <= 64;
   if (l.width <= 64) return l.bare && !few_rows ? kNarrow : kNarrowOperand;

@@ -28,9 +28,12 @@ std::string lines(const std::vector<tuner::Record>& records) {
   return text;
 }
 
+// The suite runs under DISABLE_AUTOTUNE; these commands do as a user has it.
+const CommandLine::Variables kMayTune = {{"DISABLE_AUTOTUNE", "0"}};
+
 TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   const CommandLine attnjit;
-  CHECK(attnjit({"tune"}).code == 7);
+  CHECK(attnjit({"tune"}, kMayTune).code == 7);
   const Outcome disabled = attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "1"}});
   CHECK(disabled.code == 2);
   CHECK(holds(disabled.err, "DISABLE_AUTOTUNE"));
@@ -79,13 +82,14 @@ TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
   const std::vector<std::string> warmup = {"warmup", "--json", "--manifest",
                                            attnjit.file("m.json")};
   CHECK(attnjit(warmup, {{"DISABLE_AUTOTUNE", "1"}}).json().at("kernels").size() == 2);
-  const auto kernels = attnjit(warmup).json().at("kernels");
+  const auto kernels = attnjit(warmup, kMayTune).json().at("kernels");
   REQUIRE(kernels.size() == 3);  // the combine step is the same
   CHECK(kernels[0].at("from") == "cache");
   CHECK(kernels[2].at("tile").get<std::string>().starts_with("q32 "));
   CHECK(kernels[2].at("problems")[0] == "small (NVIDIA H200)");
   // There is no such device here, so a call here would not use it.
-  const auto plan = attnjit({"plan", "--json", "--manifest", attnjit.file("m.json")}).json();
+  const auto plan =
+      attnjit({"plan", "--json", "--manifest", attnjit.file("m.json")}, kMayTune).json();
   CHECK(plan.at("plans")[0].at("config_from") == "configuration 0");
   CHECK(holds(plan.at("plans")[0].at("why"), "no device here"));
 }
