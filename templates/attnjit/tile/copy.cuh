@@ -13,7 +13,7 @@ template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
 ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
   constexpr int kRowsPerPass = kThreads / kChunks;
   constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
-  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 4;
+  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 8;
   const int thread = ptx::thread_index();
   const int row = thread / kChunks;
   const int chunk = thread % kChunks;
