@@ -58,8 +58,12 @@ std::int32_t length_bucket(std::int32_t length) { return bucket_of(kLengthBucket
 std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
 
 PlanKey plan_key(const Problem& problem) {
-  return {family(problem), length_bucket(problem.seqlen_q), length_bucket(problem.seqlen_kv),
-          plane_bucket(std::int64_t{problem.batch} * problem.num_heads_q)};
+  return {family(problem),
+          length_bucket(problem.seqlen_q),
+          length_bucket(problem.seqlen_kv),
+          plane_bucket(std::int64_t{problem.batch} * problem.num_heads_q),
+          problem.mask.num_heads > 1,
+          problem.bias.num_heads > 1};
 }
 
 std::string describe(const Family& f) {
@@ -86,10 +90,10 @@ std::string describe(const PlanKey& key) {
     const bool last = bucket == buckets.back();
     return fmt::format("{} {} {}", what, last ? ">" : "<=", last ? buckets.end()[-2] : bucket);
   };
-  return fmt::format("[{}], {}, {}, {}", describe(key.family),
-                     range("lq", key.bucket_q, kLengthBuckets),
-                     range("lk", key.bucket_kv, kLengthBuckets),
-                     range("planes", key.bucket_planes, kPlaneBuckets));
+  return fmt::format(
+      "[{}], {}, {}, {}{}{}", describe(key.family), range("lq", key.bucket_q, kLengthBuckets),
+      range("lk", key.bucket_kv, kLengthBuckets), range("planes", key.bucket_planes, kPlaneBuckets),
+      key.mask_per_head ? ", mask per head" : "", key.bias_per_head ? ", bias per head" : "");
 }
 
 }  // namespace attnjit::problem

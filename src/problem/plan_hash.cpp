@@ -16,13 +16,13 @@ std::uint64_t mix(Values... values) {
 
 // A member that is missing from these lists does not compile.
 std::uint64_t hash(const PlanKey& key) {
-  const auto& [family, bucket_q, bucket_kv, bucket_planes] = key;
+  const auto& [family, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head] = key;
   const auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask,
                mask_vectorized, mask_per_query_head, bias, bias_dtype, bias_vectorized,
                bounded_left, bounded_right, seqlens] = family;
   return mix(dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask, mask_vectorized,
              mask_per_query_head, bias, bias_dtype, bias_vectorized, bounded_left, bounded_right,
-             seqlens, bucket_q, bucket_kv, bucket_planes);
+             seqlens, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head);
 }
 
 }  // namespace attnjit::problem

@@ -43,9 +43,11 @@ std::vector<problem::PlanKey> neighbours(const problem::PlanKey& key) {
       for (const Step& planes : steps(problem::kPlaneBuckets, key.bucket_planes)) {
         const int distance = q.distance + kv.distance + planes.distance;
         if (distance == 0) continue;
-        places.push_back({{key.family, q.bucket, kv.bucket, planes.bucket},
-                          distance,
-                          double(q.bucket) * kv.bucket * planes.bucket});
+        problem::PlanKey near = key;
+        near.bucket_q = q.bucket;
+        near.bucket_kv = kv.bucket;
+        near.bucket_planes = planes.bucket;
+        places.push_back({near, distance, double(q.bucket) * kv.bucket * planes.bucket});
       }
     }
   }

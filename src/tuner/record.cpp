@@ -85,8 +85,12 @@ problem::Family family_of(const Json& object) {
 
 problem::PlanKey plan_key_of(const Json& object) {
   const Json& bucket = object.at("bucket");
-  problem::PlanKey key{family_of(object.at("family")), bucket.at("q"), bucket.at("kv"),
-                       bucket.at("planes")};
+  problem::PlanKey key{family_of(object.at("family")),
+                       bucket.at("q"),
+                       bucket.at("kv"),
+                       bucket.at("planes"),
+                       object.at("mask_per_head"),
+                       object.at("bias_per_head")};
   const bool buckets = problem::length_bucket(key.bucket_q) == key.bucket_q &&
                        problem::length_bucket(key.bucket_kv) == key.bucket_kv &&
                        problem::plane_bucket(key.bucket_planes) == key.bucket_planes;
@@ -157,6 +161,8 @@ std::string to_json(const Record& record) {
         {"l2_bytes", device.l2_bytes}}},
       {"family", family_json(plan.family)},
       {"bucket", {{"q", plan.bucket_q}, {"kv", plan.bucket_kv}, {"planes", plan.bucket_planes}}},
+      {"mask_per_head", plan.mask_per_head},
+      {"bias_per_head", plan.bias_per_head},
       {"exact", record.exact},
       {"config", Json::parse(codegen::to_json(record.config))},
       {"result",

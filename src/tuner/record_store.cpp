@@ -45,6 +45,8 @@ std::string family_directory(const TuneKey& key) {
   for_each_field(key.plan.family, [&](const char* name, const auto& value) {
     hash.field(name, static_cast<std::int64_t>(value));
   });
+  hash.field("mask_per_head", std::int64_t{key.plan.mask_per_head});
+  hash.field("bias_per_head", std::int64_t{key.plan.bias_per_head});
   return base::hex(hash.digest()).substr(0, kDigits);
 }
 

@@ -254,3 +254,17 @@ TEST_CASE("texts name what there is and nothing else") {
   CHECK(problem::describe(problem::family(make_problem(args))) ==
         "bf16 d64 dv128 gqa4 left seqlens mask=1k bias=qk,fp32,scalar unaligned scale<=0");
 }
+
+TEST_CASE("a plan knows whether a mask or bias differs between heads") {
+  const auto key = [](const char* mask_pattern, const char* bias_pattern) {
+    ForwardArgs args = forward_args();
+    args.mask = mask(args, mask_pattern);
+    args.bias = bias(args, bias_pattern);
+    return problem::plan_key(make_problem(args));
+  };
+  CHECK_FALSE(key("b1qk", "11qk").mask_per_head);
+  CHECK_FALSE(key("b1qk", "11qk").bias_per_head);
+  CHECK(key("bgqk", "11qk").mask_per_head);
+  CHECK(key("b1qk", "1hqk").bias_per_head);
+  CHECK_FALSE(problem::plan_key(make_problem(forward_args())).mask_per_head);
+}

@@ -109,6 +109,8 @@ TEST_CASE("each member of a key changes its hash") {
   add([](auto& k) { k.bucket_q = 64; });
   add([](auto& k) { k.bucket_kv = 64; });
   add([](auto& k) { k.bucket_planes = 4; });
+  add([](auto& k) { k.mask_per_head = true; });
+  add([](auto& k) { k.bias_per_head = true; });
   for (std::size_t i = 0; i < keys.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       INFO(i, " and ", j);

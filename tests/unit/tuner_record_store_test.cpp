@@ -70,6 +70,8 @@ TEST_CASE("what is not the same problem, device or space is not found") {
   miss([](auto& key) { key.plan.family.dtype = DType::kFloat16; });
   miss([](auto& key) { key.plan.bucket_q = 4096; });
   miss([](auto& key) { key.plan.bucket_planes = 256; });
+  miss([](auto& key) { key.plan.mask_per_head = true; });
+  miss([](auto& key) { key.plan.bias_per_head = true; });
 }
 
 TEST_CASE("every field of a family is a directory of its own") {
