@@ -259,7 +259,7 @@ TEST_CASE("a plan knows whether a mask or bias differs between heads") {
   const auto key = [](const char* mask_pattern, const char* bias_pattern) {
     ForwardArgs args = forward_args();
     args.mask = mask(args, mask_pattern);
-    args.bias = bias(args, bias_pattern);
+    args.bias = test::bias(args, bias_pattern);
     return problem::plan_key(make_problem(args));
   };
   CHECK_FALSE(key("b1qk", "11qk").mask_per_head);
