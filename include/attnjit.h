@@ -93,11 +93,14 @@ typedef struct attnjit_context_options {
 /* What a context did so far. */
 typedef struct attnjit_counters {
   size_t struct_size;
-  uint64_t plans;          /* plans made; a call that needs no new one is a look-up */
-  uint64_t compiles;       /* kernels that NVRTC compiled */
-  uint64_t disk_hits;      /* kernels read from the cache directory */
-  uint64_t corrupt;        /* damaged cache files, ignored */
-  uint64_t write_failures; /* kernels that could not be kept on disk */
+  uint64_t plans;           /* plans made; a call that needs no new one is a look-up */
+  uint64_t compiles;        /* kernels that NVRTC compiled */
+  uint64_t disk_hits;       /* kernels read from the cache directory */
+  uint64_t corrupt;         /* damaged cache files, ignored */
+  uint64_t write_failures;  /* kernels that could not be kept on disk */
+  uint64_t tunes;           /* problems that were tuned */
+  uint64_t timing_launches; /* launches for their time; 0 under DISABLE_AUTOTUNE */
+  uint64_t record_hits;     /* plans whose configuration came from a kept tuning record */
 } attnjit_counters;
 
 #define ATTNJIT_FORWARD_ARGS_INIT \
@@ -136,10 +139,10 @@ ATTNJIT_EXPORT void attnjit_context_destroy(attnjit_context* context);
 ATTNJIT_EXPORT attnjit_status attnjit_context_counters(const attnjit_context* context,
                                                        attnjit_counters* counters);
 
-/* Enqueues one forward on `stream`. The first call of a kind compiles its kernels. `workspace`
-   may be null: the call then takes what it needs from the stream-ordered allocator. Otherwise it is
-   device memory aligned to 256 bytes, at least attnjit_forward_workspace_size() of it, that calls
-   which overlap in time do not share. */
+/* Enqueues one forward on `stream`. The first call of a kind compiles and tunes its kernels.
+   `workspace` may be null: the call then takes what it needs from the stream-ordered allocator.
+   Otherwise it is device memory aligned to 256 bytes, at least attnjit_forward_workspace_size() of
+   it, that calls which overlap in time do not share. */
 ATTNJIT_EXPORT attnjit_status attnjit_forward(attnjit_context* context,
                                               const attnjit_forward_args* args,
                                               struct CUstream_st* stream, void* workspace,

@@ -24,7 +24,7 @@ namespace {
 // Sizes of the first version of each struct, up to the end of its last member then.
 constexpr std::size_t kForwardArgsV1 = offsetof(attnjit_forward_args, window_right) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
-constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, write_failures) + 8;
+constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
 // The one text that outlives a call; it belongs to the thread that made it.
 thread_local std::string last_error;
@@ -137,8 +137,9 @@ attnjit_status attnjit_context_counters(const attnjit_context* context,
   return guarded([&] {
     const attnjit::Counters now = not_null("context", context).context.counters();
     const std::size_t size = struct_size("counters", not_null("counters", counters), kCountersV1);
-    const attnjit_counters result{size,          now.plans,   now.compiles,
-                                  now.disk_hits, now.corrupt, now.write_failures};
+    const attnjit_counters result{size,          now.plans,           now.compiles,
+                                  now.disk_hits, now.corrupt,         now.write_failures,
+                                  now.tunes,     now.timing_launches, now.record_hits};
     // What the caller has no room for is left out; what only the caller knows is zero.
     std::memset(counters, 0, size);
     std::memcpy(counters, &result, std::min(size, sizeof result));
