@@ -66,10 +66,16 @@ Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
     return planned;
   }
   const auto device = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
-  return make(
-      job, problem, arch,
-      runtime::choose_config(engine_, problem, arch,
-                             device == devices_.end() ? std::nullopt : std::optional(*device)));
+  if (device == devices_.end()) {
+    return make(job, problem, arch, runtime::choose_config(engine_, problem, arch, std::nullopt));
+  }
+  // As many splits as a call on that device has.
+  codegen::Arch target = arch;
+  target.sm_count = device->sm_count;
+  Planned planned =
+      make(job, problem, target, runtime::choose_config(engine_, problem, arch, *device));
+  planned.arch = &arch;  // the table's, which outlives this
+  return planned;
 }
 
 std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arch) {
