@@ -17,6 +17,9 @@ FetchContent_Declare(nlohmann_json
   FIND_PACKAGE_ARGS 3.11 CONFIG)
 FetchContent_MakeAvailable(fmt nlohmann_json)
 
+if(ATTNJIT_BUILD_EXECUTOR)
+  find_package(Boost 1.74 REQUIRED COMPONENTS context)
+endif()
 if(ATTNJIT_BUILD_CLI)
   FetchContent_Declare(CLI11
     URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.5.0.tar.gz

@@ -1,11 +1,13 @@
-# cmake -D OUTPUT=file.cpp -D ROOT=dir -D FILES="a;b" -P EmbedTemplates.cmake
-# Writes attnjit::codegen::embedded_templates(): every file of FILES as {name, text}.
-set(text "#include \"codegen/templates.hpp\"\n\nnamespace attnjit::codegen {\n\n")
-string(APPEND text "std::span<const TemplateFile> embedded_templates() {\n")
-string(APPEND text "  static constexpr TemplateFile kFiles[] = {\n")
+# cmake -D OUTPUT=file.cpp -D ROOT=dir -D FILES="a;b" -D HEADER=room/name.hpp -D FUNCTION=ns::name
+#       -P EmbedTemplates.cmake
+# Defines FUNCTION, which HEADER declares to return std::span<const codegen::TemplateFile>: every file
+# of FILES as {name, text}.
+set(text "#include \"${HEADER}\"\n\n#include \"codegen/templates.hpp\"\n\n")
+string(APPEND text "std::span<const attnjit::codegen::TemplateFile> ${FUNCTION}() {\n")
+string(APPEND text "  static constexpr attnjit::codegen::TemplateFile kFiles[] = {\n")
 foreach(name ${FILES})
   file(READ ${ROOT}/${name} content)
   string(APPEND text "      {\"${name}\", R\"__attnjit__(${content})__attnjit__\"},\n")
 endforeach()
-string(APPEND text "  };\n  return kFiles;\n}\n\n}  // namespace attnjit::codegen\n")
+string(APPEND text "  };\n  return kFiles;\n}\n")
 file(WRITE ${OUTPUT} "${text}")

@@ -10,6 +10,23 @@ if(ATTNJIT_SANITIZE)
   target_link_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE})
 endif()
 
+# attnjit_embed_templates(VARIABLE ROOT dir FILES name... HEADER h FUNCTION f): sets VARIABLE to a source
+# file that EmbedTemplates.cmake writes.
+function(attnjit_embed_templates variable)
+  cmake_parse_arguments(EMBED "" "ROOT;HEADER;FUNCTION" "FILES" ${ARGN})
+  string(TOLOWER ${variable} name)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/generated/${name}.cpp)
+  list(TRANSFORM EMBED_FILES PREPEND ${EMBED_ROOT}/ OUTPUT_VARIABLE paths)
+  add_custom_command(
+    OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -D OUTPUT=${output} -D ROOT=${EMBED_ROOT} -D "FILES=${EMBED_FILES}"
+            -D HEADER=${EMBED_HEADER} -D FUNCTION=${EMBED_FUNCTION}
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedTemplates.cmake
+    DEPENDS ${paths} ${CMAKE_CURRENT_SOURCE_DIR}/cmake/EmbedTemplates.cmake
+    COMMENT "Embedding ${EMBED_FUNCTION}" VERBATIM)
+  set(${variable} ${output} PARENT_SCOPE)
+endfunction()
+
 # attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME.
 # ARCHITECTURE.md has the rule that DEPENDS states.
 function(attnjit_room name)

@@ -215,6 +215,7 @@ Environment parse_environment(const Lookup& lookup) {
   result.bundle_path = split_paths(reader.text("ATTNJIT_BUNDLE_PATH").value_or(""));
   result.record_file = reader.path("ATTNJIT_RECORD");
   result.nvrtc_path = reader.path("ATTNJIT_NVRTC");
+  result.host_compiler = reader.text("ATTNJIT_HOST_CXX").value_or("");
   result.cuda_directories = cuda_directories(reader);
   result.template_directory = reader.path("ATTNJIT_TEMPLATE_DIR");
   result.dump_directory = reader.path("ATTNJIT_DUMP");
@@ -242,6 +243,8 @@ std::vector<std::pair<std::string, std::string>> describe(const Environment& env
       {"ATTNJIT_BUNDLE_PATH", show(environment.bundle_path)},
       {"ATTNJIT_RECORD", show(environment.record_file)},
       {"ATTNJIT_NVRTC", show(environment.nvrtc_path)},
+      {"ATTNJIT_HOST_CXX",
+       environment.host_compiler.empty() ? "(not set)" : environment.host_compiler},
       {"ATTNJIT_TEMPLATE_DIR", show(environment.template_directory)},
       {"ATTNJIT_DUMP", show(environment.dump_directory)},
       {"ATTNJIT_JOBS", std::to_string(environment.jobs)},

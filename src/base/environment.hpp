@@ -25,6 +25,7 @@ struct Environment {
   std::vector<std::filesystem::path> bundle_path;
   std::optional<std::filesystem::path> record_file;
   std::optional<std::filesystem::path> nvrtc_path;
+  std::string host_compiler;  ///< of the CPU executor; empty: the first that runs
   std::vector<std::filesystem::path> cuda_directories;  ///< of CONDA_PREFIX, CUDA_PATH, CUDA_HOME
   std::optional<std::filesystem::path> template_directory;
   std::optional<std::filesystem::path> dump_directory;

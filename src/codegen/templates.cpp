@@ -65,6 +65,14 @@ TemplateSet::TemplateSet() {
   }
 }
 
+TemplateSet TemplateSet::with(std::span<const TemplateFile> files) const {
+  TemplateSet result = *this;
+  for (const TemplateFile& file : files) {
+    result.files_.insert_or_assign(std::string(file.name), std::string(file.text));
+  }
+  return result;
+}
+
 const std::string& TemplateSet::text(const std::string& name) const {
   const auto found = files_.find(name);
   if (found == files_.end()) {

@@ -22,6 +22,9 @@ class TemplateSet {
   TemplateSet();
   explicit TemplateSet(std::map<std::string, std::string> files) : files_(std::move(files)) {}
 
+  /// This set and `files`, which win where a name is in both.
+  TemplateSet with(std::span<const TemplateFile> files) const;
+
   /// The text of `name`; throws Error(kInvalidEnvironment) if there is no such template.
   const std::string& text(const std::string& name) const;
 

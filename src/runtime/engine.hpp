@@ -28,6 +28,7 @@ class Engine {
   const cache::KernelCache& cache() const { return cache_; }
   const tuner::SearchSpace& space() const { return space_; }
   tuner::RecordStore& records() { return records_; }
+  const codegen::TemplateSet& templates() const { return templates_; }
 
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
   /// Error(kInvalidProblem) when `config` is not legal for them.

@@ -18,7 +18,7 @@ void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
   std::size_t failed = 0;
   double worst = 0;
   base::parallel_for(count, jobs, [&](std::size_t i) {
-    const reference::ProblemSpec spec = gpu_test::random_problem(first + i);
+    const reference::ProblemSpec spec = test::random_problem(first + i);
     std::string text;
     double ratio = 0;
     try {

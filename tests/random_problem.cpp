@@ -4,7 +4,7 @@
 #include <random>
 #include <span>
 
-namespace attnjit::gpu_test {
+namespace attnjit::test {
 namespace {
 
 using reference::BiasKind;
@@ -99,13 +99,23 @@ void choose_memory(Dice& dice, ProblemSpec& spec) {
   spec.memory.expand_broadcast = dice.chance(0.2);
 }
 
-}  // namespace
+// Two batch elements at most, and few heads: enough to tell planes apart.
+void choose_small_shape(Dice& dice, ProblemSpec& spec) {
+  constexpr std::array<std::int64_t, 3> kRatios = {1, 2, 4};
+  constexpr std::array<std::int64_t, 3> kDims = {40, 64, 128};
+  constexpr std::array<std::int64_t, 12> kEdges = {1,  7,  31,  33,  63,  64,
+                                                   65, 96, 127, 128, 129, 200};
+  spec.dtype = dice.chance(0.5) ? DType::kBFloat16 : DType::kFloat16;
+  spec.batch = dice.between(1, 2);
+  spec.heads_kv = dice.between(1, 2);
+  spec.heads_q = spec.heads_kv * dice.pick(kRatios);
+  spec.seqlen_q = dice.pick(kEdges);
+  spec.seqlen_kv = dice.pick(kEdges);
+  spec.head_dim = dice.pick(kDims);
+  if (dice.chance(0.1)) spec.head_dim_v = dice.pick(kDims);
+}
 
-ProblemSpec random_problem(std::uint64_t index) {
-  Dice dice(index);
-  ProblemSpec spec;
-  spec.seed = index + 1;
-  choose_shape(dice, spec);
+ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_operands(dice, spec);
   choose_band(dice, spec);
   choose_memory(dice, spec);
@@ -120,4 +130,22 @@ ProblemSpec random_problem(std::uint64_t index) {
   return spec;
 }
 
-}  // namespace attnjit::gpu_test
+}  // namespace
+
+ProblemSpec random_problem(std::uint64_t index) {
+  Dice dice(index);
+  ProblemSpec spec;
+  spec.seed = index + 1;
+  choose_shape(dice, spec);
+  return finish(dice, spec);
+}
+
+ProblemSpec small_problem(std::uint64_t index) {
+  Dice dice(index);
+  ProblemSpec spec;
+  spec.seed = index + 1;
+  choose_small_shape(dice, spec);
+  return finish(dice, spec);
+}
+
+}  // namespace attnjit::test

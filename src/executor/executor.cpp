@@ -1,0 +1,99 @@
+#include "executor/executor.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "attnjit/error.hpp"
+#include "base/parallel.hpp"
+#include "executor/primitives.hpp"
+#include "executor/thread_block.hpp"
+#include "executor/violation.hpp"
+
+namespace attnjit::executor {
+namespace {
+
+constexpr const char* kArch = "host";  // in the cache, where cubins have "sm_90a"
+constexpr const char* kPrimitives = "attnjit/executor/";
+
+std::string metadata(const codegen::Source& source) {
+  const nlohmann::ordered_json meta = {{"schema", 1},
+                                       {"library", ATTNJIT_VERSION},
+                                       {"title", source.title},
+                                       {"entry", source.entry}};
+  return meta.dump();
+}
+
+}  // namespace
+
+Executor::Executor(Options options, base::Log& log)
+    : jobs_(options.jobs),
+      templates_(options.templates.with(primitives())),
+      compiler_(std::move(options.compiler)),
+      cache_(
+          std::move(options.cache), [this] { return compiler_.id(); }, log) {}
+
+std::string Executor::host_source(const codegen::Source& source) const try {
+  return codegen::flatten(source.stub, templates_, kPrimitives) +
+         fmt::format(
+             "\nextern \"C\" void attnjit_execute(void* const* parameters) {{\n"
+             "  attnjit::kernel::ptx::call(::{}, parameters);\n}}\n",
+             source.entry);
+} catch (const Error& error) {
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("{} on the CPU: {}; the headers under {} stand in for attnjit/ptx/, and "
+                          "docs/executor.md tells how to add one",
+                          source.entry, error.what(), kPrimitives));
+}
+
+std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {
+  const std::string text = host_source(source);
+  const cache::KernelKey key = cache::make_key(text, source.entry, kArch, {});
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = loaded_.find(key);
+    if (found != loaded_.end()) return found->second;
+  }
+  const auto entry = cache_.get(key, kArch, [&] {
+    cache::Entry built;
+    built.meta_json = metadata(source);
+    try {
+      built.cubin = compiler_.compile(text);
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("kernel [{}] for the CPU: {}", source.title, error.what()));
+    }
+    return built;
+  });
+  auto loaded = std::make_shared<const HostKernel>(entry->cubin);
+  const std::lock_guard lock(mutex_);
+  return loaded_.emplace(key, std::move(loaded)).first->second;
+}
+
+void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,
+                   GlobalMemory& memory) {
+  const auto host = kernel(step.source);
+  const Launch launch{step.source.entry, host->function(), parameters, blocks,
+                      step.threads,      step.shared_bytes};
+  memory.begin_kernel(step.overlaps);
+  std::atomic<unsigned> next = 0;
+  std::atomic<bool> failed = false;
+  base::parallel_for(std::min(jobs_, blocks), jobs_, [&](std::size_t) {
+    ThreadBlock block(launch, memory);
+    while (!failed) {
+      const unsigned index = next++;
+      if (index >= blocks) return;
+      try {
+        block.run(index);
+      } catch (...) {
+        failed = true;
+        throw;
+      }
+    }
+  });
+}
+
+}  // namespace attnjit::executor

@@ -1,0 +1,53 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cache/kernel_cache.hpp"
+#include "codegen/templates.hpp"
+#include "executor/global_memory.hpp"
+#include "executor/host_compiler.hpp"
+#include "executor/host_kernel.hpp"
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::executor {
+
+/// Runs generated kernels on the CPU: the same sources that NVRTC compiles, with the primitives of
+/// src/executor/primitives in place of attnjit/ptx. Thread-safe.
+class Executor {
+ public:
+  struct Options {
+    std::string compiler;             ///< see HostCompiler
+    cache::KernelCacheOptions cache;  ///< where compiled kernels are kept, as cubins are
+    codegen::TemplateSet templates;   ///< those that the plans were made with
+    unsigned jobs = 1;                ///< threads that run thread blocks
+  };
+  /// `log` must outlive it.
+  Executor(Options options, base::Log& log);
+
+  /// The text that the host compiler sees for `source`. Throws Error(kUnsupported) naming a header
+  /// of primitives that the executor lacks.
+  std::string host_source(const codegen::Source& source) const;
+
+  /// Runs all steps of `plan` on tensors in host memory, each access checked. Throws Violation for
+  /// what a kernel does wrong, and Error as compile() does.
+  void forward(const launch::ForwardPlanSpec& plan, const problem::Problem& problem,
+               const ForwardArgs& args);
+
+  cache::Counters counters() const { return cache_.counters(); }
+
+ private:
+  std::shared_ptr<const HostKernel> kernel(const codegen::Source& source);
+  void run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,
+           GlobalMemory& memory);
+
+  const unsigned jobs_;
+  const codegen::TemplateSet templates_;
+  HostCompiler compiler_;
+  cache::KernelCache cache_;
+  std::mutex mutex_;
+  std::map<cache::KernelKey, std::shared_ptr<const HostKernel>> loaded_;
+};
+
+}  // namespace attnjit::executor

@@ -1,0 +1,95 @@
+// Executor::forward: the tensors that a forward's kernels may touch, and its steps in order.
+#include <vector>
+
+#include "executor/executor.hpp"
+#include "launch/forward_arguments.hpp"
+
+namespace attnjit::executor {
+namespace {
+
+constexpr std::size_t kFloatBytes = 4;
+
+std::size_t element_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return 1;
+    case DType::kFloat32:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+void add_tensor(GlobalMemory& memory, const char* name, const Tensor& tensor, TensorRole role) {
+  memory.add(name, tensor, element_bytes(tensor.dtype), role);
+}
+
+// A contiguous array.
+void add_array(GlobalMemory& memory, const char* name, const void* data, std::int64_t count,
+               std::size_t bytes, TensorRole role) {
+  if (data == nullptr) return;
+  Tensor view;
+  view.data = const_cast<void*>(data);
+  view.shape = {1, 1, 1, count};
+  view.strides = {0, 0, 0, 1};
+  memory.add(name, view, bytes, role);
+}
+
+void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
+  add_tensor(memory, "q", args.q, TensorRole::kInput);
+  add_tensor(memory, "k", args.k, TensorRole::kInput);
+  add_tensor(memory, "v", args.v, TensorRole::kInput);
+  if (args.mask) add_tensor(memory, "mask", *args.mask, TensorRole::kInput);
+  if (args.bias) add_tensor(memory, "bias", *args.bias, TensorRole::kInput);
+  add_tensor(memory, "out", args.out, TensorRole::kOutput);
+  const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
+  add_array(memory, "lse", args.lse, batch * heads * seqlen_q, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "seqlens_q", args.seqlens_q, batch, kFloatBytes, TensorRole::kInput);
+  add_array(memory, "seqlens_kv", args.seqlens_kv, batch, kFloatBytes, TensorRole::kInput);
+}
+
+// Each part of the workspace that a step uses.
+void add_workspace(GlobalMemory& memory, const launch::ForwardArguments& arguments,
+                   const launch::ForwardPlanSpec& plan, const launch::WorkspaceLayout& layout) {
+  const auto& values = arguments.values();
+  if (plan.mask_pack && arguments.runs(0)) {
+    const kernel::MaskPackParams& pack = values.mask_pack;
+    const auto tiles = static_cast<std::int64_t>(arguments.shape(0).grid[0]);
+    const std::int64_t planes = tiles / (std::int64_t{pack.num_q_tiles} * pack.num_kv_tiles);
+    add_array(memory, "packed mask", pack.words, planes * pack.seqlen_q * pack.words_per_row,
+              sizeof(*pack.words), TensorRole::kOutput);
+    add_array(memory, "mask classes", pack.classes, tiles, sizeof(*pack.classes),
+              TensorRole::kOutput);
+  }
+  if (layout.grid.splits > 1) {
+    const auto rows = static_cast<std::int64_t>(arguments.shape(plan.combine_step()).grid[0]);
+    const std::int64_t slots = rows * layout.grid.splits;
+    add_array(memory, "partial out", values.forward.partial_out,
+              slots * plan.config.padded_head_dim_v(), kFloatBytes, TensorRole::kOutput);
+    add_array(memory, "partial lse", values.forward.partial_lse, slots, kFloatBytes,
+              TensorRole::kOutput);
+  }
+}
+
+}  // namespace
+
+void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Problem& problem,
+                       const ForwardArgs& args) {
+  const launch::WorkspaceLayout layout = launch::workspace_layout(plan, problem);
+  // Aligned as a device allocation is.
+  std::vector<std::byte> storage(layout.bytes + launch::kWorkspaceAlignment);
+  void* workspace = storage.data();
+  std::size_t space = storage.size();
+  std::align(launch::kWorkspaceAlignment, layout.bytes, workspace, space);
+
+  launch::ForwardArguments arguments(plan, problem, args, layout, workspace);
+  GlobalMemory memory;
+  add_tensors(memory, args);
+  add_workspace(memory, arguments, plan, layout);
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (!arguments.runs(i)) continue;
+    run(plan.steps[i], arguments.shape(i).grid[0], arguments.parameters(i), memory);
+  }
+}
+
+}  // namespace attnjit::executor

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attnjit/executor/services.h"
+#include "attnjit/tensor.hpp"
+
+namespace attnjit::executor {
+
+/// What kernels may do with a tensor.
+enum class TensorRole { kInput, kOutput };
+
+/// The tensors that the kernels of a plan may touch, byte by byte: what is an element, and who may
+/// read it yet. Scratch memory is an output that later kernels read.
+class GlobalMemory {
+ public:
+  /// Adds the elements of `view` under `name`; `element_bytes` takes the place of the dtype's size.
+  /// Gaps between rows are not elements. Does nothing for a tensor without elements.
+  void add(const std::string& name, const Tensor& view, std::size_t element_bytes, TensorRole role);
+
+  /// The next kernel begins. If it `overlaps` the ones before, it must wait before it reads what
+  /// they wrote.
+  void begin_kernel(bool overlaps);
+
+  /// Throws Violation for an access that leaves the elements of one tensor, that is not aligned to
+  /// its size, that reads what nobody wrote, that reads through the read-only cache what this
+  /// kernel writes, that writes an input, or that writes what this kernel has written already.
+  /// `waited`: the thread has waited for earlier kernels. May be called by several threads.
+  void access(const void* address, unsigned bytes, GlobalAccess access, bool waited);
+
+ private:
+  enum Byte : std::uint8_t { kGap, kInput, kUnwritten, kWrittenBefore, kWrittenNow };
+
+  struct Region {
+    std::string name;
+    const std::byte* begin;
+    std::vector<std::uint8_t> bytes;  // a Byte each
+
+    const std::byte* end() const { return begin + bytes.size(); }
+  };
+
+  Region& find(const std::byte* address, unsigned bytes, const char* verb);
+  void read_byte(const Region& region, std::size_t index, bool read_only, bool waited) const;
+  void write_byte(Region& region, std::size_t index, bool waited) const;
+  void add_to_byte(Region& region, std::size_t index, bool waited) const;
+  void check_order(const Region& region, std::size_t index, std::uint8_t state, const char* verb,
+                   bool waited) const;
+
+  std::vector<Region> regions_;  // by address
+  bool overlaps_ = false;
+};
+
+}  // namespace attnjit::executor

@@ -1,0 +1,32 @@
+#pragma once
+#include <utility>
+
+#include "attnjit/executor/services.h"
+
+// CUDA's words for a host compiler. A kernel is a function here, called once by every thread.
+#define ATTNJIT_DEVICE inline
+#define __global__
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+namespace attnjit::kernel::ptx {
+
+inline const executor::Services* services = nullptr;  // of the process that loads this kernel
+
+// Calls `kernel` with its parameters, which `values` points at one by one.
+template <class... Parameters, std::size_t... kIndex>
+inline void call(void (*kernel)(Parameters...), void* const* values,
+                 std::index_sequence<kIndex...>) {
+  kernel(*static_cast<const Parameters*>(values[kIndex])...);
+}
+template <class... Parameters>
+inline void call(void (*kernel)(Parameters...), void* const* values) {
+  call(kernel, values, std::index_sequence_for<Parameters...>());
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// What the executor looks up first.
+extern "C" void attnjit_bind(const attnjit::executor::Services* services) {
+  attnjit::kernel::ptx::services = services;
+}

@@ -1,0 +1,59 @@
+#pragma once
+#include <cmath>
+#include <cstring>
+
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel::ptx {
+
+// An fp32 element and its bits.
+ATTNJIT_DEVICE float as_float(uint32 bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+ATTNJIT_DEVICE uint32 as_bits(float value) {
+  uint32 bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
+
+// ex2.approx.ftz: subnormal arguments and results are zero. The device may be 2 ulp off.
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) { return std::log2(x); }
+
+// The bits of `value` rounded to nearest even; NaN becomes the one that the device gives.
+template <DType kDType>
+ATTNJIT_DEVICE uint16 round_bits(float value) {
+  if (value != value) return 0x7fff;
+  if constexpr (kDType == DType::kBFloat16) {
+    const uint32 bits = as_bits(value);
+    return static_cast<uint16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  } else {
+    return services->round_to_float16(value);
+  }
+}
+
+// Two floats rounded and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  return round_bits<kDType>(low) | static_cast<uint32>(round_bits<kDType>(high)) << 16;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return as_float(static_cast<uint32>(bits) << 16);
+  } else {
+    return services->widen_float16(bits);
+  }
+}
+
+}  // namespace attnjit::kernel::ptx

@@ -1,0 +1,53 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "attnjit/error.hpp"
+#include "check/verdict.hpp"
+#include "executor/executor.hpp"
+#include "executor/violation.hpp"
+#include "tuner/config_zero.hpp"
+#include "unit/temp_directory.hpp"
+
+namespace attnjit::executor_test {
+
+/// An executor with a cache of its own, and what its kernels are made from.
+class Bench {
+ public:
+  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1)
+      : templates_(std::move(templates)),
+        executor_(
+            {.compiler = {},
+             .cache = {.directory = directory_ / "cache", .lock_directory = directory_ / "locks"},
+             .templates = templates_,
+             .jobs = jobs},
+            log_) {}
+
+  executor::Executor& executor() { return executor_; }
+  const codegen::TemplateSet& templates() const { return templates_; }
+
+  /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict.
+  std::string forward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
+                      const std::optional<kernel::ForwardConfig>& config = {}) {
+    reference::HostProblem host(spec, 1);
+    host.poison_outputs();
+    const problem::Problem problem = problem::make_problem(host.args());
+    const problem::PlanKey key = problem::plan_key(problem);
+    const auto plan = launch::make_forward_plan_spec(
+        key.family, config ? *config : tuner::config_zero(key, arch), arch, templates_);
+    try {
+      executor_.forward(plan, problem, host.args());
+    } catch (const executor::Violation& violation) {
+      return violation.what();
+    }
+    return check::judge_forward(host, reference::Rows::every(), 1).text;
+  }
+
+ private:
+  test::TempDirectory directory_;
+  base::Log log_{base::LogLevel::kError, {}};
+  codegen::TemplateSet templates_;
+  executor::Executor executor_;
+};
+
+}  // namespace attnjit::executor_test
