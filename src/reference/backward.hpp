@@ -11,9 +11,9 @@ namespace attnjit::reference {
 struct Gradient {
   std::vector<double> values;
 
-  /// Per row, in ds the root of the sum of the squares of the terms p |dout| |v| times the factor
-  /// that takes them to this gradient. ds is a difference of such terms, so where they cancel fp32
-  /// leaves an error of this size times its unit roundoff, however small the gradient is.
+  /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|; this is
+  /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
+  /// dbias that is broadcast over keys the terms are those of its sum, dlse.
   std::vector<double> terms;
 };
 

@@ -8,6 +8,7 @@
 #include "reference/backward.hpp"
 #include "reference/half.hpp"
 #include "reference/host_problem.hpp"
+#include "unit/reference_specs.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -15,20 +16,6 @@ namespace {
 constexpr Gradient BackwardResult::*kGradients[] = {&BackwardResult::dq, &BackwardResult::dk,
                                                     &BackwardResult::dv, &BackwardResult::dbias};
 constexpr Arithmetic kArithmetics[] = {Arithmetic::kExact, Arithmetic::kRounded};
-
-ProblemSpec small_spec() {
-  ProblemSpec spec;
-  spec.batch = 2;
-  spec.heads_q = 4;
-  spec.heads_kv = 2;
-  spec.seqlen_q = 70;
-  spec.seqlen_kv = 90;
-  spec.head_dim = 16;
-  spec.head_dim_v = 24;
-  spec.bias = "1hqk";
-  spec.backward = spec.want_dlse = spec.want_dbias = true;
-  return spec;
-}
 
 BackwardResult run(const HostProblem& problem, Arithmetic arithmetic,
                    const Planes& planes = Planes::every()) {
@@ -74,7 +61,7 @@ TEST_CASE("two keys by hand") {
 
 TEST_CASE("the rounded gradients are off by their roundings, no less and no more") {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
-    ProblemSpec spec = small_spec();
+    ProblemSpec spec = small_backward();
     spec.dtype = dtype;
     const HostProblem problem(spec, 2);
     const BackwardResult exact = run(problem, Arithmetic::kExact);
@@ -98,7 +85,7 @@ TEST_CASE("the rounded gradients are off by their roundings, no less and no more
 }
 
 TEST_CASE("dbias is rounded to its own dtype") {
-  ProblemSpec spec = small_spec();
+  ProblemSpec spec = small_backward();
   spec.dbias_dtype = DType::kFloat32;
   const BackwardResult result = run(HostProblem(spec, 2), Arithmetic::kRounded);
   int wide = 0;
@@ -110,7 +97,7 @@ TEST_CASE("dbias is rounded to its own dtype") {
 }
 
 TEST_CASE("dead rows add exactly 0, whatever dout, dlse and q hold there") {
-  ProblemSpec spec = small_spec();
+  ProblemSpec spec = small_backward();
   spec.mask = "b1qk";
   spec.mask_kind = MaskKind::kDeadRows;
   spec.use_seqlens_q = true;
@@ -142,7 +129,7 @@ TEST_CASE("dead rows add exactly 0, whatever dout, dlse and q hold there") {
 }
 
 TEST_CASE("a dropped key contributes nothing, and its own gradient is 0") {
-  ProblemSpec spec = small_spec();
+  ProblemSpec spec = small_backward();
   spec.mask = "b11k";
   spec.mask_kind = MaskKind::kScattered;
   spec.causal = true;
@@ -172,7 +159,7 @@ TEST_CASE("a dropped key contributes nothing, and its own gradient is 0") {
 }
 
 TEST_CASE("a kept key follows IEEE rules") {
-  ProblemSpec spec = small_spec();
+  ProblemSpec spec = small_backward();
   spec.causal = true;
   spec.diagonal = Diagonal::kTopLeft;
   const HostProblem problem(spec, 1);
@@ -186,7 +173,7 @@ TEST_CASE("a kept key follows IEEE rules") {
 TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse") {
   for (const char* pattern : {"1hq1", "b1q1", "bg11", "1111"}) {
     for (const Arithmetic arithmetic : kArithmetics) {
-      ProblemSpec spec = small_spec();
+      ProblemSpec spec = small_backward();
       spec.bias = pattern;
       spec.mask = "11qk";
       spec.mask_kind = MaskKind::kDeadRows;
@@ -217,7 +204,7 @@ TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse
 }
 
 TEST_CASE("dbias sums over the axes of its own shape") {
-  ProblemSpec spec = small_spec();
+  ProblemSpec spec = small_backward();
   spec.bias = "b11k";
   spec.memory.expand_broadcast = true;
   const HostProblem problem(spec, 1);
@@ -237,7 +224,7 @@ TEST_CASE("dbias sums over the axes of its own shape") {
 }
 
 TEST_CASE("selected planes equal those of a full run, and the others are not computed") {
-  const HostProblem problem(small_spec(), 2);
+  const HostProblem problem(small_backward(), 2);
   const BackwardResult full = run(problem, Arithmetic::kExact);
   // Kv head 1 of both batch elements: all that adds to heads 2 and 3 of the bias, 1hqk.
   const BackwardResult some = run(problem, Arithmetic::kExact, Planes::only({{0, 1}, {1, 1}}));
@@ -259,7 +246,7 @@ TEST_CASE("selected planes equal those of a full run, and the others are not com
 }
 
 TEST_CASE("gradients do not depend on the number of threads") {
-  const HostProblem problem(small_spec(), 1);
+  const HostProblem problem(small_backward(), 1);
   const BackwardArgs args = problem.backward_args();
   for (const Arithmetic arithmetic : kArithmetics) {
     CHECK(same(backward(args, arithmetic, Planes::every(), 1),
@@ -269,7 +256,7 @@ TEST_CASE("gradients do not depend on the number of threads") {
 
 TEST_CASE("backward problems without rows or keys") {
   for (const int axis : {0, 1, 2}) {
-    ProblemSpec spec = small_spec();
+    ProblemSpec spec = small_backward();
     (axis == 0 ? spec.batch : axis == 1 ? spec.seqlen_q : spec.seqlen_kv) = 0;
     const HostProblem problem(spec, 2);
     for (const Arithmetic arithmetic : kArithmetics) {
@@ -282,7 +269,7 @@ TEST_CASE("backward problems without rows or keys") {
 }
 
 TEST_CASE("gradients that do not fit are refused") {
-  const HostProblem problem(small_spec(), 1);
+  const HostProblem problem(small_backward(), 1);
   BackwardArgs args = problem.backward_args();
   const auto refused = [&](const char* message) {
     CHECK_THROWS_WITH_AS(backward(args, Arithmetic::kExact, Planes::every(), 1), message, Error);

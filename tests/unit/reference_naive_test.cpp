@@ -8,7 +8,7 @@
 #include "reference/forward.hpp"
 #include "reference/half.hpp"
 #include "reference/host_problem.hpp"
-#include "unit/reference_random_spec.hpp"
+#include "unit/reference_specs.hpp"
 
 namespace attnjit::reference {
 namespace {

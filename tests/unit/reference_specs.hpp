@@ -7,6 +7,21 @@
 
 namespace attnjit::reference {
 
+/// A backward of every gradient, with grouped heads and lengths that are no multiple of a tile.
+inline ProblemSpec small_backward() {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.heads_q = 4;
+  spec.heads_kv = 2;
+  spec.seqlen_q = 70;
+  spec.seqlen_kv = 90;
+  spec.head_dim = 16;
+  spec.head_dim_v = 24;
+  spec.bias = "1hqk";
+  spec.backward = spec.want_dlse = spec.want_dbias = true;
+  return spec;
+}
+
 template <typename T>
 T pick(const Random& random, std::uint64_t& draw, std::initializer_list<T> choices) {
   const auto count = static_cast<std::int64_t>(choices.size());
