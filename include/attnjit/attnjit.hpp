@@ -1,5 +1,6 @@
 #pragma once
 // The C++ API of attnjit in one header.
+#include "attnjit/backward.hpp"
 #include "attnjit/context.hpp"
 #include "attnjit/error.hpp"
 #include "attnjit/forward.hpp"

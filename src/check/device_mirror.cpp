@@ -11,10 +11,10 @@ DeviceMirror::DeviceMirror(const cuda::Driver& driver, const reference::HostProb
   }
 }
 
-ForwardArgs DeviceMirror::args() const {
+std::vector<void*> DeviceMirror::bases() const {
   std::vector<void*> bases;
   for (const cuda::DeviceBuffer& buffer : buffers_) bases.push_back(buffer.data());
-  return problem_.args_at(bases);
+  return bases;
 }
 
 void DeviceMirror::upload_outputs() {

@@ -13,7 +13,8 @@ class DeviceMirror {
   DeviceMirror(const cuda::Driver& driver, const reference::HostProblem& problem);
 
   /// The call on the mirrored tensors.
-  ForwardArgs args() const;
+  ForwardArgs args() const { return problem_.args_at(bases()); }
+  BackwardArgs backward_args() const { return problem_.backward_args_at(bases()); }
 
   /// Copies the outputs to the device, poison and guards as they are on the host.
   void upload_outputs();
@@ -22,6 +23,8 @@ class DeviceMirror {
   void download(reference::HostProblem& problem) const;
 
  private:
+  std::vector<void*> bases() const;
+
   const cuda::Driver& driver_;
   const reference::HostProblem& problem_;
   std::vector<cuda::DeviceBuffer> buffers_;

@@ -3,16 +3,32 @@
 
 #include "reference/accuracy.hpp"
 #include "reference/host_problem.hpp"
+#include "reference/planes.hpp"
 #include "reference/rows.hpp"
 
 namespace attnjit::check {
 
-/// Whether a forward did what docs/semantics.md says.
-struct Verdict {
+/// What was found wrong.
+struct Findings {
   bool pass = true;
   std::string text;  ///< empty on success; else what is wrong, a line per finding
+
+  /// Adds one or several lines, or nothing if `finding` is empty.
+  void add(const std::string& finding);
+};
+
+/// Whether a forward did what docs/semantics.md says.
+struct Verdict : Findings {
   reference::Report out;
   reference::Report lse;
+};
+
+/// Whether a backward did.
+struct BackwardVerdict : Findings {
+  reference::Report dq;
+  reference::Report dk;
+  reference::Report dv;
+  reference::Report dbias;
 };
 
 /// Judges the outputs in `problem`: the accuracy rule per head and row on the selected rows, every
@@ -21,7 +37,16 @@ struct Verdict {
 Verdict judge_forward(const reference::HostProblem& problem, const reference::Rows& rows,
                       unsigned jobs);
 
+/// The same for the gradients in a backward problem, by the accuracy rule on the selected planes
+/// and on the rows of dbias to which they alone add.
+BackwardVerdict judge_backward(const reference::HostProblem& problem,
+                               const reference::Planes& planes, unsigned jobs);
+
 /// Rows to check so that the reference takes about `budget` multiply-adds: all, or a sample.
 reference::Rows affordable_rows(const reference::ProblemSpec& spec, double budget);
+
+/// Planes to check, likewise. Planes that add to the same rows of a wanted dbias are taken
+/// together, and at least two such sets are, even if they cost more than the budget.
+reference::Planes affordable_planes(const reference::ProblemSpec& spec, double budget);
 
 }  // namespace attnjit::check

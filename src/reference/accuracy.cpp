@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
+#include "reference/half.hpp"
 #include "reference/plane_judge.hpp"
 
 namespace attnjit::reference {
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostLines = 16;
 constexpr double kLseTolerance = 1e-4;
+constexpr double kTermTolerance = 0x1p-20;  // of Gradient::terms: 16 roundoffs of fp32
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void add_failure(Report& report, const std::string& line) {
@@ -73,12 +76,13 @@ LseErrors measure_lse(const float* got, const double* exact, std::int64_t seqlen
   return plane;
 }
 
-}  // namespace
-
-Report check_output(const Tensor& got, const std::vector<double>& exact,
-                    const std::vector<double>& rounded, const Rows& rows) {
+// `noise` is empty or [planes, rows]; `unit` is the u of the rule.
+Report check_planes(const Tensor& got, const std::vector<double>& exact,
+                    const std::vector<double>& rounded, std::span<const double> noise, double unit,
+                    const Rows& rows) {
   Report report;
-  const std::int64_t plane_size = rows.count(got.shape[2]) * got.shape[3];
+  const std::int64_t count = rows.count(got.shape[2]);
+  const std::int64_t plane_size = count * got.shape[3];
   const std::int64_t planes = got.shape[0] * got.shape[1];
   const auto needed = static_cast<std::size_t>(planes * plane_size);
   if (exact.size() != needed || rounded.size() != needed) {
@@ -89,13 +93,17 @@ Report check_output(const Tensor& got, const std::vector<double>& exact,
   for (std::int64_t index = 0; index < planes; ++index) {
     const std::int64_t batch = index / got.shape[1];
     const std::int64_t head = index % got.shape[1];
-    const PlaneJudge judge(got, batch * got.strides[0] + head * got.strides[1],
-                           exact.data() + index * plane_size, rounded.data() + index * plane_size,
-                           rows);
+    PlaneReference reference{exact.data() + index * plane_size, rounded.data() + index * plane_size,
+                             unit};
+    if (!noise.empty()) {
+      reference.noise =
+          noise.subspan(static_cast<std::size_t>(index * count), static_cast<std::size_t>(count));
+    }
+    const PlaneJudge judge(got, batch * got.strides[0] + head * got.strides[1], reference, rows);
     const PlaneErrors plane = judge.measure();
     const double allowed = judge.allowance(plane);
     const double ratio = std::max(ratio_of(plane.error, allowed), plane.row_ratio);
-    ++report.planes;
+    report.planes += plane.judged > 0 ? 1 : 0;
     report.elements_judged += plane.judged;
     report.worst_ratio = std::max(report.worst_ratio, ratio);
     report.max_abs_error = std::max(report.max_abs_error, plane.error);
@@ -111,6 +119,23 @@ Report check_output(const Tensor& got, const std::vector<double>& exact,
   }
   finish(report);
   return report;
+}
+
+}  // namespace
+
+Report check_output(const Tensor& got, const std::vector<double>& exact,
+                    const std::vector<double>& rounded, const Rows& rows) {
+  return check_planes(got, exact, rounded, {}, unit_roundoff(got.dtype), rows);
+}
+
+Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
+                      const Gradient& rounded) {
+  std::vector<double> noise;
+  for (const double terms : exact.terms) {
+    noise.push_back(std::isfinite(terms) ? kTermTolerance * terms : 0);
+  }
+  return check_planes(got, exact.values, rounded.values, noise, unit_roundoff(dtype),
+                      Rows::every());
 }
 
 Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attnjit/tensor.hpp"
+#include "reference/backward.hpp"
 #include "reference/rows.hpp"
 
 namespace attnjit::reference {
@@ -28,9 +29,16 @@ struct Report {
 ///   ||x - ref|| <= 4 ||y - ref|| + 4 u ||ref||
 /// with ref = `exact`, y = `rounded`, both dense [got.shape[0], got.shape[1], rows, got.shape[3]],
 /// and u the unit roundoff of got.dtype. Only elements whose ref and y are finite are judged; there
-/// NaN in x fails. A dead row has ref = y = 0, so it must be exactly 0.
+/// NaN in x fails. A dead row has ref = y = 0, so it must be exactly 0. Planes without an element
+/// to judge count as not looked at.
 Report check_output(const Tensor& got, const std::vector<double>& exact,
                     const std::vector<double>& rounded, const Rows& rows);
+
+/// The same for a gradient of a call whose q has `dtype`, which sets u: p and ds are rounded to it
+/// even if dbias is fp32. Both bounds gain 2^-20 of exact.terms, the plane's that of its largest
+/// row: the error that fp32 leaves where the terms of ds cancel.
+Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
+                      const Gradient& rounded);
 
 /// Judges `got`, a contiguous host array of shape {B, H, Lq}, against `exact` [B, H, rows]: within
 /// 1e-4 * max(1, |lse|), and exactly -inf where the reference is -inf. Rows whose reference is NaN

@@ -211,6 +211,15 @@ void fill_top_bias(const Tensor& mask, const Tensor& bias, double density, unsig
   });
 }
 
+void store_dense(const Tensor& tensor, const std::vector<double>& values) {
+  for_each_row(tensor, 1, [&](const RowPlace& row, std::int64_t size) {
+    for (std::int64_t d = 0; d < size; ++d) {
+      const double value = values[row.index + static_cast<std::size_t>(d)];
+      store(tensor.data, tensor.dtype, row.offset + d * tensor.strides[3], value);
+    }
+  });
+}
+
 void fill_bias(const Tensor& bias, BiasKind kind, Random random, unsigned jobs) {
   const BiasRule rule(kind, random, distinct_shape(bias), bias.dtype);
   for_each_row(bias, jobs, [&](const RowPlace& row, std::int64_t size) {

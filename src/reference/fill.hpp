@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "attnjit/tensor.hpp"
 #include "reference/random.hpp"
@@ -58,5 +59,8 @@ void fill_top_bias(const Tensor& mask, const Tensor& bias, double density, unsig
 
 /// Fills an fp16, bf16 or fp32 tensor over (batch, head, query, key).
 void fill_bias(const Tensor& bias, BiasKind kind, Random random, unsigned jobs);
+
+/// Writes `values`, dense over the tensor's shape, rounded to its dtype; no stride may be 0.
+void store_dense(const Tensor& tensor, const std::vector<double>& values);
 
 }  // namespace attnjit::reference

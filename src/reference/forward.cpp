@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
+#include "reference/check_args.hpp"
 #include "reference/row_block.hpp"
 #include "reference/score_rule.hpp"
 
@@ -33,15 +35,16 @@ std::int64_t rows_per_block(std::int64_t seqlen_kv) {
 }  // namespace
 
 ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
-                      unsigned jobs) {
+                      unsigned jobs, const Planes& planes) {
   check_args(args);
   const auto [batch, heads, seqlen_q, head_dim] = args.q.shape;
   check_rows(rows, seqlen_q);
   const std::int64_t count = rows.count(seqlen_q);
   const std::int64_t dim_v = args.v.shape[3];
+  constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
   ForwardResult result;
-  result.out.resize(static_cast<std::size_t>(batch * heads * count * dim_v));
-  result.lse.resize(static_cast<std::size_t>(batch * heads * count));
+  result.out.assign(static_cast<std::size_t>(batch * heads * count * dim_v), kNotComputed);
+  result.lse.assign(static_cast<std::size_t>(batch * heads * count), kNotComputed);
 
   const ScoreRule rule(args);
   const BlockContext context{args, rule, rows};
@@ -52,6 +55,9 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
     const std::int64_t plane = static_cast<std::int64_t>(task) / blocks;
     const std::int64_t first = static_cast<std::int64_t>(task) % blocks * step;
     const RowBlock block{plane / heads, plane % heads, first, std::min(first + step, count)};
+    if (!planes.holds({block.batch, context.head_kv(block.head)})) {
+      return;
+    }
     const std::int64_t row = plane * count + first;
     compute(context, block, result.out.data() + row * dim_v, result.lse.data() + row);
   });

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "attnjit/forward.hpp"
+#include "reference/planes.hpp"
 #include "reference/rows.hpp"
 
 namespace attnjit::reference {
@@ -12,7 +13,7 @@ enum class Arithmetic {
   kRounded,  ///< fp32 scores and sums; p = exp(s - max) and the outputs rounded to q's dtype
 };
 
-/// Results for the selected rows, dense, in the order of Rows.
+/// Results for the selected rows, dense, in the order of Rows; NaN in planes not selected.
 struct ForwardResult {
   std::vector<double> out;  ///< [B, Hq, rows, Dv]
   std::vector<double> lse;  ///< [B, Hq, rows], natural logarithm; -inf for a row with no live key
@@ -25,6 +26,6 @@ struct ForwardResult {
 /// Throws Error(kInvalidProblem) when shapes disagree, a diagonal is missing, or a row is outside
 /// [0, Lq).
 ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
-                      unsigned jobs);
+                      unsigned jobs, const Planes& planes = Planes::every());
 
 }  // namespace attnjit::reference

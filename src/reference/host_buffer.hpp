@@ -9,8 +9,25 @@
 
 namespace attnjit::reference {
 
-/// Which argument of ForwardArgs a buffer backs.
-enum class BufferRole { kQ, kK, kV, kOut, kMask, kBias, kLse, kSeqlensQ, kSeqlensKv };
+/// Which argument of ForwardArgs or BackwardArgs a buffer backs. The order decides the random
+/// values.
+enum class BufferRole {
+  kQ,
+  kK,
+  kV,
+  kOut,
+  kMask,
+  kBias,
+  kLse,
+  kSeqlensQ,
+  kSeqlensKv,
+  kDout,
+  kDlse,
+  kDq,
+  kDk,
+  kDv,
+  kDbias,
+};
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds
 /// a pattern of its position: in the guards, in the gaps of a strided view, and in elements, where

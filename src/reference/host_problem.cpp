@@ -6,80 +6,77 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "reference/buffer_specs.hpp"
+#include "reference/fill.hpp"
+#include "reference/forward.hpp"
 #include "reference/poison.hpp"
 #include "reference/random.hpp"
 
 namespace attnjit::reference {
 namespace {
 
-using Shape = std::array<std::int64_t, 4>;
-
-Tensor sequence_view(const ProblemSpec& spec, const Shape& shape, bool differs) {
-  const bool swapped = (spec.memory.layout == Layout::kBshd) != differs;
-  const std::int64_t row = shape[3] + spec.memory.row_padding + (differs ? 8 : 0);
-  if (swapped) {
-    return {nullptr, spec.dtype, shape, {shape[2] * shape[1] * row, row, shape[1] * row, 1}};
-  }
-  return {nullptr, spec.dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
-}
-
-Tensor score_view(const ProblemSpec& spec, std::string_view pattern, std::string_view what,
-                  DType dtype) {
-  const Shape shape = pattern_shape(spec, pattern, what);
-  const std::int64_t row = shape[3] + spec.memory.row_padding;
-  Tensor view{nullptr, dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
-  if (spec.memory.expand_broadcast) {
-    const Shape full = pattern_shape(spec, "bhqk", what);
-    for (std::size_t axis = 0; axis < full.size(); ++axis) {
-      if (pattern[axis] == '1') {
-        view.shape[axis] = full[axis];
-        view.strides[axis] = 0;
-      }
-    }
-  }
-  return view;
-}
-
 void add_line(std::string& text, const std::string& line) {
   text += line.empty() ? line : line + "\n";
+}
+
+// Makes `tensor` the argument of that role.
+void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
+  switch (role) {
+    case BufferRole::kQ:
+      args.forward.q = tensor;
+      break;
+    case BufferRole::kK:
+      args.forward.k = tensor;
+      break;
+    case BufferRole::kV:
+      args.forward.v = tensor;
+      break;
+    case BufferRole::kOut:
+      args.forward.out = tensor;
+      break;
+    case BufferRole::kMask:
+      args.forward.mask = tensor;
+      break;
+    case BufferRole::kBias:
+      args.forward.bias = tensor;
+      break;
+    case BufferRole::kLse:
+      args.forward.lse = static_cast<float*>(tensor.data);
+      break;
+    case BufferRole::kSeqlensQ:
+      args.forward.seqlens_q = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kSeqlensKv:
+      args.forward.seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kDout:
+      args.dout = tensor;
+      break;
+    case BufferRole::kDlse:
+      args.dlse = static_cast<const float*>(tensor.data);
+      break;
+    case BufferRole::kDq:
+      args.dq = tensor;
+      break;
+    case BufferRole::kDk:
+      args.dk = tensor;
+      break;
+    case BufferRole::kDv:
+      args.dv = tensor;
+      break;
+    case BufferRole::kDbias:
+      args.dbias = tensor;
+      break;
+  }
 }
 
 }  // namespace
 
 HostProblem::HostProblem(const ProblemSpec& spec, unsigned jobs) : spec_(spec) {
   validate(spec);
-  const auto add = [this](std::string name, BufferRole role, bool is_output, const Tensor& view) {
-    buffers_.emplace_back(std::move(name), role, is_output, view, spec_.memory.base_offset);
-  };
-  const std::int64_t dim_v = spec.value_dim();
-  const Shape q{spec.batch, spec.heads_q, spec.seqlen_q, spec.head_dim};
-  const Shape k{spec.batch, spec.heads_kv, spec.seqlen_kv, spec.head_dim};
-  const Shape v{spec.batch, spec.heads_kv, spec.seqlen_kv, dim_v};
-  const Shape out{spec.batch, spec.heads_q, spec.seqlen_q, dim_v};
-  const Shape lengths{spec.batch, 1, 1, 1};
-  add("q", BufferRole::kQ, false, sequence_view(spec, q, false));
-  add("k", BufferRole::kK, false, sequence_view(spec, k, false));
-  add("v", BufferRole::kV, false, sequence_view(spec, v, spec.memory.v_differs));
-  add("out", BufferRole::kOut, true, sequence_view(spec, out, false));
-  // Bias before mask, which may follow from it.
-  if (!spec.bias.empty()) {
-    add("bias", BufferRole::kBias, false,
-        score_view(spec, spec.bias, "bias", spec.bias_dtype.value_or(spec.dtype)));
-  }
-  if (!spec.mask.empty()) {
-    add("mask", BufferRole::kMask, false, score_view(spec, spec.mask, "mask", DType::kBool));
-  }
-  if (spec.want_lse) {
-    const Shape lse{spec.batch, spec.heads_q, 1, spec.seqlen_q};
-    add("lse", BufferRole::kLse, true, Tensor::contiguous(nullptr, DType::kFloat32, lse));
-  }
-  if (spec.use_seqlens_q) {
-    add("seqlens_q", BufferRole::kSeqlensQ, false,
-        Tensor::contiguous(nullptr, DType::kFloat32, lengths));
-  }
-  if (spec.use_seqlens_kv) {
-    add("seqlens_kv", BufferRole::kSeqlensKv, false,
-        Tensor::contiguous(nullptr, DType::kFloat32, lengths));
+  for (const BufferSpec& buffer : buffer_specs(spec)) {
+    buffers_.emplace_back(std::string(buffer.name), buffer.role, buffer.is_output, buffer.view,
+                          spec.memory.base_offset);
   }
   fill(jobs);
 }
@@ -92,6 +89,8 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kQ:
       case BufferRole::kK:
       case BufferRole::kV:
+      case BufferRole::kDout:
+      case BufferRole::kDlse:
         fill_normal(buffer.tensor(), random, 0, 1, jobs);
         break;
       case BufferRole::kMask:
@@ -113,14 +112,33 @@ void HostProblem::fill(unsigned jobs) {
         break;
       case BufferRole::kOut:
       case BufferRole::kLse:
+      case BufferRole::kDq:
+      case BufferRole::kDk:
+      case BufferRole::kDv:
+      case BufferRole::kDbias:
         break;
     }
   }
   if (spec_.poison_dropped_keys) {
     poison_unread_keys(args());
   }
+  if (spec_.backward) {
+    fill_backward_inputs(jobs);
+  }
   for (const HostBuffer& buffer : buffers_) {
     checksums_.push_back(buffer.is_output() ? 0 : buffer.checksum());
+  }
+}
+
+void HostProblem::fill_backward_inputs(unsigned jobs) {
+  const ForwardArgs call = args();
+  const ForwardResult result = forward(call, Arithmetic::kRounded, Rows::every(), jobs);
+  std::ranges::transform(result.lse, call.lse, [](double lse) { return static_cast<float>(lse); });
+  store_dense(call.out, result.out);
+  if (spec_.poison_dropped_keys) {
+    const HostBuffer* dlse = find(BufferRole::kDlse);
+    poison_dead_rows(call.lse, find(BufferRole::kDout)->tensor(),
+                     dlse == nullptr ? nullptr : static_cast<float*>(dlse->data()));
   }
 }
 
@@ -147,55 +165,37 @@ const HostBuffer* HostProblem::find(BufferRole role) const {
   return const_cast<HostProblem*>(this)->find(role);
 }
 
-ForwardArgs HostProblem::args() const {
+std::vector<void*> HostProblem::bases() const {
   std::vector<void*> bases;
   for (const HostBuffer& buffer : buffers_) {
     bases.push_back(static_cast<std::byte*>(buffer.data()) - buffer.data_offset());
   }
-  return args_at(bases);
+  return bases;
 }
 
 ForwardArgs HostProblem::args_at(std::span<void* const> bases) const {
+  return all_args_at(bases).forward;
+}
+
+BackwardArgs HostProblem::backward_args_at(std::span<void* const> bases) const {
+  if (!spec_.backward) {
+    throw Error(ErrorKind::kInternal, "backward_args: the problem is a forward; set spec.backward");
+  }
+  return all_args_at(bases);
+}
+
+BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
   if (bases.size() != buffers_.size()) {
     throw Error(ErrorKind::kInternal,
                 fmt::format("args_at: {} bases for {} buffers", bases.size(), buffers_.size()));
   }
-  ForwardArgs args;
-  args.causal = spec_.causal;
-  args.window = spec_.window;
-  args.diagonal = spec_.diagonal;
-  args.scale = spec_.scale;
+  BackwardArgs args;
+  args.forward.causal = spec_.causal;
+  args.forward.window = spec_.window;
+  args.forward.diagonal = spec_.diagonal;
+  args.forward.scale = spec_.scale;
   for (std::size_t i = 0; i < bases.size(); ++i) {
-    const Tensor tensor = buffers_[i].tensor_at(bases[i]);
-    switch (buffers_[i].role()) {
-      case BufferRole::kQ:
-        args.q = tensor;
-        break;
-      case BufferRole::kK:
-        args.k = tensor;
-        break;
-      case BufferRole::kV:
-        args.v = tensor;
-        break;
-      case BufferRole::kOut:
-        args.out = tensor;
-        break;
-      case BufferRole::kMask:
-        args.mask = tensor;
-        break;
-      case BufferRole::kBias:
-        args.bias = tensor;
-        break;
-      case BufferRole::kLse:
-        args.lse = static_cast<float*>(tensor.data);
-        break;
-      case BufferRole::kSeqlensQ:
-        args.seqlens_q = static_cast<const std::int32_t*>(tensor.data);
-        break;
-      case BufferRole::kSeqlensKv:
-        args.seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
-        break;
-    }
+    set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));
   }
   return args;
 }

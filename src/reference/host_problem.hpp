@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "attnjit/forward.hpp"
+#include "attnjit/backward.hpp"
 #include "reference/host_buffer.hpp"
 #include "reference/problem_spec.hpp"
 
@@ -13,8 +13,8 @@ namespace attnjit::reference {
 /// Host tensors of a ProblemSpec, filled at random, with guard zones around each.
 ///
 /// To run it on a device: allocate bytes().size() for each of buffers(), copy the bytes there, call
-/// args_at() with the allocations, launch, and copy the bytes of the outputs back. Then
-/// check_guards(), check_written() and check_output() judge what the kernel did.
+/// args_at() or backward_args_at() with the allocations, launch, and copy the bytes of the outputs
+/// back. Then check_guards(), check_written() and check_output() judge what the kernel did.
 class HostProblem {
  public:
   /// Throws Error(kInvalidProblem) as validate() does.
@@ -28,11 +28,15 @@ class HostProblem {
   HostBuffer* find(BufferRole role);
   const HostBuffer* find(BufferRole role) const;
 
-  /// The call on host memory.
-  ForwardArgs args() const;
+  /// The forward's call on host memory.
+  ForwardArgs args() const { return args_at(bases()); }
 
-  /// The call on mirrors: bases[i] is the start of a copy of buffers()[i].
+  /// The forward's call on mirrors: bases[i] is the start of a copy of buffers()[i].
   ForwardArgs args_at(std::span<void* const> bases) const;
+
+  /// The same of a backward problem; throws Error(kInternal) if it is none.
+  BackwardArgs backward_args() const { return backward_args_at(bases()); }
+  BackwardArgs backward_args_at(std::span<void* const> bases) const;
 
   /// Fills out and lse with poison and restores their guards. Call it before each run.
   void poison_outputs();
@@ -48,8 +52,12 @@ class HostProblem {
 
  private:
   void fill(unsigned jobs);
+  void fill_backward_inputs(unsigned jobs);
   void fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
                     std::int64_t length);
+
+  std::vector<void*> bases() const;
+  BackwardArgs all_args_at(std::span<void* const> bases) const;
 
   ProblemSpec spec_;
   std::vector<HostBuffer> buffers_;

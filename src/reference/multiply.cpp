@@ -77,6 +77,32 @@ void multiply_dispatch(const Real* a, const Real* b, Real* c, std::int64_t rows,
   multiply_all<Real, 16>(a, b, c, rows, inner, columns);
 }
 
+template <typename Real>
+bool all_finite(const Real* values, std::int64_t count) {
+  Real probe = 0;  // stays 0 unless a value is infinite or NaN
+  for (std::int64_t i = 0; i < count; ++i) probe += values[i] * Real{0};
+  return probe == 0;
+}
+
+template <typename Real>
+void multiply_kept(const Real* a, const std::uint8_t* kept, const Real* b, Real* c,
+                   std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  if (all_finite(b, inner * columns)) {
+    return multiply_dispatch(a, b, c, rows, inner, columns);
+  }
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t k = 0; k < inner; ++k) {
+      if (!kept[row * inner + k]) {
+        continue;
+      }
+      const Real factor = a[row * inner + k];
+      for (std::int64_t column = 0; column < columns; ++column) {
+        c[row * columns + column] += factor * b[k * columns + column];
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void multiply_add(const double* a, const double* b, double* c, std::int64_t rows,
@@ -87,6 +113,16 @@ void multiply_add(const double* a, const double* b, double* c, std::int64_t rows
 void multiply_add(const float* a, const float* b, float* c, std::int64_t rows, std::int64_t inner,
                   std::int64_t columns) {
   multiply_dispatch(a, b, c, rows, inner, columns);
+}
+
+void multiply_add_kept(const double* a, const std::uint8_t* kept, const double* b, double* c,
+                       std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  multiply_kept(a, kept, b, c, rows, inner, columns);
+}
+
+void multiply_add_kept(const float* a, const std::uint8_t* kept, const float* b, float* c,
+                       std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  multiply_kept(a, kept, b, c, rows, inner, columns);
 }
 
 }  // namespace attnjit::reference

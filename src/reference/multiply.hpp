@@ -14,4 +14,11 @@ void multiply_add(const double* a, const double* b, double* c, std::int64_t rows
 void multiply_add(const float* a, const float* b, float* c, std::int64_t rows, std::int64_t inner,
                   std::int64_t columns);
 
+/// The same, without the terms whose kept[row, inner] is 0, where a is 0 as well: b may then hold
+/// anything, NaN included. A kept term follows IEEE rules, 0 * NaN too.
+void multiply_add_kept(const double* a, const std::uint8_t* kept, const double* b, double* c,
+                       std::int64_t rows, std::int64_t inner, std::int64_t columns);
+void multiply_add_kept(const float* a, const std::uint8_t* kept, const float* b, float* c,
+                       std::int64_t rows, std::int64_t inner, std::int64_t columns);
+
 }  // namespace attnjit::reference

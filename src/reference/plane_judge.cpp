@@ -48,14 +48,9 @@ double ratio_of(double error, double allowed) {
   return error > 0 ? kInfinity : 0;
 }
 
-PlaneJudge::PlaneJudge(const Tensor& got, std::int64_t offset, const double* exact,
-                       const double* rounded, const Rows& rows)
-    : got_(got),
-      offset_(offset),
-      exact_(exact),
-      rounded_(rounded),
-      rows_(rows),
-      unit_(unit_roundoff(got.dtype)) {}
+PlaneJudge::PlaneJudge(const Tensor& got, std::int64_t offset, const PlaneReference& reference,
+                       const Rows& rows)
+    : got_(got), offset_(offset), reference_(reference), rows_(rows) {}
 
 PlaneErrors PlaneJudge::measure() const {
   PlaneErrors plane;
@@ -66,7 +61,7 @@ PlaneErrors PlaneJudge::measure() const {
 }
 
 double PlaneJudge::allowance(const PlaneErrors& plane) const {
-  return 2 * plane.rounded_error + 2 * unit_ * plane.magnitude;
+  return 2 * plane.rounded_error + 2 * reference_.unit * plane.magnitude + plane.noise;
 }
 
 Sample PlaneJudge::blame(const PlaneErrors& plane) const {
@@ -97,13 +92,13 @@ std::int64_t PlaneJudge::dense(std::int64_t row, std::int64_t column) const {
 
 bool PlaneJudge::judged(std::int64_t row, std::int64_t column) const {
   const std::int64_t index = dense(row, column);
-  return std::isfinite(exact_[index]) && std::isfinite(rounded_[index]);
+  return std::isfinite(reference_.exact[index]) && std::isfinite(reference_.rounded[index]);
 }
 
 Sample PlaneJudge::at(std::int64_t row, std::int64_t column) const {
   const std::int64_t query = rows_.at(row);
   const std::int64_t index = offset_ + query * got_.strides[2] + column * got_.strides[3];
-  return {query, column, load(got_.data, got_.dtype, index), exact_[dense(row, column)]};
+  return {query, column, load(got_.data, got_.dtype, index), reference_.exact[dense(row, column)]};
 }
 
 void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
@@ -114,7 +109,7 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
     }
     const Sample sample = at(row, column);
     const double off = error_of(sample.got, sample.want);
-    const double rounded_off = rounded_[dense(row, column)] - sample.want;
+    const double rounded_off = reference_.rounded[dense(row, column)] - sample.want;
     error.add(off);
     rounded_error.add(rounded_off);
     magnitude.add(sample.want);
@@ -124,7 +119,10 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
     plane.not_finite += std::isfinite(sample.got) ? 0 : 1;
     ++plane.judged;
   }
-  const double allowed = 4 * rounded_error.value() + 4 * unit_ * magnitude.value();
+  const double noise = reference_.noise.empty() ? 0 : reference_.noise[row];
+  const double allowed =
+      4 * rounded_error.value() + 4 * reference_.unit * magnitude.value() + noise;
+  plane.noise = std::max(plane.noise, noise);
   const double ratio = ratio_of(error.value(), allowed);
   plane.rows_failed += ratio > 1 ? 1 : 0;
   if (ratio > plane.row_ratio) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "attnjit/tensor.hpp"
 #include "reference/rows.hpp"
@@ -22,6 +23,7 @@ struct PlaneErrors {
   double error = 0;          ///< max|x - ref|; infinite if x is NaN somewhere
   double rounded_error = 0;  ///< max|y - ref|
   double magnitude = 0;      ///< max|ref|
+  double noise = 0;          ///< of the worst row
   double row_ratio = 0;      ///< of the worst row
   std::int64_t worst_row = -1;
   std::int64_t rows_failed = 0;
@@ -29,11 +31,18 @@ struct PlaneErrors {
   std::int64_t not_finite = 0;  ///< elements of x where the reference is finite
 };
 
-/// Applies the accuracy rule to one plane of `got`, whose elements start at `offset`; `exact` and
-/// `rounded` are dense [rows, got.shape[3]].
+/// What the rule measures one plane with.
+struct PlaneReference {
+  const double* exact;                 ///< [rows, got.shape[3]], dense
+  const double* rounded;               ///< likewise
+  double unit;                         ///< the u of the rule
+  std::span<const double> noise = {};  ///< [rows], the error that a row is allowed on top; or none
+};
+
+/// Applies the accuracy rule to one plane of `got`, whose elements start at `offset`.
 class PlaneJudge {
  public:
-  PlaneJudge(const Tensor& got, std::int64_t offset, const double* exact, const double* rounded,
+  PlaneJudge(const Tensor& got, std::int64_t offset, const PlaneReference& reference,
              const Rows& rows);
 
   PlaneErrors measure() const;
@@ -52,10 +61,8 @@ class PlaneJudge {
 
   const Tensor& got_;
   const std::int64_t offset_;
-  const double* exact_;
-  const double* rounded_;
+  const PlaneReference reference_;
   const Rows& rows_;
-  const double unit_;
 };
 
 }  // namespace attnjit::reference

@@ -8,4 +8,8 @@ namespace attnjit::reference {
 /// result must never show.
 void poison_unread_keys(const ForwardArgs& args);
 
+/// Overwrites dout [B, Hq, Lq, Dv] and, if not null, dlse [B, Hq, Lq] with NaN and infinities at
+/// every row whose `lse` [B, Hq, Lq] is -inf. A dout whose rows share memory is left as it is.
+void poison_dead_rows(const float* lse, const Tensor& dout, float* dlse);
+
 }  // namespace attnjit::reference

@@ -43,6 +43,23 @@ void check_seqlens(std::string_view name, bool used, const std::vector<std::int3
   }
 }
 
+void check_backward(const ProblemSpec& spec) {
+  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.memory.expand_dout)) {
+    refuse("want_dlse, want_dbias, expand_dout: set for a forward; expected backward to be set");
+  }
+  if (spec.backward && !spec.want_lse) {
+    refuse("want_lse: unset for a backward; expected it to be set, for lse is an input");
+  }
+  if (spec.want_dbias && spec.bias.empty()) {
+    refuse("want_dbias: set without a bias; expected a pattern in bias");
+  }
+  const DType dtype = spec.dbias_dtype.value_or(spec.score_dtype());
+  if (dtype != spec.score_dtype() && dtype != DType::kFloat32) {
+    refuse(fmt::format("dbias_dtype: {}; expected {} or fp32", dtype_name(dtype),
+                       dtype_name(spec.score_dtype())));
+  }
+}
+
 }  // namespace
 
 void validate(const ProblemSpec& spec) {
@@ -73,6 +90,7 @@ void validate(const ProblemSpec& spec) {
   }
   check_seqlens("seqlens_q", spec.use_seqlens_q, spec.seqlens_q, spec.batch);
   check_seqlens("seqlens_kv", spec.use_seqlens_kv, spec.seqlens_kv, spec.batch);
+  check_backward(spec);
 }
 
 std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
@@ -105,7 +123,7 @@ std::string describe(const ProblemSpec& spec) {
                                       kMaskKindNames[static_cast<std::size_t>(spec.mask_kind)]));
   add(!spec.bias.empty(), fmt::format("bias={}:{}:{}", spec.bias,
                                       kBiasKindNames[static_cast<std::size_t>(spec.bias_kind)],
-                                      dtype_name(spec.bias_dtype.value_or(spec.dtype))));
+                                      dtype_name(spec.score_dtype())));
   add(spec.causal, "causal");
   add(spec.window.left >= 0 || spec.window.right >= 0,
       fmt::format("window={},{}", spec.window.left, spec.window.right));
@@ -114,11 +132,16 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.scale.has_value(), fmt::format("scale={}", spec.scale.value_or(0)));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
+  add(spec.backward, "backward");
+  add(spec.want_dlse, "dlse");
+  add(spec.want_dbias,
+      fmt::format("dbias:{}", dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
   add(spec.memory.layout == Layout::kBshd, "bshd");
   add(spec.memory.base_offset != 0, fmt::format("offset={}", spec.memory.base_offset));
   add(spec.memory.row_padding != 0, fmt::format("padding={}", spec.memory.row_padding));
   add(spec.memory.v_differs, "v-differs");
   add(spec.memory.expand_broadcast, "expanded");
+  add(spec.memory.expand_dout, "expanded-dout");
   add(!spec.want_lse, "no-lse");
   add(spec.poison_dropped_keys, "poisoned");
   add(spec.seed != 1, fmt::format("seed={}", spec.seed));

@@ -16,11 +16,13 @@ enum class Layout { kBhsd, kBshd };
 
 /// How the tensors of a problem lie in memory. The defaults are dense and aligned to 256 bytes.
 struct MemoryOptions {
-  Layout layout = Layout::kBhsd;  ///< of q, k, v and out
+  Layout layout = Layout::kBhsd;  ///< of q, k, v, out and their gradients
   std::int64_t base_offset = 0;   ///< elements by which every base pointer misses its alignment
-  std::int64_t row_padding = 0;   ///< unused elements after each row of q, k, v, out, mask, bias
-  bool v_differs = false;         ///< v takes the other layout and 8 more elements of padding
+  std::int64_t row_padding = 0;   ///< unused elements after each row, but of lse and seqlens
+  bool v_differs = false;         ///< v, dout, dq and dk take the other layout and 8 more elements
+                                  ///< of padding
   bool expand_broadcast = false;  ///< broadcast axes of mask and bias get full size and stride 0
+  bool expand_dout = false;       ///< dout is one row, at stride 0 over batch, head and row
 };
 
 /// A self-contained description of a random problem. Pure data: HostProblem makes it real.
@@ -55,12 +57,20 @@ struct ProblemSpec {
   std::vector<std::int32_t> seqlens_q;
   std::vector<std::int32_t> seqlens_kv;
 
+  /// The backward pass: out and lse are inputs, as the rounded reference computes them. At dead
+  /// rows, dout and dlse hold random values (NaN if poison_dropped_keys).
+  bool backward = false;
+  bool want_dlse = false;
+  bool want_dbias = false;           ///< axes of size 1 where the bias's pattern has a '1'
+  std::optional<DType> dbias_dtype;  ///< default: the bias's
+
   MemoryOptions memory;
   bool want_lse = true;
   bool poison_dropped_keys = false;  ///< NaN and Inf in K and V at keys that must not be read
   std::uint64_t seed = 1;
 
   std::int64_t value_dim() const { return head_dim_v == 0 ? head_dim : head_dim_v; }
+  DType score_dtype() const { return bias_dtype.value_or(dtype); }  ///< of the bias
 };
 
 /// Throws Error(kInvalidProblem) naming the first field that cannot be made into tensors (negative

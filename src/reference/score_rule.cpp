@@ -1,19 +1,9 @@
 #include "reference/score_rule.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
-#include <string_view>
-
-#include "attnjit/error.hpp"
 
 namespace attnjit::reference {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::kInvalidProblem, message);
-}
 
 std::optional<std::int64_t> window_side(std::int64_t side, std::int64_t limit) {
   // A side past every key is as good as open, and adding it could overflow.
@@ -22,49 +12,6 @@ std::optional<std::int64_t> window_side(std::int64_t side, std::int64_t limit) {
 
 std::int64_t in_use(const std::int32_t* seqlens, std::int64_t batch, std::int64_t length) {
   return seqlens == nullptr ? length : std::clamp<std::int64_t>(seqlens[batch], 0, length);
-}
-
-void check_axis(std::string_view name, std::string_view axis, std::int64_t got,
-                std::int64_t expected) {
-  if (got != expected) {
-    refuse(fmt::format("{}: {} axis is {}; expected {}", name, axis, got, expected));
-  }
-}
-
-void check_broadcast(std::string_view name, const Tensor& tensor, const ForwardArgs& args) {
-  static constexpr std::string_view kAxes[] = {"batch", "head", "query", "key"};
-  const std::array<std::int64_t, 4> full = {args.q.shape[0], args.q.shape[1], args.q.shape[2],
-                                            args.k.shape[2]};
-  for (std::size_t axis = 0; axis < full.size(); ++axis) {
-    const std::int64_t got = tensor.shape[axis];
-    const bool per_kv_head = axis == 1 && got == args.k.shape[1];
-    if (got != 1 && got != full[axis] && !per_kv_head) {
-      refuse(
-          fmt::format("{}: {} axis is {}; expected 1 or {}", name, kAxes[axis], got, full[axis]));
-    }
-  }
-}
-
-void check_shapes(const ForwardArgs& args) {
-  const auto& [batch, heads_q, seqlen_q, head_dim] = args.q.shape;
-  const auto& [batch_k, heads_kv, seqlen_kv, head_dim_k] = args.k.shape;
-  for (const Tensor* tensor : {&args.q, &args.k, &args.v, &args.out}) {
-    if (*std::min_element(tensor->shape.begin(), tensor->shape.end()) < 0) {
-      refuse("q, k, v, out: a size is negative");
-    }
-  }
-  if (heads_kv < 1 || heads_q % heads_kv != 0) {
-    refuse(fmt::format("k: head axis is {}; expected a divisor of {}", heads_kv, heads_q));
-  }
-  check_axis("k", "batch", batch_k, batch);
-  check_axis("k", "feature", head_dim_k, head_dim);
-  check_axis("v", "batch", args.v.shape[0], batch);
-  check_axis("v", "head", args.v.shape[1], heads_kv);
-  check_axis("v", "sequence", args.v.shape[2], seqlen_kv);
-  check_axis("out", "batch", args.out.shape[0], batch);
-  check_axis("out", "head", args.out.shape[1], heads_q);
-  check_axis("out", "sequence", args.out.shape[2], seqlen_q);
-  check_axis("out", "feature", args.out.shape[3], args.v.shape[3]);
 }
 
 }  // namespace
@@ -143,33 +90,6 @@ bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, 
     any |= keep[j - keys.begin] != 0;
   }
   return any;
-}
-
-void check_args(const ForwardArgs& args) {
-  check_shapes(args);
-  if (args.mask) {
-    check_broadcast("mask", *args.mask, args);
-    if (args.mask->dtype != DType::kBool) {
-      refuse("mask: expected dtype bool");
-    }
-  }
-  if (args.bias) {
-    check_broadcast("bias", *args.bias, args);
-    if (args.bias->dtype == DType::kBool) {
-      refuse("bias: dtype is bool; a boolean mask belongs in mask");
-    }
-  }
-  if (args.window.left < -1 || args.window.right < -1) {
-    refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", args.window.left,
-                       args.window.right));
-  }
-  const bool banded = args.causal || args.window.left >= 0 || args.window.right >= 0;
-  if (banded && args.diagonal == Diagonal::kUnspecified) {
-    refuse("diagonal: not named; causal and window need top_left or bottom_right");
-  }
-  if (args.scale && !std::isfinite(*args.scale)) {
-    refuse(fmt::format("scale: {}; expected a finite value", *args.scale));
-  }
 }
 
 }  // namespace attnjit::reference

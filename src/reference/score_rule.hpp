@@ -64,8 +64,4 @@ class ScoreRule {
   std::optional<BroadcastView> bias_;
 };
 
-/// Throws Error(kInvalidProblem) unless the shapes and options of `args` fit together well enough
-/// to be computed without reading outside a tensor.
-void check_args(const ForwardArgs& args);
-
 }  // namespace attnjit::reference

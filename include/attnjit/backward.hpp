@@ -1,0 +1,24 @@
+#pragma once
+#include <optional>
+
+#include "attnjit/forward.hpp"
+
+namespace attnjit {
+
+/// The gradients of one attention call by q, k, v and, on request, by the bias. docs/semantics.md
+/// has the formulas. The caller allocates the outputs, which overlap neither one another nor an
+/// input; each has strides of its own and is written completely.
+struct BackwardArgs {
+  ForwardArgs forward;  ///< the call; out and lse (required) are inputs here, as it wrote them
+  Tensor dout;          ///< [B, Hq, Lq, Dv], q's dtype, unit stride over Dv, else any, 0 too
+  const float* dlse = nullptr;  ///< optional [B, Hq, Lq] fp32, contiguous
+  Tensor dq;                    ///< [B, Hq, Lq, D], q's dtype, unit stride over D
+  Tensor dk;                    ///< [B, Hkv, Lk, D], q's dtype, unit stride over D
+  Tensor dv;                    ///< [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv
+  /// Asked for by being there. On each axis full (over heads: as the bias), or 1 where the bias has
+  /// size 1 or stride 0; the bias's dtype or fp32.
+  std::optional<Tensor> dbias;
+  bool deterministic = false;  ///< the same inputs give the same bits on every run
+};
+
+}  // namespace attnjit

@@ -1,0 +1,58 @@
+#include "reference/backward.hpp"
+
+#include <limits>
+
+#include "base/parallel.hpp"
+#include "reference/bias_gradient.hpp"
+#include "reference/check_args.hpp"
+#include "reference/gradient_tiles.hpp"
+#include "reference/plane_gradients.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+Gradient not_computed(const Tensor& tensor) {
+  constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
+  const auto rows = static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]);
+  return {std::vector(rows * static_cast<std::size_t>(tensor.shape[3]), kNotComputed),
+          std::vector(rows, kNotComputed)};
+}
+
+template <typename Real>
+void compute(const GradientContext& context, const Planes& planes, unsigned jobs,
+             BackwardResult& result) {
+  const std::int64_t heads_kv = context.args.dk.shape[1];
+  const std::int64_t count = context.args.dk.shape[0] * heads_kv;
+  base::parallel_for(static_cast<std::size_t>(count), jobs, [&](std::size_t task) {
+    const auto index = static_cast<std::int64_t>(task);
+    const Plane plane{index / heads_kv, index % heads_kv};
+    if (planes.holds(plane)) {
+      compute_plane<Real>(context, plane, result);
+    }
+  });
+  if (context.args.dbias) {
+    compute_dbias<Real>(context, planes, jobs, result.dbias);
+  }
+}
+
+}  // namespace
+
+BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const Planes& planes,
+                        unsigned jobs) {
+  check_args(args);
+  BackwardResult result{not_computed(args.dq), not_computed(args.dk), not_computed(args.dv),
+                        args.dbias ? not_computed(*args.dbias) : Gradient{}};
+  const Rows rows = Rows::every();
+  const ForwardResult outputs = forward(args.forward, arithmetic, rows, jobs, planes);
+  const ScoreRule rule(args.forward);
+  const BlockContext scores{args.forward, rule, rows};
+  const GradientContext context{args, scores, outputs};
+  if (arithmetic == Arithmetic::kExact) {
+    compute<double>(context, planes, jobs, result);
+  } else {
+    compute<float>(context, planes, jobs, result);
+  }
+  return result;
+}
+
+}  // namespace attnjit::reference

@@ -1,0 +1,40 @@
+#pragma once
+#include <vector>
+
+#include "attnjit/backward.hpp"
+#include "reference/forward.hpp"
+#include "reference/planes.hpp"
+
+namespace attnjit::reference {
+
+/// One gradient, dense over the shape of its tensor. In what was not selected, all is NaN.
+struct Gradient {
+  std::vector<double> values;
+
+  /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|; this is
+  /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
+  /// dbias that is broadcast over keys the terms are those of its sum, dlse.
+  std::vector<double> terms;
+};
+
+struct BackwardResult {
+  Gradient dq;     ///< [B, Hq, Lq, D]
+  Gradient dk;     ///< [B, Hkv, Lk, D]
+  Gradient dv;     ///< [B, Hkv, Lk, Dv]; nothing cancels, so its terms are 0
+  Gradient dbias;  ///< the shape of args.dbias; empty without one
+};
+
+/// Gradients on the CPU, by the formulas of docs/semantics.md. Every pointer of `args` is a host
+/// pointer. out and lse are computed anew in the same arithmetic, so theirs are not read, and dq,
+/// dk, dv and dbias are read for their shapes and dtypes only.
+///
+/// Arithmetic::kRounded also rounds p, ds and the results to q's dtype (dbias to its own). A dbias
+/// that is broadcast over keys is the sum of dlse in both, which the sum of ds amounts to.
+///
+/// Computes the planes selected, and of dbias the rows to which selected planes alone add. Runs on
+/// `jobs` threads; the result does not depend on their number.
+/// Throws Error(kInvalidProblem) when shapes disagree or a diagonal is missing.
+BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const Planes& planes,
+                        unsigned jobs);
+
+}  // namespace attnjit::reference

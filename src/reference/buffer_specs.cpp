@@ -1,0 +1,108 @@
+#include "reference/buffer_specs.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+using Shape = std::array<std::int64_t, 4>;
+
+Tensor sequence_view(const ProblemSpec& spec, const Shape& shape, bool differs) {
+  const bool swapped = (spec.memory.layout == Layout::kBshd) != differs;
+  const std::int64_t row = shape[3] + spec.memory.row_padding + (differs ? 8 : 0);
+  if (swapped) {
+    return {nullptr, spec.dtype, shape, {shape[2] * shape[1] * row, row, shape[1] * row, 1}};
+  }
+  return {nullptr, spec.dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
+}
+
+Tensor score_view(const ProblemSpec& spec, std::string_view pattern, std::string_view what,
+                  DType dtype) {
+  const Shape shape = pattern_shape(spec, pattern, what);
+  const std::int64_t row = shape[3] + spec.memory.row_padding;
+  return {nullptr, dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
+}
+
+// The same memory with the axes that `pattern` broadcasts at full size and stride 0, if asked for.
+Tensor expanded(const ProblemSpec& spec, std::string_view pattern, Tensor view) {
+  const Shape full = pattern_shape(spec, "bhqk", "expand_broadcast");
+  for (std::size_t axis = 0; spec.memory.expand_broadcast && axis < full.size(); ++axis) {
+    if (pattern[axis] == '1') {
+      view.shape[axis] = full[axis];
+      view.strides[axis] = 0;
+    }
+  }
+  return view;
+}
+
+struct Shapes {
+  explicit Shapes(const ProblemSpec& spec)
+      : q{spec.batch, spec.heads_q, spec.seqlen_q, spec.head_dim},
+        k{spec.batch, spec.heads_kv, spec.seqlen_kv, spec.head_dim},
+        v{spec.batch, spec.heads_kv, spec.seqlen_kv, spec.value_dim()},
+        out{spec.batch, spec.heads_q, spec.seqlen_q, spec.value_dim()} {}
+  Shape q, k, v, out;
+};
+
+Tensor row_view(const ProblemSpec& spec) {
+  return Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch, spec.heads_q, 1, spec.seqlen_q});
+}
+
+Tensor dout_view(const ProblemSpec& spec, const Shape& shape) {
+  if (spec.memory.expand_dout) {
+    return {nullptr, spec.dtype, shape, {0, 0, 0, 1}};
+  }
+  return sequence_view(spec, shape, spec.memory.v_differs);
+}
+
+void add_backward(const ProblemSpec& spec, std::vector<BufferSpec>& specs) {
+  // Each gradient lies otherwise than its tensor if v_differs.
+  const bool differs = spec.memory.v_differs;
+  const Shapes shapes(spec);
+  specs.push_back({"dout", BufferRole::kDout, false, dout_view(spec, shapes.out)});
+  if (spec.want_dlse) {
+    specs.push_back({"dlse", BufferRole::kDlse, false, row_view(spec)});
+  }
+  specs.push_back({"dq", BufferRole::kDq, true, sequence_view(spec, shapes.q, differs)});
+  specs.push_back({"dk", BufferRole::kDk, true, sequence_view(spec, shapes.k, differs)});
+  specs.push_back({"dv", BufferRole::kDv, true, sequence_view(spec, shapes.v, false)});
+  if (spec.want_dbias) {
+    const DType dtype = spec.dbias_dtype.value_or(spec.score_dtype());
+    specs.push_back(
+        {"dbias", BufferRole::kDbias, true, score_view(spec, spec.bias, "dbias", dtype)});
+  }
+}
+
+}  // namespace
+
+std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
+  const Shapes shapes(spec);
+  const Tensor lengths = Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch, 1, 1, 1});
+  const bool is_forward = !spec.backward;
+  std::vector<BufferSpec> specs = {
+      {"q", BufferRole::kQ, false, sequence_view(spec, shapes.q, false)},
+      {"k", BufferRole::kK, false, sequence_view(spec, shapes.k, false)},
+      {"v", BufferRole::kV, false, sequence_view(spec, shapes.v, spec.memory.v_differs)},
+      {"out", BufferRole::kOut, is_forward, sequence_view(spec, shapes.out, false)}};
+  if (!spec.bias.empty()) {
+    const Tensor bias = score_view(spec, spec.bias, "bias", spec.score_dtype());
+    specs.push_back({"bias", BufferRole::kBias, false, expanded(spec, spec.bias, bias)});
+  }
+  if (!spec.mask.empty()) {
+    const Tensor mask = score_view(spec, spec.mask, "mask", DType::kBool);
+    specs.push_back({"mask", BufferRole::kMask, false, expanded(spec, spec.mask, mask)});
+  }
+  if (spec.want_lse) {
+    specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});
+  }
+  if (spec.use_seqlens_q) {
+    specs.push_back({"seqlens_q", BufferRole::kSeqlensQ, false, lengths});
+  }
+  if (spec.use_seqlens_kv) {
+    specs.push_back({"seqlens_kv", BufferRole::kSeqlensKv, false, lengths});
+  }
+  if (spec.backward) {
+    add_backward(spec, specs);
+  }
+  return specs;
+}
+
+}  // namespace attnjit::reference

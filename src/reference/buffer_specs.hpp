@@ -1,0 +1,22 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "reference/host_buffer.hpp"
+#include "reference/problem_spec.hpp"
+
+namespace attnjit::reference {
+
+/// What a HostBuffer is made of.
+struct BufferSpec {
+  std::string_view name;
+  BufferRole role;
+  bool is_output;
+  Tensor view;  ///< data is null
+};
+
+/// The tensors of a valid `spec`: of the forward, and of the backward if it is one. A bias comes
+/// before the mask, which may follow from it.
+std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec);
+
+}  // namespace attnjit::reference

@@ -1,0 +1,95 @@
+#include "reference/gradient_tiles.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/gradient_sums.hpp"
+#include "reference/multiply.hpp"
+
+namespace attnjit::reference {
+
+template <typename Real>
+GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBlock& block)
+    : context_(context),
+      block_(block),
+      tiles_(context.scores, block),
+      dim_v_(context.args.dout.shape[3]),
+      padded_dim_v_(round_up(dim_v_, kColumnStep)),
+      dout_(static_cast<std::size_t>(padded_rows() * padded_dim_v_)),
+      dead_(static_cast<std::size_t>(rows())),
+      lse_(dead_.size()),
+      delta_(dead_.size()),
+      dout_norm_(dead_.size()),
+      values_(static_cast<std::size_t>(padded_dim_v_ * kTile)),
+      value_norm_(static_cast<std::size_t>(kTile)),
+      scores_(static_cast<std::size_t>(padded_rows() * kTile)),
+      dp_(scores_.size()),
+      p_(scores_.size()),
+      ds_(scores_.size()),
+      terms_(scores_.size()),
+      kept_(scores_.size()) {
+  for (std::int64_t row = 0; row < rows(); ++row) load_row_state(row);
+}
+
+template <typename Real>
+void GradientTiles<Real>::load_row_state(std::int64_t row) {
+  const std::int64_t query = tiles_.query(row);
+  const std::int64_t index = context_.row_index(block_.batch, block_.head, query);
+  const double lse = context_.forward.lse[index];
+  lse_[row] = static_cast<Real>(lse);
+  dead_[row] = lse == -std::numeric_limits<double>::infinity();
+  if (dead_[row]) {
+    return;
+  }
+  Real* dout = &dout_[row * padded_dim_v_];
+  load_row(context_.args.dout, block_.batch, block_.head, query, dout);
+  const double* out = &context_.forward.out[index * dim_v_];
+  const float* dlse = context_.args.dlse;
+  Real dot = 0;
+  Real square = 0;
+  for (std::int64_t d = 0; d < dim_v_; ++d) {
+    dot += dout[d] * static_cast<Real>(out[d]);
+    square += dout[d] * dout[d];
+  }
+  delta_[row] = dlse == nullptr ? dot : dot - static_cast<Real>(dlse[index]);
+  dout_norm_[row] = std::sqrt(square);
+}
+
+template <typename Real>
+bool GradientTiles<Real>::compute(std::int64_t tile) {
+  if (!tiles_.compute(tile, scores_.data())) {
+    return false;
+  }
+  load_columns(context_.args.forward.v, block_.batch, context_.scores.head_kv(block_.head),
+               keys(tile), values_.data());
+  for (std::int64_t column = 0; column < kTile; ++column) {
+    Real square = 0;
+    for (std::int64_t d = 0; d < dim_v_; ++d) {
+      square += values_[d * kTile + column] * values_[d * kTile + column];
+    }
+    value_norm_[column] = std::sqrt(square);
+  }
+  std::fill(dp_.begin(), dp_.end(), Real{0});
+  multiply_add(dout_.data(), values_.data(), dp_.data(), padded_rows(), padded_dim_v_, kTile);
+  for (std::int64_t row = 0; row < rows(); ++row) differentiate(row);
+  return true;
+}
+
+template <typename Real>
+void GradientTiles<Real>::differentiate(std::int64_t row) {
+  const DType dtype = context_.args.forward.q.dtype;
+  for (std::int64_t column = 0; column < kTile; ++column) {
+    const std::int64_t at = row * kTile + column;
+    kept_[at] = !dead_[row] && scores_[at] != ScoreTiles<Real>::kDropped;
+    const Real p = kept_[at] ? std::exp(scores_[at] - lse_[row]) : Real{0};
+    p_[at] = round_if_rounded(dtype, p);
+    ds_[at] = kept_[at] ? round_if_rounded(dtype, p * (dp_[at] - delta_[row])) : Real{0};
+    terms_[at] = kept_[at] ? p * dout_norm_[row] * value_norm_[column] : Real{0};
+  }
+}
+
+template class GradientTiles<float>;
+template class GradientTiles<double>;
+
+}  // namespace attnjit::reference

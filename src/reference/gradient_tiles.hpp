@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "attnjit/backward.hpp"
+#include "reference/forward.hpp"
+#include "reference/score_tiles.hpp"
+
+namespace attnjit::reference {
+
+/// Rows of a query head that are taken together.
+inline constexpr std::int64_t kGradientRows = 64;
+
+/// What all tasks of one backward share. Rows are all rows of the problem.
+struct GradientContext {
+  const BackwardArgs& args;
+  const BlockContext& scores;
+  const ForwardResult& forward;  ///< out and lse in the arithmetic of the gradients
+
+  /// Where a row stands among all [B, Hq, Lq].
+  std::int64_t row_index(std::int64_t batch, std::int64_t head, std::int64_t query) const {
+    return (batch * args.forward.q.shape[1] + head) * args.forward.q.shape[2] + query;
+  }
+};
+
+/// p and ds of one block of rows, a tile of keys at a time. Both are 0 where kept() is: at dropped
+/// keys and in dead rows, whatever is stored there. The arrays hold the tile last computed.
+template <typename Real>
+class GradientTiles {
+ public:
+  GradientTiles(const GradientContext& context, const RowBlock& block);
+
+  std::int64_t rows() const { return tiles_.rows(); }
+  std::int64_t padded_rows() const { return tiles_.padded_rows(); }
+  std::int64_t count() const { return tiles_.count(); }
+  KeyRange keys(std::int64_t tile) const { return tiles_.keys(tile); }
+
+  /// Returns false and computes nothing if no row keeps a key of the tile.
+  bool compute(std::int64_t tile);
+
+  const Real* p() const { return p_.data(); }                ///< [padded rows, kTile]
+  const Real* ds() const { return ds_.data(); }              ///< [padded rows, kTile]
+  const Real* terms() const { return terms_.data(); }        ///< p |dout| |v|, likewise
+  const std::uint8_t* kept() const { return kept_.data(); }  ///< [padded rows, kTile]
+  const Real* dout() const {
+    return dout_.data();
+  }  ///< [padded rows, Dv padded to
+     ///< kColumnStep], 0 in dead rows
+  bool is_dead(std::int64_t row) const { return dead_[row]; }
+
+ private:
+  void load_row_state(std::int64_t row);
+  void differentiate(std::int64_t row);
+
+  const GradientContext& context_;
+  const RowBlock block_;
+  ScoreTiles<Real> tiles_;
+  const std::int64_t dim_v_;
+  const std::int64_t padded_dim_v_;
+  std::vector<Real> dout_;
+  std::vector<std::uint8_t> dead_;  // [rows]
+  std::vector<Real> lse_;           // [rows]
+  std::vector<Real> delta_;         // [rows]
+  std::vector<Real> dout_norm_;     // [rows]
+  std::vector<Real> values_;        // [padded Dv, tile]
+  std::vector<Real> value_norm_;    // [tile]
+  std::vector<Real> scores_;        // [padded rows, tile]
+  std::vector<Real> dp_;            // [padded rows, tile]
+  std::vector<Real> p_, ds_, terms_;
+  std::vector<std::uint8_t> kept_;
+};
+
+}  // namespace attnjit::reference

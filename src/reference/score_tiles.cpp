@@ -1,0 +1,91 @@
+#include "reference/score_tiles.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference/half.hpp"
+#include "reference/multiply.hpp"
+
+namespace attnjit::reference {
+
+static_assert(kTile % kColumnStep == 0);
+
+double BlockContext::scale() const {
+  return args.scale ? *args.scale : 1.0 / std::sqrt(static_cast<double>(args.q.shape[3]));
+}
+
+template <typename Real>
+ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
+    : context_(context),
+      block_(block),
+      padded_rows_(round_up(block.end - block.first, kRowStep)),
+      dim_(context.args.q.shape[3]),
+      scale_(static_cast<Real>(context.scale())),
+      queries_(static_cast<std::size_t>(padded_rows_ * dim_)),
+      keys_(static_cast<std::size_t>(dim_ * kTile)),
+      keep_(static_cast<std::size_t>(rows() * kTile)) {
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    range_ = unite(range_, context.rule.band(block.batch, query(row)));
+    load_row(context.args.q, block.batch, block.head, query(row), &queries_[row * dim_]);
+  }
+  tiles_ = round_up(range_.end - range_.begin, kTile) / kTile;
+}
+
+template <typename Real>
+KeyRange ScoreTiles<Real>::keys(std::int64_t tile) const {
+  const std::int64_t begin = range_.begin + tile * kTile;
+  return {begin, std::min(begin + kTile, range_.end)};
+}
+
+template <typename Real>
+bool ScoreTiles<Real>::compute(std::int64_t tile, Real* scores) {
+  const KeyRange range = keys(tile);
+  if (!keep(range)) {
+    return false;
+  }
+  load_columns(context_.args.k, block_.batch, context_.head_kv(block_.head), range, keys_.data());
+  std::fill_n(scores, padded_rows_ * kTile, Real{0});
+  multiply_add(queries_.data(), keys_.data(), scores, padded_rows_, dim_, kTile);
+  finish(range, scores);
+  return true;
+}
+
+template <typename Real>
+bool ScoreTiles<Real>::keep(KeyRange keys) {
+  std::fill(keep_.begin(), keep_.end(), std::uint8_t{0});
+  bool any = false;
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    any |= context_.rule.keep(block_.batch, block_.head, query(row), keys, &keep_[row * kTile]);
+  }
+  return any;
+}
+
+template <typename Real>
+void ScoreTiles<Real>::finish(KeyRange keys, Real* scores) const {
+  const auto& bias = context_.rule.bias();
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    const std::int64_t bias_row =
+        bias ? bias->row_offset(block_.batch, block_.head, query(row)) : 0;
+    for (std::int64_t column = 0; column < kTile; ++column) {
+      Real& score = scores[row * kTile + column];
+      if (!keep_[row * kTile + column]) {
+        score = kDropped;
+        continue;
+      }
+      score *= scale_;
+      if (bias) {
+        const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
+        score += static_cast<Real>(load(bias->data, bias->dtype, index));
+      }
+      if (score <= static_cast<Real>(kDeadScore)) {
+        score = std::numeric_limits<Real>::lowest();
+      }
+    }
+  }
+  std::fill(scores + rows() * kTile, scores + padded_rows_ * kTile, kDropped);
+}
+
+template class ScoreTiles<float>;
+template class ScoreTiles<double>;
+
+}  // namespace attnjit::reference

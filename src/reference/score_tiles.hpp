@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "attnjit/forward.hpp"
+#include "reference/rows.hpp"
+#include "reference/score_rule.hpp"
+#include "reference/tile.hpp"
+
+namespace attnjit::reference {
+
+/// Scores at or below count as -inf.
+inline constexpr double kDeadScore = -1e38;
+
+/// Selected rows first <= position < end of one (batch, query head).
+struct RowBlock {
+  std::int64_t batch;
+  std::int64_t head;
+  std::int64_t first;
+  std::int64_t end;
+};
+
+/// What all blocks of one call share.
+struct BlockContext {
+  const ForwardArgs& args;
+  const ScoreRule& rule;
+  const Rows& rows;
+
+  /// The kv head that a query head reads.
+  std::int64_t head_kv(std::int64_t head) const {
+    return head / (args.q.shape[1] / args.k.shape[1]);
+  }
+  double scale() const;
+};
+
+/// scale q k^T + bias for one block of rows, in tiles of the keys that some row of it may keep.
+///
+/// A dropped key has score -inf. A kept key's score is never -inf: what counts as -inf is held as
+/// the lowest finite value, whose exponential is 0 all the same. The two differ when v is not
+/// finite: a dropped key is skipped, a kept one follows IEEE rules.
+template <typename Real>
+class ScoreTiles {
+ public:
+  static constexpr Real kDropped = -std::numeric_limits<Real>::infinity();
+
+  ScoreTiles(const BlockContext& context, const RowBlock& block);
+
+  std::int64_t rows() const { return block_.end - block_.first; }
+  std::int64_t padded_rows() const { return padded_rows_; }  ///< a multiple of kRowStep
+  std::int64_t count() const { return tiles_; }
+  KeyRange keys(std::int64_t tile) const;
+
+  /// The query index of a row of the block.
+  std::int64_t query(std::int64_t row) const { return context_.rows.at(block_.first + row); }
+
+  /// Writes `scores` [padded rows, kTile], dropped past the last key. Returns false and writes
+  /// nothing if no row keeps a key of the tile.
+  bool compute(std::int64_t tile, Real* scores);
+
+ private:
+  bool keep(KeyRange keys);
+  void finish(KeyRange keys, Real* scores) const;
+
+  const BlockContext& context_;
+  const RowBlock block_;
+  const std::int64_t padded_rows_;
+  const std::int64_t dim_;
+  const Real scale_;
+  KeyRange range_;
+  std::int64_t tiles_;
+  std::vector<Real> queries_;       // [padded rows, D]
+  std::vector<Real> keys_;          // [D, tile]
+  std::vector<std::uint8_t> keep_;  // [rows, tile]
+};
+
+}  // namespace attnjit::reference

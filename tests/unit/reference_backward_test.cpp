@@ -1,0 +1,296 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "reference/backward.hpp"
+#include "reference/half.hpp"
+#include "reference/host_problem.hpp"
+#include "unit/reference_specs.hpp"
+
+namespace attnjit::reference {
+namespace {
+
+constexpr Gradient BackwardResult::*kGradients[] = {&BackwardResult::dq, &BackwardResult::dk,
+                                                    &BackwardResult::dv, &BackwardResult::dbias};
+constexpr Arithmetic kArithmetics[] = {Arithmetic::kExact, Arithmetic::kRounded};
+
+BackwardResult run(const HostProblem& problem, Arithmetic arithmetic,
+                   const Planes& planes = Planes::every()) {
+  return backward(problem.backward_args(), arithmetic, planes, 2);
+}
+
+bool same(const BackwardResult& a, const BackwardResult& b) {
+  return std::ranges::all_of(kGradients, [&](auto which) {
+    return (a.*which).values == (b.*which).values && (a.*which).terms == (b.*which).terms;
+  });
+}
+
+TEST_CASE("two keys by hand") {
+  // q = 1, k = {0, log 3}, v = {0, 4}: p = {1/4, 3/4}, out = 3. With dout = 2 and dlse = 1 come
+  // delta = 5, dp = {0, 8} and ds = {-5/4, 9/4}.
+  float q = 1, dout = 2, dlse = 1, k[] = {0, std::log(3.0f)}, v[] = {0, 4};
+  const auto tensor = [](float* data, std::int64_t rows) {
+    return Tensor::contiguous(data, DType::kFloat32, {1, 1, rows, 1});
+  };
+  BackwardArgs args;
+  args.forward.q = args.dq = tensor(&q, 1);
+  args.forward.k = args.dk = tensor(k, 2);
+  args.forward.v = args.dv = tensor(v, 2);
+  args.forward.out = tensor(nullptr, 1);
+  args.dout = tensor(&dout, 1);
+  args.dlse = &dlse;
+  args.dbias = args.forward.bias = Tensor::contiguous(v, DType::kFloat32, {1, 1, 1, 2});
+  float zeros[] = {0, 0};
+  args.forward.bias->data = zeros;
+  const BackwardResult result = backward(args, Arithmetic::kExact, Planes::every(), 1);
+  const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-6); };
+  CHECK(result.dbias.values[0] == near(-1.25));
+  CHECK(result.dbias.values[1] == near(2.25));
+  CHECK(result.dq.values[0] == near(2.25 * std::log(3.0)));
+  CHECK(result.dk.values[0] == near(-1.25));
+  CHECK(result.dk.values[1] == near(2.25));
+  CHECK(result.dv.values[0] == near(0.5));
+  CHECK(result.dv.values[1] == near(1.5));
+  CHECK(result.dbias.terms[0] == near(0.75 * 2 * 4));
+  CHECK(result.dk.terms[1] == near(0.75 * 2 * 4));
+  CHECK(result.dv.terms[1] == 0);
+}
+
+TEST_CASE("the rounded gradients are off by their roundings, no less and no more") {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    ProblemSpec spec = small_backward();
+    spec.dtype = dtype;
+    const HostProblem problem(spec, 2);
+    const BackwardResult exact = run(problem, Arithmetic::kExact);
+    const BackwardResult rounded = run(problem, Arithmetic::kRounded);
+    for (const auto which : kGradients) {
+      double error = 0;
+      double magnitude = 0;
+      int unrounded = 0;
+      const std::vector<double>& values = (rounded.*which).values;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double want = (exact.*which).values[i];
+        error = std::max(error, std::fabs(values[i] - want));
+        magnitude = std::max(magnitude, std::fabs(want));
+        unrounded += values[i] != round_to(dtype, values[i]);
+      }
+      CHECK(unrounded == 0);
+      CHECK(error > 0.1 * unit_roundoff(dtype) * magnitude);
+      CHECK(error < 2 * unit_roundoff(dtype) * magnitude);
+    }
+  }
+}
+
+TEST_CASE("dbias is rounded to its own dtype") {
+  ProblemSpec spec = small_backward();
+  spec.dbias_dtype = DType::kFloat32;
+  const BackwardResult result = run(HostProblem(spec, 2), Arithmetic::kRounded);
+  int wide = 0;
+  for (const double value : result.dbias.values) {
+    REQUIRE(value == round_to(DType::kFloat32, value));
+    wide += value != round_to(spec.dtype, value);
+  }
+  CHECK(wide > 0);
+}
+
+TEST_CASE("dead rows add exactly 0, whatever dout, dlse and q hold there") {
+  ProblemSpec spec = small_backward();
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kDeadRows;
+  spec.use_seqlens_q = true;
+  spec.seqlens_q = {40, 0};
+  const HostProblem clean(spec, 2);
+  spec.poison_dropped_keys = true;  // dout and dlse of dead rows too
+  const HostProblem poisoned(spec, 2);
+  const BackwardArgs args = poisoned.backward_args();
+  for (std::int64_t row = 0; row < 2 * 4 * 70; ++row) {
+    for (std::int64_t d = 0; std::isinf(args.forward.lse[row]) && d < 16; ++d) {
+      store(args.forward.q.data, spec.dtype, row * 16 + d, NAN);
+    }
+  }
+  CHECK(std::isnan(args.dlse[2]));
+  for (const Arithmetic arithmetic : kArithmetics) {
+    const BackwardResult want = run(clean, arithmetic);
+    const BackwardResult got = run(poisoned, arithmetic);
+    CHECK(want.dq.values == got.dq.values);
+    CHECK(want.dk.values == got.dk.values);
+    CHECK(want.dv.values == got.dv.values);
+    CHECK(want.dbias.values == got.dbias.values);
+    CHECK(
+        std::all_of(&got.dq.values[2 * 16], &got.dq.values[3 * 16], [](auto x) { return x == 0; }));
+    CHECK(got.dq.values[0] != 0);
+    // Batch element 1 has no row in use.
+    CHECK(std::all_of(got.dk.values.begin() + 2 * 90 * 16, got.dk.values.end(),
+                      [](double x) { return x == 0; }));
+  }
+}
+
+TEST_CASE("a dropped key contributes nothing, and its own gradient is 0") {
+  ProblemSpec spec = small_backward();
+  spec.mask = "b11k";
+  spec.mask_kind = MaskKind::kScattered;
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  spec.poison_dropped_keys = true;
+  const HostProblem problem(spec, 2);
+  const ForwardArgs args = problem.args();
+  for (const Arithmetic arithmetic : kArithmetics) {
+    const BackwardResult result = run(problem, arithmetic);
+    int not_finite = 0;
+    for (const auto which : kGradients) {
+      for (const double value : (result.*which).values) not_finite += !std::isfinite(value);
+      for (const double value : (result.*which).terms) not_finite += !std::isfinite(value);
+    }
+    CHECK(not_finite == 0);
+    int dropped = 0;
+    int wrong = 0;
+    for (std::int64_t row = 0; row < 2 * 2 * 90; ++row) {
+      if (std::isfinite(load(args.k.data, args.k.dtype, row * 16))) continue;
+      ++dropped;
+      for (std::int64_t d = 0; d < 16; ++d) wrong += result.dk.values[row * 16 + d] != 0;
+      for (std::int64_t d = 0; d < 24; ++d) wrong += result.dv.values[row * 24 + d] != 0;
+    }
+    CHECK(dropped > 80);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a kept key follows IEEE rules") {
+  ProblemSpec spec = small_backward();
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  const HostProblem problem(spec, 1);
+  store(problem.args().v.data, spec.dtype, 5 * 24, NAN);  // key 5 of the first plane
+  const BackwardResult result = run(problem, Arithmetic::kExact);
+  CHECK(std::isfinite(result.dq.values[4 * 16]));
+  CHECK(std::isnan(result.dq.values[5 * 16]));
+  CHECK(std::isfinite(result.dv.values[5 * 24]));  // needs no v
+}
+
+TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse") {
+  for (const char* pattern : {"1hq1", "b1q1", "bg11", "1111"}) {
+    for (const Arithmetic arithmetic : kArithmetics) {
+      ProblemSpec spec = small_backward();
+      spec.bias = pattern;
+      spec.mask = "11qk";
+      spec.mask_kind = MaskKind::kDeadRows;
+      spec.bias_dtype = DType::kFloat32;
+      const HostProblem problem(spec, 1);
+      const BackwardArgs args = problem.backward_args();
+      const BackwardResult result = run(problem, arithmetic);
+      std::vector<double> want(result.dbias.values.size());
+      const auto& shape = args.dbias->shape;
+      for (std::int64_t b = 0; b < 2; ++b) {
+        for (std::int64_t h = 0; h < 4; ++h) {
+          for (std::int64_t i = 0; i < 70; ++i) {
+            const std::int64_t row = (b * 4 + h) * 70 + i;
+            const std::int64_t plane = b % shape[0] * shape[1] + h * shape[1] / 4;
+            if (std::isinf(args.forward.lse[row])) continue;
+            want[plane * shape[2] + i % shape[2]] += args.dlse[row];
+          }
+        }
+      }
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        CHECK(result.dbias.values[i] == doctest::Approx(want[i]).epsilon(1e-5));
+      }
+      spec.want_dlse = false;
+      const BackwardResult without = run(HostProblem(spec, 1), arithmetic);
+      CHECK(without.dbias.values == std::vector<double>(want.size(), 0));
+    }
+  }
+}
+
+TEST_CASE("dbias sums over the axes of its own shape") {
+  ProblemSpec spec = small_backward();
+  spec.bias = "b11k";
+  spec.memory.expand_broadcast = true;
+  const HostProblem problem(spec, 1);
+  const BackwardResult narrow = run(problem, Arithmetic::kExact);
+  BackwardArgs args = problem.backward_args();
+  args.dbias = Tensor::contiguous(nullptr, spec.dtype, args.forward.bias->shape);
+  const BackwardResult full = backward(args, Arithmetic::kExact, Planes::every(), 1);
+  for (std::size_t b = 0; b < 2; ++b) {
+    for (std::size_t j = 0; j < 90; ++j) {
+      double sum = 0;
+      for (std::size_t row = 0; row < 4 * 70; ++row) {
+        sum += full.dbias.values[(b * 4 * 70 + row) * 90 + j];
+      }
+      CHECK(narrow.dbias.values[b * 90 + j] == doctest::Approx(sum));
+    }
+  }
+}
+
+TEST_CASE("selected planes equal those of a full run, and the others are not computed") {
+  const HostProblem problem(small_backward(), 2);
+  const BackwardResult full = run(problem, Arithmetic::kExact);
+  // Kv head 1 of both batch elements: all that adds to heads 2 and 3 of the bias, 1hqk.
+  const BackwardResult some = run(problem, Arithmetic::kExact, Planes::only({{0, 1}, {1, 1}}));
+  for (const auto which : kGradients) {
+    const std::vector<double>& values = (some.*which).values;
+    std::size_t computed = 0;
+    int wrong = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      computed += !std::isnan(values[i]);
+      wrong += !std::isnan(values[i]) && values[i] != (full.*which).values[i];
+    }
+    CHECK(wrong == 0);
+    CHECK(computed == values.size() / 2);
+  }
+  CHECK(std::isnan(some.dk.values[0]));
+  CHECK_FALSE(std::isnan(some.dk.values[90 * 16]));
+  const BackwardResult half = run(problem, Arithmetic::kExact, Planes::only({{0, 1}}));
+  CHECK(std::ranges::all_of(half.dbias.values, [](double x) { return std::isnan(x); }));
+}
+
+TEST_CASE("gradients do not depend on the number of threads") {
+  const HostProblem problem(small_backward(), 1);
+  const BackwardArgs args = problem.backward_args();
+  for (const Arithmetic arithmetic : kArithmetics) {
+    CHECK(same(backward(args, arithmetic, Planes::every(), 1),
+               backward(args, arithmetic, Planes::every(), 7)));
+  }
+}
+
+TEST_CASE("backward problems without rows or keys") {
+  for (const int axis : {0, 1, 2}) {
+    ProblemSpec spec = small_backward();
+    (axis == 0 ? spec.batch : axis == 1 ? spec.seqlen_q : spec.seqlen_kv) = 0;
+    const HostProblem problem(spec, 2);
+    for (const Arithmetic arithmetic : kArithmetics) {
+      const BackwardResult result = run(problem, arithmetic);
+      for (const auto which : kGradients) {
+        CHECK(std::ranges::all_of((result.*which).values, [](double x) { return x == 0; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients that do not fit are refused") {
+  const HostProblem problem(small_backward(), 1);
+  BackwardArgs args = problem.backward_args();
+  const auto refused = [&](const char* message) {
+    CHECK_THROWS_WITH_AS(backward(args, Arithmetic::kExact, Planes::every(), 1), message, Error);
+  };
+  SUBCASE("dout") {
+    args.dout.shape[3] = 16;
+    refused("dout: feature axis is 16; expected 24");
+  }
+  SUBCASE("dv") {
+    args.dv.shape[2] = 70;
+    refused("dv: sequence axis is 70; expected 90");
+  }
+  SUBCASE("dbias") {
+    args.dbias->shape[2] = 69;
+    refused("dbias: query axis is 69; expected 1 or 70");
+  }
+  SUBCASE("dbias without a bias") {
+    args.forward.bias.reset();
+    refused("dbias: asked for without a bias; expected a bias");
+  }
+}
+
+}  // namespace
+}  // namespace attnjit::reference
