@@ -1,8 +1,13 @@
 #pragma once
 #include <type_traits>
 
+#include "attnjit/backward_config.h"
+#include "attnjit/backward_preprocess_config.h"
+#include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
+#include "attnjit/fragment_sum_config.h"
+#include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
 
 namespace attnjit::codegen {
@@ -47,6 +52,62 @@ void for_each_field(Config& config, Visit&& visit) {
   visit("dtype", dtype);
   visit("head_dim_v", head_dim_v);
   visit("num_warps", num_warps);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::BackwardConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, scale_first, adds_dq, block_q, block_kv,
+         num_stages, num_warps, query_warps, min_blocks] = config;
+  visit("dtype", dtype);
+  visit("head_dim", head_dim);
+  visit("head_dim_v", head_dim_v);
+  visit("gqa_ratio", gqa_ratio);
+  visit("aligned", aligned);
+  visit("scale_first", scale_first);
+  visit("adds_dq", adds_dq);
+  visit("block_q", block_q);
+  visit("block_kv", block_kv);
+  visit("num_stages", num_stages);
+  visit("num_warps", num_warps);
+  visit("query_warps", query_warps);
+  visit("min_blocks", min_blocks);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::BackwardPreprocessConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, head_dim_v, aligned, row_bias, bias_dtype] = config;
+  visit("dtype", dtype);
+  visit("head_dim_v", head_dim_v);
+  visit("aligned", aligned);
+  visit("row_bias", row_bias);
+  visit("bias_dtype", bias_dtype);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::FragmentSumConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, head_dim, aligned] = config;
+  visit("dtype", dtype);
+  visit("head_dim", head_dim);
+  visit("aligned", aligned);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::BiasSumConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [dtype, by_elements] = config;
+  visit("dtype", dtype);
+  visit("by_elements", by_elements);
+}
+
+template <class Config, class Visit>
+requires std::is_same_v<std::remove_const_t<Config>, kernel::MaskClassesConfig>
+void for_each_field(Config& config, Visit&& visit) {
+  auto& [per_pair, vectorized] = config;
+  visit("per_pair", per_pair);
+  visit("vectorized", vectorized);
 }
 
 }  // namespace attnjit::codegen

@@ -3,65 +3,14 @@
 #include <fmt/format.h>
 
 #include "attnjit/error.hpp"
-#include "codegen/fields.hpp"
+#include "codegen/kernel_dtype.hpp"
+#include "codegen/literals.hpp"
 
 namespace attnjit::codegen {
 namespace {
 
 using problem::Extent;
 using problem::Family;
-
-kernel::DType kernel_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return kernel::DType::kFloat16;
-    case DType::kFloat32:
-      return kernel::DType::kFloat32;
-    default:
-      return kernel::DType::kBFloat16;
-  }
-}
-
-// Values as C++ spells them.
-std::string literal(int value) { return fmt::to_string(value); }
-std::string literal(bool value) { return value ? "true" : "false"; }
-std::string literal(kernel::DType value) {
-  switch (value) {
-    case kernel::DType::kFloat16:
-      return "DType::kFloat16";
-    case kernel::DType::kBFloat16:
-      return "DType::kBFloat16";
-    case kernel::DType::kFloat32:
-      return "DType::kFloat32";
-  }
-  return "";
-}
-std::string literal(kernel::SoftmaxPolicy value) {
-  return value == kernel::SoftmaxPolicy::kMaxFree ? "SoftmaxPolicy::kMaxFree"
-                                                  : "SoftmaxPolicy::kRunningMax";
-}
-std::string literal(Extent value) {
-  switch (value) {
-    case Extent::kPerQuery:
-      return "Extent::kPerQuery";
-    case Extent::kPerKey:
-      return "Extent::kPerKey";
-    case Extent::kPerPair:
-      return "Extent::kPerPair";
-    case Extent::kAbsent:
-      break;
-  }
-  return "";
-}
-
-template <class Config>
-std::string initialiser(const Config& config) {
-  std::string text;
-  for_each_field(config, [&](const char* name, const auto& value) {
-    text += fmt::format("    .{} = {},\n", name, literal(value));
-  });
-  return text;
-}
 
 // How the stub mentions one feature of the forward kernel.
 struct FeatureText {

@@ -5,6 +5,7 @@
 
 #include "attnjit/error.hpp"
 #include "codegen/auxiliary.hpp"
+#include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
@@ -18,45 +19,8 @@ int blocks_per_sm(const kernel::ForwardConfig& config, const codegen::Arch& arch
   return std::clamp(by_memory, 1, config.min_blocks);
 }
 
-// How many ways to split `tiles` tiles of keys, when `blocks` thread blocks would have one way and
-// the device holds `slots` at a time. Minimises the tiles that pass one after another on the
-// busiest slot; a block's start and end take about two tiles' time, the combine step about six
-// (H200, decode, 2026-11-21). The best count for a number of rounds is the largest that fits them.
-std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots) {
-  constexpr std::int64_t kStartTiles = 2, kCombineTiles = 6, kRounds = 4, kMost = 1024;
-  if (blocks == 0 || blocks > kRounds * slots) return 1;
-  const auto rounds = [&](std::int64_t b) { return (b + slots - 1) / slots; };
-  std::int64_t best = 1;
-  std::int64_t best_cost = rounds(blocks) * (tiles + kStartTiles);
-  for (std::int64_t r = 1; r <= kRounds; ++r) {
-    const std::int64_t splits = std::min({r * slots / blocks, tiles, kMost});
-    if (splits <= best) continue;
-    const std::int64_t cost = r * ((tiles + splits - 1) / splits + kStartTiles) + kCombineTiles;
-    if (cost < best_cost) {
-      best = splits;
-      best_cost = cost;
-    }
-  }
-  return static_cast<std::int32_t>(best);
-}
-
-// Under a causal mask the last rows of a plane take longest, so the row tiles of several planes are
-// walked together, long ones first: the device runs dry at the end of a section only. K and V of a
-// section should stay in L2; 16 MiB is four heads of 8192 keys (D128).
-std::int32_t choose_section(const problem::Problem& problem, std::int64_t planes_per_kv_head,
-                            std::int64_t planes) {
-  constexpr std::int64_t kSectionBytes = 16 << 20;
-  if (!problem.bounded_right || problem.bounded_left) return 1;
-  const std::int64_t kv_head_bytes =
-      std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
-  const std::int64_t kv_heads = kSectionBytes / std::max<std::int64_t>(kv_head_bytes, 1);
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(kv_heads * planes_per_kv_head, 1,
-                                                            std::max<std::int64_t>(planes, 1)));
-}
-
-std::size_t align_up(std::size_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-}
+// Of splitting keys, in tiles of keys (H200, decode, 2026-11-21).
+constexpr SplitCosts kSplitCosts{.start = 2, .combine = 6};
 
 }  // namespace
 
@@ -93,12 +57,14 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   ForwardGrid grid;
   grid.q_tiles = kernel::ceil_div(static_cast<std::int32_t>(rows), config.block_q);
   grid.planes = std::int64_t{problem.batch} * problem.num_heads_q / config.packed_heads();
-  grid.splits =
-      choose_splits(grid.planes * grid.q_tiles,
-                    kernel::ceil_div(problem.seqlen_kv, config.block_kv), spec.block_slots);
-  if (grid.splits == 1) {
-    grid.section_planes =
-        choose_section(problem, problem.gqa_ratio() / config.packed_heads(), grid.planes);
+  grid.splits = choose_splits(grid.planes * grid.q_tiles,
+                              kernel::ceil_div(problem.seqlen_kv, config.block_kv),
+                              spec.block_slots, kSplitCosts);
+  if (grid.splits == 1 && problem.bounded_right && !problem.bounded_left) {
+    const std::int64_t kv_head_bytes =
+        std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
+    const std::int64_t planes_per_kv_head = problem.gqa_ratio() / config.packed_heads();
+    grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }
   return grid;
 }

@@ -10,122 +10,12 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "problem/checks.hpp"
 
 namespace attnjit::problem {
 namespace {
 
-template <class... Args>
-[[noreturn]] void reject(fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(ErrorKind::kInvalidProblem, fmt::format(text, std::forward<Args>(args)...));
-}
-
-int element_size(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kFloat32:
-      return 4;
-    case DType::kBool:
-      return 1;
-  }
-  return 0;
-}
-
-std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
-// Whether all of these numbers, or'ed into one, are multiples of a power of two. No division: these
-// checks are part of every call.
-bool is_multiple(std::uint64_t numbers, int power_of_two) {
-  return (numbers & static_cast<unsigned>(power_of_two - 1)) == 0;
-}
-
-constexpr const char* kAxes[] = {"batch", "head", "sequence", "feature"};
-
-bool empty_tensor(const Tensor& tensor) {
-  return std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size == 0; });
-}
-
-void check_memory(const char* what, const Tensor& tensor) {
-  if (empty_tensor(tensor)) return;
-  if (tensor.data == nullptr) reject("{}: data is null; expected a device address", what);
-  const int bytes = element_size(tensor.dtype);
-  if (!is_multiple(address(tensor.data), bytes)) {
-    reject("{}: address {} is not a multiple of its element size, {} bytes", what, tensor.data,
-           bytes);
-  }
-}
-
-// A size that every later computation can hold.
-std::int32_t checked_size(const char* what, int axis, std::int64_t size, std::int64_t low,
-                          std::int64_t high) {
-  if (size < low || size > high) {
-    reject("{}: {} axis is {}; expected {} to {}", what, kAxes[axis], size, low, high);
-  }
-  return static_cast<std::int32_t>(size);
-}
-
-void expect_size(const char* what, const Tensor& tensor, int axis, std::int64_t expected,
-                 const char* whose) {
-  if (tensor.shape[axis] != expected) {
-    reject("{}: {} axis is {}; expected {} ({})", what, kAxes[axis], tensor.shape[axis], expected,
-           whose);
-  }
-}
-
-void check_features(const char* what, const Tensor& tensor) {
-  if (tensor.shape[3] > 1 && tensor.strides[3] != 1) {
-    reject("{}: feature axis has stride {}; expected 1 (make the last axis contiguous)", what,
-           tensor.strides[3]);
-  }
-}
-
-void expect_dtype(const char* what, const Tensor& tensor, DType expected) {
-  if (tensor.dtype != expected) {
-    reject("{}: dtype is {}; expected {} (as q)", what, name(tensor.dtype), name(expected));
-  }
-}
-
-RowStrides row_strides(const Tensor& tensor) {
-  auto stride = [&](int axis) { return tensor.shape[axis] == 1 ? 0 : tensor.strides[axis]; };
-  return {stride(0), stride(1), stride(2)};
-}
-
-// Whether every row starts on a 16-byte boundary.
-bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
-  const auto all = static_cast<std::uint64_t>(strides.batch | strides.head | strides.row);
-  return is_multiple(address(tensor.data) | all * element_size(tensor.dtype), 16);
-}
-
-// Two elements of an output must not share memory: axis by axis from the smallest stride on, each
-// step must clear everything that the axes below it span. Unsigned, since |INT64_MIN| is no int64.
-bool overlaps(const Tensor& tensor) {
-  std::array<std::pair<std::uint64_t, std::uint64_t>, 4> axes;  // |stride|, size
-  for (int i = 0; i < 4; ++i) {
-    const auto stride = static_cast<std::uint64_t>(tensor.strides[i]);
-    axes[i] = {tensor.strides[i] < 0 ? -stride : stride,
-               static_cast<std::uint64_t>(tensor.shape[i])};
-  }
-  std::ranges::sort(axes);
-  std::uint64_t span = 0;
-  for (const auto& [stride, size] : axes) {
-    if (size == 1) continue;
-    std::uint64_t step = 0;
-    if (stride <= span || __builtin_mul_overflow(stride, size - 1, &step) ||
-        __builtin_add_overflow(span, step, &span)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void check_no_overlap(const char* what, const Tensor& tensor) {
-  if (empty_tensor(tensor) || !overlaps(tensor)) return;
-  reject(
-      "{}: strides ({}, {}, {}, {}) make elements overlap; an output needs memory of its own for "
-      "each element",
-      what, tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3]);
-}
+using namespace checks;
 
 void check_shapes(const ForwardArgs& args, Problem& p) {
   const auto& [b, hq, lq, d] = args.q.shape;
@@ -261,12 +151,6 @@ void check_band(const ForwardArgs& args, Problem& p) {
         args.causal ? "causal" : "a window");
   }
   p.bottom_right = args.diagonal == Diagonal::kBottomRight;
-}
-
-void check_aligned_pointer(const char* what, const void* pointer) {
-  if (address(pointer) % 4 != 0) {
-    reject("{}: address {} is not a multiple of its element size, 4 bytes", what, pointer);
-  }
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+
+#include "attnjit/forward_config.h"
+#include "codegen/fields.hpp"
+#include "problem/problem.hpp"
+
+namespace attnjit::codegen {
+
+/// Values as C++ spells them.
+inline std::string literal(int value) { return fmt::to_string(value); }
+inline std::string literal(bool value) { return value ? "true" : "false"; }
+inline std::string literal(kernel::DType value) {
+  switch (value) {
+    case kernel::DType::kFloat16:
+      return "DType::kFloat16";
+    case kernel::DType::kBFloat16:
+      return "DType::kBFloat16";
+    case kernel::DType::kFloat32:
+      return "DType::kFloat32";
+  }
+  return "";
+}
+inline std::string literal(kernel::SoftmaxPolicy value) {
+  return value == kernel::SoftmaxPolicy::kMaxFree ? "SoftmaxPolicy::kMaxFree"
+                                                  : "SoftmaxPolicy::kRunningMax";
+}
+inline std::string literal(problem::Extent value) {
+  switch (value) {
+    case problem::Extent::kPerQuery:
+      return "Extent::kPerQuery";
+    case problem::Extent::kPerKey:
+      return "Extent::kPerKey";
+    case problem::Extent::kPerPair:
+      return "Extent::kPerPair";
+    case problem::Extent::kAbsent:
+      break;
+  }
+  return "";
+}
+
+/// The designated initialisers of a config, a line each.
+template <class Config>
+std::string initialiser(const Config& config) {
+  std::string text;
+  for_each_field(config, [&](const char* name, const auto& value) {
+    text += fmt::format("    .{} = {},\n", name, literal(value));
+  });
+  return text;
+}
+
+}  // namespace attnjit::codegen

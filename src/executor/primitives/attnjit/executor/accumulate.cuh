@@ -1,0 +1,35 @@
+#pragma once
+#include <atomic>
+
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE void add_to(float* address, float value) {
+  std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
+}
+
+ATTNJIT_DEVICE void add_global(float* address, float value) {
+  services->access_global(address, sizeof(float), GlobalAccess::kAdd, "add_global");
+  add_to(address, value);
+}
+ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
+  services->access_global(address, sizeof(value), GlobalAccess::kAdd, "add_global_4");
+  for (int i = 0; i < 4; ++i) add_to(address + i, value[i]);
+}
+
+// The order that devices with vector additions have.
+ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 4 * lane + element; }
+ATTNJIT_DEVICE void add_fragment(float* fragment, const float (&value)[4]) {
+  add_global_4(fragment + fragment_slot(lane_index(), 0), value);
+}
+ATTNJIT_DEVICE void load_fragment(float (&value)[4], const float* fragment) {
+  for (int i = 0; i < 4; ++i) {
+    value[i] = load_global_written(fragment + fragment_slot(lane_index(), i));
+  }
+}
+
+}  // namespace attnjit::kernel::ptx

@@ -1,0 +1,320 @@
+#include "launch/backward_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "attnjit/error.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+using codegen::DbiasMethod;
+using problem::Extent;
+
+kernel::RowStrides row_strides(const problem::RowStrides& s) { return {s.batch, s.head, s.row}; }
+
+// Bytes as the kernels that clear memory count them.
+constexpr std::int64_t kPiece = 16;
+
+}  // namespace
+
+BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
+                                     const problem::BackwardProblem& problem,
+                                     const BackwardArgs& args, const BackwardLayout& layout,
+                                     void* workspace)
+    : spec_(spec), layout_(layout), workspace_(workspace) {
+  for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
+  set_scores(problem, args);
+  if (codegen::mask_classes_config(spec.family)) set_mask(problem.forward, args);
+  set_preprocess(problem, args);
+  set_sums(problem.forward);
+  if (args.dbias && spec.tunables.dbias != DbiasMethod::kNone) set_dbias(problem, args);
+  set_shapes(problem);
+  list_parameters();
+}
+
+void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
+                                   const BackwardArgs& args) {
+  const problem::Problem& forward = problem.forward;
+  kernel::BackwardParams& p = values_.keys;
+  p.q = args.forward.q.data;
+  p.k = args.forward.k.data;
+  p.v = args.forward.v.data;
+  p.dout = args.dout.data;
+  p.dq = args.dq.data;
+  p.dk = args.dk.data;
+  p.dv = args.dv.data;
+  p.rows = {at<float>(layout_.lse2), at<float>(layout_.delta), at<kernel::uint32>(layout_.live)};
+  p.dq_sum = at<float>(layout_.dq_sum);
+  p.dk_sum = at<float>(layout_.dk_sum);
+  p.dv_sum = at<float>(layout_.dv_sum);
+  p.q_strides = row_strides(forward.q);
+  p.k_strides = row_strides(forward.k);
+  p.v_strides = row_strides(forward.v);
+  p.dout_strides = row_strides(problem.dout);
+  p.dq_strides = row_strides(problem.dq);
+  p.dk_strides = row_strides(problem.dk);
+  p.dv_strides = row_strides(problem.dv);
+  p.batch = forward.batch;
+  p.num_heads_q = forward.num_heads_q;
+  p.seqlen_q = forward.seqlen_q;
+  p.seqlen_kv = forward.seqlen_kv;
+  p.padded_rows = layout_.grid.padded_rows();
+  p.num_splits = layout_.grid.splits;
+  p.num_planes = static_cast<kernel::int32>(
+      std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
+  p.section_planes = layout_.grid.section_planes;
+  p.scale = p.score_scale = forward.scale;
+  const bool scale_first = codegen::keys_config(spec_.family, spec_.tunables).scale_first;
+  p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
+  values_.queries = values_.dbias = p;
+  set_tiles(values_.keys, spec_.tunables.keys, forward);
+  if (spec_.tunables.dq == codegen::DqMethod::kKernel) {
+    set_tiles(values_.queries, spec_.tunables.queries, forward);
+  }
+  if (spec_.tunables.dbias == DbiasMethod::kKernel) {
+    set_tiles(values_.dbias, spec_.tunables.bias_tile, forward);
+  }
+  if (forward.bias.extent != Extent::kAbsent) {
+    const problem::Operand& bias = forward.bias;
+    values_.bias = {args.forward.bias->data, bias.batch_stride,
+                    bias.head_stride,        bias.query_stride,
+                    bias.key_stride,         forward.num_heads_q / bias.num_heads};
+  }
+  values_.band = {forward.left, forward.right, forward.bottom_right};
+  values_.seqlens = {args.forward.seqlens_q, args.forward.seqlens_kv};
+}
+
+void BackwardArguments::set_tiles(kernel::BackwardParams& params, const codegen::BackwardTile& tile,
+                                  const problem::Problem& problem) const {
+  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, tile.block_q);
+  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, tile.block_kv);
+}
+
+void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
+  const problem::Operand& mask = problem.mask;
+  const auto* const data = static_cast<const kernel::uint8*>(args.forward.mask->data);
+  auto* const classes = at<kernel::uint8>(layout_.classes);
+  const bool per_pair = mask.extent == Extent::kPerPair;
+  const int q_tiles = per_pair ? layout_.grid.row_blocks : 1;
+  const int kv_tiles = kernel::ceil_div(problem.seqlen_kv, kernel::kMaskTile);
+  values_.mask = {.mask = data,
+                  .classes = classes,
+                  .batch_stride = mask.batch_stride,
+                  .head_stride = mask.head_stride,
+                  .query_stride = mask.query_stride,
+                  .key_stride = mask.key_stride,
+                  .heads_per_plane = problem.num_heads_q / mask.num_heads,
+                  .planes_per_batch = mask.batched ? mask.num_heads : 0,
+                  .num_q_tiles = q_tiles,
+                  .num_kv_tiles = kv_tiles};
+  values_.classes = {.mask = data,
+                     .classes = classes,
+                     .batch_stride = mask.batch_stride,
+                     .head_stride = mask.head_stride,
+                     .query_stride = mask.query_stride,
+                     .key_stride = mask.key_stride,
+                     .num_heads = mask.num_heads,
+                     .seqlen_q = per_pair ? problem.seqlen_q : 1,
+                     .seqlen_kv = problem.seqlen_kv,
+                     .num_q_tiles = q_tiles,
+                     .num_kv_tiles = kv_tiles};
+  const std::int64_t planes = std::int64_t{mask.batched ? problem.batch : 1} * mask.num_heads;
+  set_shape(BackwardStep::kMaskClasses, planes * q_tiles * kv_tiles);
+}
+
+void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
+                                       const BackwardArgs& args) {
+  const problem::Problem& forward = problem.forward;
+  const std::int64_t row_blocks =
+      std::int64_t{forward.batch} * forward.num_heads_q * layout_.grid.row_blocks;
+  // Without rows there may still be sums to be set to zero.
+  const std::int64_t blocks = std::max<std::int64_t>(row_blocks, layout_.sum_bytes > 0 ? 1 : 0);
+  set_shape(BackwardStep::kPreprocess, blocks);
+  const bool rows = spec_.tunables.dbias == DbiasMethod::kRows;
+  values_.preprocess = {.out = args.forward.out.data,
+                        .dout = args.dout.data,
+                        .lse = args.forward.lse,
+                        .dlse = args.dlse,
+                        .rows = values_.keys.rows,
+                        .dlse_rows = rows ? at<float>(layout_.dlse_rows) : nullptr,
+                        .sums = at<float>(layout_.sums),
+                        .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
+                        .out_strides = row_strides(forward.out),
+                        .dout_strides = row_strides(problem.dout),
+                        .row_bias = values_.bias,
+                        .num_heads_q = forward.num_heads_q,
+                        .seqlen_q = forward.seqlen_q,
+                        .num_row_blocks = layout_.grid.row_blocks,
+                        .num_blocks = static_cast<kernel::int32>(blocks)};
+}
+
+void BackwardArguments::set_sums(const problem::Problem& problem) {
+  const auto sum = [](const float* sums, void* target, const kernel::RowStrides& strides, int heads,
+                      int seqlen, float factor) {
+    return kernel::FragmentSumParams{.sums = sums,
+                                     .target = target,
+                                     .target_strides = strides,
+                                     .num_heads = heads,
+                                     .seqlen = seqlen,
+                                     .num_row_blocks = kernel::ceil_div(seqlen, kernel::kRowBlock),
+                                     .factor = factor};
+  };
+  const kernel::BackwardParams& p = values_.keys;
+  values_.dq_sum =
+      sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q, problem.scale);
+  values_.dk_sum =
+      sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv, problem.scale);
+  values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv, 1.0f);
+}
+
+void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
+                                  const BackwardArgs& args) {
+  const problem::BiasGradient& g = problem.dbias;
+  const problem::Problem& forward = problem.forward;
+  const std::int64_t lq = forward.seqlen_q, lk = forward.seqlen_kv, hq = forward.num_heads_q;
+  // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
+  const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
+  values_.own_dbias = {args.dbias->data, g.batch_stride, g.head_stride,
+                       g.query_stride,   g.key_stride,   shared_by(g.heads)};
+  values_.planes = {g.batches, g.heads};
+  values_.keys_dbias = values_.own_dbias;
+  const float* parts = at<float>(layout_.dbias_parts);
+  // Strides of the parts, and how many of them a dbias that keeps the axis adds up there.
+  std::int64_t batch = 0, head = 0, query = 0, key = 0;
+  std::int32_t batches = forward.batch / g.batches, heads = forward.num_heads_q / g.heads;
+  std::int32_t queries = 1;
+  const bool one_plane_per_batch = g.batches > 1;
+  switch (spec_.tunables.dbias) {
+    case DbiasMethod::kNone:
+    case DbiasMethod::kStore:
+    case DbiasMethod::kKernel:
+      return;
+    case DbiasMethod::kRows:
+      parts = at<float>(layout_.dlse_rows);
+      query = 1;
+      head = layout_.grid.padded_rows();
+      batch = hq * head;
+      queries = g.scalar ? forward.seqlen_q : 1;
+      break;
+    case DbiasMethod::kColumns:
+      key = 1;
+      head = lk;
+      batch = hq * lk;
+      values_.keys_dbias = {at<float>(layout_.dbias_parts), batch, head, 0, 1, 1};
+      break;
+    case DbiasMethod::kAdd:
+      key = 1;
+      query = lk;
+      head = lq * lk;
+      batch = g.heads * lq * lk;
+      batches = heads = 1;
+      values_.keys_dbias = {at<float>(layout_.dbias_parts),
+                            one_plane_per_batch ? batch : 0,
+                            g.heads > 1 ? head : 0,
+                            query,
+                            key,
+                            shared_by(g.heads)};
+      break;
+  }
+  const bool per_key = g.extent != Extent::kPerQuery;
+  const bool per_query = g.extent == Extent::kPerPair || (!per_key && !g.scalar);
+  const auto size = [](bool kept, std::int32_t length) { return kept ? length : 1; };
+  values_.bias_sum = {.parts = parts,
+                      .target = args.dbias->data,
+                      .axis = {{g.batches, batches, batch, g.batch_stride},
+                               {g.heads, heads, head, g.head_stride},
+                               {size(per_query, forward.seqlen_q), queries, query, g.query_stride},
+                               {size(per_key, forward.seqlen_kv), 1, key, g.key_stride}},
+                      .elements = 0};
+  values_.bias_sum.elements = 1;
+  for (const kernel::BiasSumAxis& axis : values_.bias_sum.axis) {
+    values_.bias_sum.elements *= axis.size;
+  }
+  const std::int64_t elements = values_.bias_sum.elements;
+  const auto config = *codegen::bias_sum_config(spec_.family, spec_.tunables.dbias);
+  set_shape(
+      BackwardStep::kBiasSum,
+      config.by_elements ? elements : (elements + config.num_threads() - 1) / config.num_threads());
+}
+
+void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  const BackwardGrid& grid = layout_.grid;
+  const std::int64_t q_planes = std::int64_t{p.batch} * p.num_heads_q;
+  const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
+  set_shape(BackwardStep::kKeys, grid.kv_planes * grid.kv_tiles * grid.splits);
+  if (spec_.tunables.dq == codegen::DqMethod::kKernel) {
+    set_shape(BackwardStep::kDq, q_planes * values_.queries.num_q_tiles);
+  } else {
+    set_shape(BackwardStep::kDqSum, q_planes * grid.row_blocks);
+  }
+  if (grid.splits > 1) {
+    set_shape(BackwardStep::kDkSum, kv_blocks);
+    set_shape(BackwardStep::kDvSum, kv_blocks);
+  }
+  if (spec_.tunables.dbias == DbiasMethod::kKernel) {
+    set_shape(BackwardStep::kDbias, std::int64_t{values_.planes.batches} * values_.planes.heads *
+                                        values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles);
+  }
+}
+
+void BackwardArguments::set_shape(BackwardStep kind, std::int64_t blocks) {
+  const auto step = std::ranges::find(spec_.steps, kind, &BackwardPlanSpec::Step::kind);
+  if (step == spec_.steps.end()) return;
+  if (blocks > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(
+        ErrorKind::kInvalidProblem,
+        fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
+                    step->spec.source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
+  }
+  shapes_[index(kind)] = {{static_cast<unsigned>(blocks), 1, 1},
+                          step->spec.threads,
+                          step->spec.shared_bytes,
+                          step->spec.overlaps};
+}
+
+// The order of the parameters that codegen/render_backward.hpp tells.
+void BackwardArguments::list_parameters() {
+  const auto list = [&](BackwardStep step, kernel::BackwardParams& params,
+                        kernel::BiasGradParams* dbias, bool planes) {
+    void** next = lists_[index(step)];
+    *next++ = &params;
+    if (planes) *next++ = &values_.planes;
+    if (dbias != nullptr) *next++ = dbias;
+    for (const codegen::BackwardFeature feature : spec_.features) {
+      switch (feature) {
+        case codegen::BackwardFeature::kSeqlens:
+          *next++ = &values_.seqlens;
+          break;
+        case codegen::BackwardFeature::kBias:
+          *next++ = &values_.bias;
+          break;
+        case codegen::BackwardFeature::kByteMask:
+          *next++ = &values_.mask;
+          break;
+        case codegen::BackwardFeature::kBand:
+          *next++ = &values_.band;
+          break;
+        case codegen::BackwardFeature::kLength:
+          break;
+      }
+    }
+  };
+  const DbiasMethod method = spec_.tunables.dbias;
+  const bool through_keys = method == DbiasMethod::kStore || method == DbiasMethod::kColumns ||
+                            method == DbiasMethod::kAdd;
+  list(BackwardStep::kKeys, values_.keys, through_keys ? &values_.keys_dbias : nullptr, false);
+  list(BackwardStep::kDq, values_.queries, nullptr, false);
+  list(BackwardStep::kDbias, values_.dbias, &values_.own_dbias, true);
+  lists_[index(BackwardStep::kMaskClasses)][0] = &values_.classes;
+  lists_[index(BackwardStep::kPreprocess)][0] = &values_.preprocess;
+  lists_[index(BackwardStep::kDqSum)][0] = &values_.dq_sum;
+  lists_[index(BackwardStep::kDkSum)][0] = &values_.dk_sum;
+  lists_[index(BackwardStep::kDvSum)][0] = &values_.dv_sum;
+  lists_[index(BackwardStep::kBiasSum)][0] = &values_.bias_sum;
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,85 @@
+#pragma once
+#include <cstddef>
+
+#include "attnjit/backward.hpp"
+#include "attnjit/backward_params.h"
+#include "attnjit/backward_preprocess_config.h"
+#include "attnjit/bias_sum_config.h"
+#include "attnjit/fragment_sum_config.h"
+#include "attnjit/mask_classes_config.h"
+#include "attnjit/score/band_params.h"
+#include "attnjit/score/bias_grad_params.h"
+#include "attnjit/score/byte_mask_params.h"
+#include "attnjit/score/operand_params.h"
+#include "attnjit/score/seqlens_params.h"
+#include "cuda/launch.hpp"
+#include "launch/backward_plan_spec.hpp"
+
+namespace attnjit::launch {
+
+/// Grids and kernel parameters of one backward call. Lives on the stack of the call: building it
+/// allocates nothing.
+class BackwardArguments {
+ public:
+  /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
+  /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
+  /// grid would be too large.
+  BackwardArguments(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem,
+                    const BackwardArgs& args, const BackwardLayout& layout, void* workspace);
+  BackwardArguments(const BackwardArguments&) = delete;
+  BackwardArguments& operator=(const BackwardArguments&) = delete;
+
+  static constexpr std::size_t kKinds = 9;  ///< of BackwardStep
+  /// Whether a step has anything to do.
+  bool runs(BackwardStep step) const { return shapes_[index(step)].grid[0] != 0; }
+  const cuda::LaunchShape& shape(BackwardStep step) const { return shapes_[index(step)]; }
+  /// One pointer per kernel parameter of a step.
+  void** parameters(BackwardStep step) { return lists_[index(step)]; }
+
+  /// The parameter values.
+  struct Values {
+    kernel::BackwardParams keys{};     ///< of the kernel of dk and dv
+    kernel::BackwardParams queries{};  ///< of the kernel of dq
+    kernel::BackwardParams dbias{};    ///< of the kernel of dbias
+    kernel::BiasPlanes planes{};
+    kernel::BiasGradParams keys_dbias{};  ///< where the kernel of dk and dv puts dS
+    kernel::BiasGradParams own_dbias{};   ///< where the kernel of dbias does
+    kernel::BandParams band{};
+    kernel::SeqlensParams seqlens{};
+    kernel::OperandParams bias{};
+    kernel::ByteMaskParams mask{};
+    kernel::MaskClassesParams classes{};
+    kernel::BackwardPreprocessParams preprocess{};
+    kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
+    kernel::BiasSumParams bias_sum{};
+  };
+  const Values& values() const { return values_; }
+
+ private:
+  static constexpr std::size_t index(BackwardStep step) { return static_cast<std::size_t>(step); }
+
+  void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
+  void set_tiles(kernel::BackwardParams& params, const codegen::BackwardTile& tile,
+                 const problem::Problem& problem) const;
+  void set_mask(const problem::Problem& problem, const BackwardArgs& args);
+  void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
+  void set_sums(const problem::Problem& problem);
+  void set_dbias(const problem::BackwardProblem& problem, const BackwardArgs& args);
+  void set_shapes(const problem::BackwardProblem& problem);
+  void set_shape(BackwardStep step, std::int64_t blocks);
+  void list_parameters();
+
+  template <class T>
+  T* at(std::size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(workspace_) + offset);
+  }
+
+  const BackwardPlanSpec& spec_;
+  const BackwardLayout& layout_;
+  void* const workspace_;
+  Values values_;
+  cuda::LaunchShape shapes_[kKinds];
+  void* lists_[kKinds][7] = {};  // BackwardParams, planes, dbias, and at most four features
+};
+
+}  // namespace attnjit::launch

@@ -1,0 +1,150 @@
+#include "launch/backward_plan_spec.hpp"
+
+#include <algorithm>
+
+#include "attnjit/error.hpp"
+#include "launch/grid.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+using codegen::DbiasMethod;
+using codegen::DqMethod;
+
+// Of splitting the queries of a key tile, in tiles of queries: adding dk and dv up in fp32 and
+// rounding them is dear.
+constexpr SplitCosts kSplitCosts{.start = 2, .combine = 4};
+
+constexpr int kGroup = 8;  // columns of a fragment
+
+// Registers are handed out for min_blocks thread blocks per SM; shared memory may allow fewer.
+int blocks_per_sm(const kernel::BackwardConfig& config, const codegen::Arch& arch) {
+  constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
+  const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
+  return std::clamp(by_memory, 1, config.min_blocks);
+}
+
+template <class Config>
+StepSpec step(codegen::Source source, const Config& config, int shared_bytes) {
+  return {std::move(source), static_cast<unsigned>(config.num_threads()),
+          static_cast<unsigned>(shared_bytes)};
+}
+
+}  // namespace
+
+std::size_t BackwardPlanSpec::keys_step() const {
+  const auto found = std::ranges::find(steps, BackwardStep::kKeys, &Step::kind);
+  return static_cast<std::size_t>(found - steps.begin());
+}
+
+BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
+                                         const codegen::BackwardTunables& tunables,
+                                         const codegen::Arch& arch,
+                                         const codegen::TemplateSet& templates) {
+  BackwardPlanSpec spec{
+      .family = family, .tunables = tunables, .features = codegen::backward_features(family)};
+  const auto add = [&](BackwardStep kind, StepSpec s) {
+    spec.steps.push_back({kind, std::move(s)});
+  };
+  if (const auto classes = codegen::mask_classes_config(family)) {
+    add(BackwardStep::kMaskClasses,
+        step(codegen::render_mask_classes(*classes, templates), *classes, 0));
+  }
+  const auto preprocess = codegen::preprocess_config(family);
+  add(BackwardStep::kPreprocess,
+      step(codegen::render_backward_preprocess(preprocess, templates), preprocess, 0));
+  const auto keys = codegen::keys_config(family, tunables);
+  spec.block_slots = arch.sm_count * blocks_per_sm(keys, arch);
+  add(BackwardStep::kKeys, step(codegen::render_backward(family, keys, tunables.dbias, templates),
+                                keys, keys.shared_bytes()));
+  const auto sum = [&](BackwardStep kind, int columns) {
+    const auto config = codegen::fragment_sum_config(family, columns);
+    add(kind, step(codegen::render_fragment_sum(config, templates), config, config.shared_bytes()));
+  };
+  if (tunables.dq == DqMethod::kKernel) {
+    const auto queries = codegen::queries_config(family, tunables);
+    add(BackwardStep::kDq, step(codegen::render_backward_dq(family, queries, templates), queries,
+                                queries.dq_shared_bytes()));
+  } else {
+    sum(BackwardStep::kDqSum, family.scores.head_dim);
+  }
+  if (tunables.split) {
+    sum(BackwardStep::kDkSum, family.scores.head_dim);
+    sum(BackwardStep::kDvSum, family.scores.head_dim_v);
+  }
+  if (tunables.dbias == DbiasMethod::kKernel) {
+    const auto dbias = codegen::dbias_config(family, tunables);
+    add(BackwardStep::kDbias, step(codegen::render_backward_dbias(family, dbias, templates), dbias,
+                                   dbias.dbias_shared_bytes()));
+  }
+  if (const auto bias = codegen::bias_sum_config(family, tunables.dbias)) {
+    add(BackwardStep::kBiasSum,
+        step(codegen::render_bias_sum(*bias, templates), *bias, bias->shared_bytes()));
+  }
+  return spec;
+}
+
+BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  const codegen::BackwardTile& tile = spec.tunables.keys;
+  BackwardGrid grid;
+  grid.q_tiles = kernel::ceil_div(p.seqlen_q, tile.block_q);
+  grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, tile.block_kv);
+  grid.row_blocks = kernel::ceil_div(p.seqlen_q, kernel::kRowBlock);
+  grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
+  if (spec.tunables.split) {
+    grid.splits =
+        choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
+                      spec.block_slots, kSplitCosts);
+  }
+  if (p.bounded_right && !p.bounded_left) {
+    // What the key tiles of a kv head read: Q and dO of its query heads.
+    const std::int64_t bytes =
+        std::int64_t{2} * p.seqlen_q * (p.head_dim + p.head_dim_v) * p.gqa_ratio();
+    grid.section_planes = choose_section(bytes, 1, grid.kv_planes);
+  }
+  return grid;
+}
+
+BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
+                                const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  BackwardLayout layout{.grid = backward_grid(spec, problem)};
+  const auto take = [&](std::int64_t bytes) {
+    const std::size_t offset = layout.bytes;
+    layout.bytes += align_up(static_cast<std::size_t>(bytes));
+    return offset;
+  };
+  const std::int64_t planes = std::int64_t{p.batch} * p.num_heads_q;
+  const std::int64_t rows = planes * layout.grid.padded_rows();
+  const auto columns = [](int head_dim) { return kernel::round_up(head_dim, kGroup); };
+  constexpr std::int64_t kFloat = sizeof(float);
+  layout.lse2 = take(rows * kFloat);
+  layout.delta = take(rows * kFloat);
+  layout.live = take(rows / 8);
+  const DbiasMethod dbias = spec.tunables.dbias;
+  if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
+  if (const auto classes = codegen::mask_classes_config(spec.family)) {
+    const std::int64_t mask_planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
+    layout.classes = take(mask_planes * (classes->per_pair ? layout.grid.row_blocks : 1) *
+                          kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
+  }
+  layout.sums = layout.bytes;
+  if (spec.tunables.dq == DqMethod::kAdd) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  if (layout.grid.splits > 1) {
+    const std::int64_t kv_rows =
+        layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);
+    layout.dk_sum = take(kv_rows * columns(p.head_dim) * kFloat);
+    layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
+  }
+  if (dbias == DbiasMethod::kColumns) {
+    layout.dbias_parts = take(planes * p.seqlen_kv * kFloat);
+  } else if (dbias == DbiasMethod::kAdd) {
+    layout.dbias_parts = take(std::int64_t{problem.dbias.batches} * problem.dbias.heads *
+                              p.seqlen_q * p.seqlen_kv * kFloat);
+  }
+  layout.sum_bytes = layout.bytes - layout.sums;
+  return layout;
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,78 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "codegen/render_backward.hpp"
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::launch {
+
+/// The kernels of a backward, in the order in which they run.
+enum class BackwardStep {
+  kMaskClasses,  ///< where there is a mask over keys
+  kPreprocess,   ///< rows, and sums set to zero
+  kKeys,         ///< dk and dv, and what else the tunables give it
+  kDq,           ///< dq, where it has a kernel of its own
+  kDqSum,        ///< rounds dq, where it is added up
+  kDkSum,        ///< rounds dk; runs where queries are split
+  kDvSum,        ///< rounds dv; likewise
+  kDbias,        ///< dbias, where it has a kernel of its own
+  kBiasSum,      ///< reduces and rounds dbias
+};
+
+/// The backward as an ordered list of kernels. Needs no GPU.
+struct BackwardPlanSpec {
+  struct Step {
+    BackwardStep kind;
+    StepSpec spec;
+  };
+
+  problem::BackwardFamily family;
+  codegen::BackwardTunables tunables;
+  std::vector<codegen::BackwardFeature> features;  ///< in the order of the kernels' parameters
+  int block_slots =
+      0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
+  std::vector<Step> steps;
+
+  /// The kernel of dk and dv.
+  std::size_t keys_step() const;
+};
+
+/// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
+BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
+                                         const codegen::BackwardTunables& tunables,
+                                         const codegen::Arch& arch,
+                                         const codegen::TemplateSet& templates);
+
+/// Tiles and thread blocks of a backward.
+struct BackwardGrid {
+  std::int32_t q_tiles = 0, kv_tiles = 0;  ///< of the kernel of dk and dv
+  std::int64_t kv_planes = 0;              ///< kv heads of all batch elements
+  std::int32_t splits = 1;                 ///< shares of a key tile's queries
+  std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
+  std::int32_t row_blocks = 0;             ///< of kRowBlock queries
+  std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
+};
+BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem);
+
+/// Where the steps keep what they hand to each other, as byte offsets into one workspace that is
+/// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
+///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
+///      + (dbias over keys alone: B Hq Lk)) bytes,
+/// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask.
+struct BackwardLayout {
+  BackwardGrid grid;                          ///< of the call that it is for
+  std::size_t lse2 = 0, delta = 0, live = 0;  ///< GradientRows
+  std::size_t dlse_rows = 0;                  ///< where dbias does not vary over keys
+  std::size_t classes = 0;                    ///< a byte per mask tile
+  std::size_t sums = 0;                       ///< where what is set to zero begins
+  std::size_t sum_bytes = 0;
+  std::size_t dq_sum = 0, dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
+  std::size_t bytes = 0;                                            ///< total
+};
+
+BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
+                                const problem::BackwardProblem& problem);
+
+}  // namespace attnjit::launch

@@ -1,0 +1,40 @@
+#include "launch/grid.hpp"
+
+#include <algorithm>
+
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::launch {
+
+// The best count for a number of rounds is the largest that fits them.
+std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots,
+                           const SplitCosts& costs) {
+  constexpr std::int64_t kRounds = 4, kMost = 1024;
+  if (blocks == 0 || blocks > kRounds * slots) return 1;
+  const auto rounds = [&](std::int64_t b) { return (b + slots - 1) / slots; };
+  std::int64_t best = 1;
+  std::int64_t best_cost = rounds(blocks) * (tiles + costs.start);
+  for (std::int64_t r = 1; r <= kRounds; ++r) {
+    const std::int64_t splits = std::min({r * slots / blocks, tiles, kMost});
+    if (splits <= best) continue;
+    const std::int64_t cost = r * ((tiles + splits - 1) / splits + costs.start) + costs.combine;
+    if (cost < best_cost) {
+      best = splits;
+      best_cost = cost;
+    }
+  }
+  return static_cast<std::int32_t>(best);
+}
+
+std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes) {
+  constexpr std::int64_t kSectionBytes = 16 << 20;
+  const std::int64_t groups = kSectionBytes / std::max<std::int64_t>(bytes, 1);
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(groups * sharers, 1, std::max<std::int64_t>(planes, 1)));
+}
+
+std::size_t align_up(std::size_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace attnjit::launch {
+
+/// What of a kernel's time does not shrink with its share of the work, in tiles.
+struct SplitCosts {
+  std::int64_t start;    ///< a thread block's start and end
+  std::int64_t combine;  ///< what puts the shares together again
+};
+
+/// How many ways to split `tiles` tiles, when `blocks` thread blocks would have one way and the
+/// device holds `slots` at a time: minimises the tiles that pass one after another on the busiest
+/// slot. 1 where splitting does not help.
+std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots,
+                           const SplitCosts& costs);
+
+/// How many planes' tiles take turns under a causal mask: its last rows take longest (its first
+/// keys in the backward), so the long ones of several planes go first, and the device runs dry at
+/// the end of a section only. What `sharers` planes read together, `bytes` in all, should stay in
+/// L2: 16 MiB is four heads of 8192 keys (D128).
+std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes);
+
+/// `bytes` rounded up to kWorkspaceAlignment.
+std::size_t align_up(std::size_t bytes);
+
+}  // namespace attnjit::launch

@@ -1,0 +1,157 @@
+#include "problem/backward_problem.hpp"
+
+#include <fmt/format.h>
+
+#include "problem/checks.hpp"
+
+namespace attnjit::problem {
+namespace {
+
+using namespace checks;
+
+// A tensor that lies as `like` does: same shape and dtype, strides of its own.
+RowStrides check_like(const char* what, const Tensor& tensor, const Tensor& like,
+                      const char* whose) {
+  for (int axis = 0; axis < 4; ++axis) expect_size(what, tensor, axis, like.shape[axis], whose);
+  expect_dtype(what, tensor, like.dtype);
+  check_features(what, tensor);
+  check_memory(what, tensor);
+  return row_strides(tensor);
+}
+
+void check_tensors(const BackwardArgs& args, BackwardProblem& p) {
+  const ForwardArgs& forward = args.forward;
+  p.dout = check_like("dout", args.dout, forward.out, "as out");
+  p.dq = check_like("dq", args.dq, forward.q, "as q");
+  p.dk = check_like("dk", args.dk, forward.k, "as k");
+  p.dv = check_like("dv", args.dv, forward.v, "as v");
+  check_no_overlap("dq", args.dq);
+  check_no_overlap("dk", args.dk);
+  check_no_overlap("dv", args.dv);
+  p.aligned = p.forward.aligned && rows_aligned(args.dout, p.dout) && rows_aligned(args.dq, p.dq) &&
+              rows_aligned(args.dk, p.dk) && rows_aligned(args.dv, p.dv);
+}
+
+// Whether the bias is the same all along an axis, so that its gradient may be reduced there.
+bool is_broadcast(const Tensor& bias, int axis) {
+  return bias.shape[axis] == 1 || bias.strides[axis] == 0;
+}
+
+void check_dbias_axis(const Tensor& dbias, const Tensor& bias, int axis, std::int64_t full) {
+  static constexpr const char* kNames[] = {"batch", "head", "query", "key"};
+  if (dbias.shape[axis] == full) return;
+  const bool may_reduce = is_broadcast(bias, axis);
+  if (may_reduce && dbias.shape[axis] == 1) return;
+  if (may_reduce) {
+    reject("dbias: {} axis is {}; expected 1 or {}", kNames[axis], dbias.shape[axis], full);
+  }
+  reject("dbias: {} axis is {}; expected {} (the bias differs along it)", kNames[axis],
+         dbias.shape[axis], full);
+}
+
+void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
+  if (!args.dbias) return;
+  if (!args.forward.bias) reject("dbias: the call has no bias; leave dbias out");
+  const Tensor& dbias = *args.dbias;
+  const Tensor& bias = *args.forward.bias;
+  if (dbias.dtype != bias.dtype && dbias.dtype != DType::kFloat32) {
+    reject("dbias: dtype is {}; expected {} (as bias) or fp32", name(dbias.dtype),
+           name(bias.dtype));
+  }
+  check_dbias_axis(dbias, bias, 0, p.forward.batch);
+  check_dbias_axis(dbias, bias, 1, bias.shape[1] == 1 ? p.forward.num_heads_q : bias.shape[1]);
+  check_dbias_axis(dbias, bias, 2, p.forward.seqlen_q);
+  check_dbias_axis(dbias, bias, 3, p.forward.seqlen_kv);
+  check_memory("dbias", dbias);
+  check_no_overlap("dbias", dbias);
+  if (empty_tensor(dbias)) return;  // nothing to write
+  const auto stride = [&](int axis) { return dbias.shape[axis] == 1 ? 0 : dbias.strides[axis]; };
+  BiasGradient& g = p.dbias;
+  g.dtype = dbias.dtype;
+  g.batch_stride = stride(0);
+  g.head_stride = stride(1);
+  g.query_stride = stride(2);
+  g.key_stride = stride(3);
+  g.batches = static_cast<std::int32_t>(dbias.shape[0]);
+  g.heads = static_cast<std::int32_t>(dbias.shape[1]);
+  const bool keeps_queries = dbias.shape[2] == p.forward.seqlen_q;
+  const bool keeps_keys = dbias.shape[3] == p.forward.seqlen_kv;
+  g.extent = !keeps_keys ? Extent::kPerQuery : keeps_queries ? Extent::kPerPair : Extent::kPerKey;
+  g.scalar = !keeps_keys && !keeps_queries;
+  const auto all = static_cast<std::uint64_t>(g.batch_stride | g.head_stride | g.query_stride);
+  g.vectorized =
+      dbias.strides[3] == 1 && is_multiple(address(dbias.data) | all * element_size(g.dtype), 16);
+}
+
+}  // namespace
+
+BackwardProblem make_problem(const BackwardArgs& args) {
+  BackwardProblem p;
+  p.forward = make_problem(args.forward);
+  if (args.forward.lse == nullptr && !empty_tensor(args.forward.q)) {
+    reject("lse: null; expected what the forward wrote, [batch, heads, seqlen_q] fp32");
+  }
+  check_tensors(args, p);
+  check_dbias(args, p);
+  check_aligned_pointer("dlse", args.dlse);
+  p.has_dlse = args.dlse != nullptr;
+  p.deterministic = args.deterministic;
+  return p;
+}
+
+BackwardFamily family(const BackwardProblem& problem) {
+  BackwardFamily f;
+  f.scores = family(problem.forward);
+  f.scores.aligned = problem.aligned;
+  f.dbias = problem.dbias.extent;
+  f.deterministic = problem.deterministic;
+  if (f.dbias == Extent::kAbsent) return f;
+  f.dbias_dtype = problem.dbias.dtype;
+  f.dbias_vectorized = problem.dbias.vectorized;
+  f.dbias_reduces_planes = problem.dbias_reduces_planes();
+  f.dbias_scalar = problem.dbias.scalar;
+  return f;
+}
+
+BackwardPlanKey plan_key(const BackwardProblem& problem) {
+  return {family(problem), length_bucket(problem.forward.seqlen_q),
+          length_bucket(problem.forward.seqlen_kv)};
+}
+
+std::string dbias_pattern(const BackwardProblem& p) {
+  if (p.dbias.extent == Extent::kAbsent) return "none";
+  std::string text = "1111";
+  if (p.dbias.batches > 1) text[0] = 'b';
+  if (p.dbias.heads > 1) text[1] = p.dbias.heads == p.forward.num_heads_q ? 'h' : 'g';
+  if (p.dbias.query_stride != 0) text[2] = 'q';
+  if (p.dbias.key_stride != 0) text[3] = 'k';
+  return text;
+}
+
+std::string describe(const BackwardProblem& p) {
+  std::string text = "backward " + describe(p.forward);
+  if (p.dbias.extent != Extent::kAbsent) {
+    text += fmt::format(" dbias={}({})", dbias_pattern(p), name(p.dbias.dtype));
+  }
+  if (p.has_dlse) text += " dlse";
+  if (p.deterministic) text += " deterministic";
+  if (p.forward.aligned && !p.aligned) text += " unaligned";
+  return text;
+}
+
+std::string describe(const BackwardFamily& f) {
+  std::string text = describe(f.scores);
+  if (f.dbias != Extent::kAbsent) {
+    const char* const kept = f.dbias == Extent::kPerPair  ? "qk"
+                             : f.dbias == Extent::kPerKey ? "1k"
+                             : f.dbias_scalar             ? "11"
+                                                          : "q1";
+    text +=
+        fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
+                    f.dbias_reduces_planes ? ",reduced" : "", f.dbias_vectorized ? "" : ",scalar");
+  }
+  if (f.deterministic) text += " deterministic";
+  return text;
+}
+
+}  // namespace attnjit::problem

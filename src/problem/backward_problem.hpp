@@ -1,0 +1,78 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "attnjit/backward.hpp"
+#include "problem/family.hpp"
+
+namespace attnjit::problem {
+
+/// The gradient of a bias in canonical form. Axes that it reduces, or whose problem size is 1, have
+/// stride 0.
+struct BiasGradient {
+  Extent extent = Extent::kAbsent;  ///< axes of the (query, key) plane that it keeps
+  bool scalar = false;              ///< with kPerQuery: it keeps not even the queries
+  DType dtype = DType::kFloat32;
+  std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
+  std::int32_t batches = 1;  ///< distinct planes: 1 or the batch
+  std::int32_t heads = 1;    ///< distinct planes per batch element: 1, Hkv or Hq
+  bool vectorized = false;   ///< rows are contiguous, 16-byte aligned and so are all strides
+
+  bool operator==(const BiasGradient&) const = default;
+};
+
+/// A validated backward problem: everything but the addresses.
+struct BackwardProblem {
+  Problem forward;  ///< the call whose gradients are wanted; `aligned` speaks of its tensors alone
+  RowStrides dout, dq, dk, dv;
+  bool aligned = false;  ///< all of the tensors: addresses and strides are multiples of 16 bytes
+  BiasGradient dbias;
+  bool has_dlse = false;
+  bool deterministic = false;
+
+  /// Whether the bias's gradient adds up planes: batch elements or heads.
+  bool dbias_reduces_planes() const {
+    return dbias.batches != forward.batch || dbias.heads != forward.num_heads_q;
+  }
+  bool empty() const {
+    return forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0);
+  }
+  bool operator==(const BackwardProblem&) const = default;
+};
+
+/// As make_problem(const ForwardArgs&).
+BackwardProblem make_problem(const BackwardArgs& args);
+
+/// What of a backward problem its kernels are specialised for.
+struct BackwardFamily {
+  Family scores;  ///< `aligned` speaks of all tensors
+  Extent dbias = Extent::kAbsent;
+  DType dbias_dtype = DType::kFloat32;
+  bool dbias_vectorized = false;
+  bool dbias_reduces_planes = false;
+  bool dbias_scalar = false;
+  bool deterministic = false;
+
+  auto operator<=>(const BackwardFamily&) const = default;
+};
+
+BackwardFamily family(const BackwardProblem& problem);
+
+/// What a plan of the backward is looked up by: problems with equal keys run the same kernels.
+struct BackwardPlanKey {
+  BackwardFamily family;
+  std::int32_t bucket_q = 1, bucket_kv = 1;
+
+  auto operator<=>(const BackwardPlanKey&) const = default;
+};
+
+BackwardPlanKey plan_key(const BackwardProblem& problem);
+
+/// The axes that dbias keeps, as a pattern: "bhqk", "1hqk"; "none" if it is not wanted.
+std::string dbias_pattern(const BackwardProblem& problem);
+
+/// One line that says everything about the problem except its strides.
+std::string describe(const BackwardProblem& problem);
+std::string describe(const BackwardFamily& family);
+
+}  // namespace attnjit::problem

@@ -1,0 +1,103 @@
+#pragma once
+#include "attnjit/forward_config.h"
+
+namespace attnjit::kernel {
+
+// Everything that specialises a kernel of the backward that computes scores, apart from its
+// features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
+struct BackwardConfig {
+  DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  int gqa_ratio;     // query heads that share one kv head
+  bool aligned;      // all tensors move in 16-byte pieces; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  bool adds_dq;      // dq is added up in fp32 by the kernel of dk and dv
+  int block_q;       // query rows of a tile
+  int block_kv;      // keys of a tile
+  int num_stages;    // buffers of what is streamed: 1 or 2
+  int num_warps;
+  int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
+                    // each at least, and rest where there are fewer
+  int min_blocks;   // thread blocks per SM that registers are limited for
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // The part of a tile of scores that one warp computes.
+  ATTNJIT_CONSTEXPR int key_warps() const {
+    const int most = block_kv / 32;
+    return num_warps / query_warps < most ? num_warps / query_warps : most;
+  }
+  ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
+  ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
+  ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
+  // How the features see that part: a tile of its own.
+  ATTNJIT_CONSTEXPR ForwardConfig scores() const {
+    return {dtype,
+            head_dim,
+            head_dim_v,
+            gqa_ratio,
+            aligned,
+            scale_first,
+            false,
+            block_q,
+            warp_keys(),
+            1,
+            query_warps,
+            min_blocks,
+            SoftmaxPolicy::kRunningMax};
+  }
+  // Rows of a product of `rows` rows that one warp computes: 32, or 16 where that goes
+  // round; 0 where neither does. The other warps share its columns.
+  ATTNJIT_CONSTEXPR int product_rows(int rows) const {
+    return num_warps % (rows / 32) == 0 ? 32 : num_warps % (rows / 16) == 0 ? 16 : 0;
+  }
+
+  // Sizes in shared memory, in bytes.
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS].
+  ATTNJIT_CONSTEXPR int shared_bytes() const {
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes()) + 2 * scores_bytes();
+  }
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V].
+  ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes());
+  }
+  // Of the kernel of dbias: [stages of Q, dO, K and V].
+  ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes());
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
+    return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  if (config.query_warps < 1 || config.num_warps % config.query_warps != 0)
+    return "query_warps must divide num_warps";
+  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
+    return "block_q must be 32, 64 or 128 queries";
+  if (config.block_kv < 32 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys";
+  if (config.block_q % (16 * config.query_warps) != 0)
+    return "block_q must be a multiple of 16 rows per warp";
+  if (config.block_kv % (32 * config.key_warps()) != 0)
+    return "block_kv must be a multiple of 32 keys per warp";
+  if (config.product_rows(config.block_q) == 0 || config.product_rows(config.block_kv) == 0)
+    return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
+  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel

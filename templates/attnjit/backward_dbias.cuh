@@ -1,0 +1,146 @@
+#pragma once
+#include "attnjit/backward_scores.cuh"
+#include "attnjit/score/bias_grad.cuh"
+
+// The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
+// backward_scores.cuh, summed over them in registers. Nothing is added up by several thread blocks,
+// so its results are the same bits every time.
+//
+// One thread block computes a tile of one plane of dbias and walks over the batch elements and
+// heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V ].
+namespace attnjit::kernel {
+
+template <BackwardConfig kConfig, class Features, class BiasGrad>
+struct BackwardDbias : GradientScores<kConfig, Features> {
+  using Base = GradientScores<kConfig, Features>;
+  using Base::block, Base::features, Base::params;
+  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
+      typename Base::VTile;
+  static constexpr int kStages = kConfig.num_stages;
+
+  // A (batch element, head) that shares the plane and has scores in the tile; none after the last.
+  struct Job {
+    int batch, head;
+    TileUse use;  // what the mask says
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  const BiasPlanes& planes;
+  BiasGrad bias_grad;
+  int q_tile_index, kv_tile;
+  int first_batch, first_head, num_heads;  // that share the plane
+  int next_sharer, end_sharer;
+  Tile sum;
+
+  ATTNJIT_DEVICE BackwardDbias(const BackwardParams& p, const BiasPlanes& b, const Features& f,
+                               const BiasGrad& g)
+      : Base(p, f), planes(b), bias_grad(g) {}
+
+  ATTNJIT_DEVICE uint32 stage(int slot) const {
+    return ptx::shared_base() + slot * (kConfig.q_bytes() + kConfig.dout_bytes() +
+                                        kConfig.k_bytes() + kConfig.v_bytes());
+  }
+  ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
+  ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
+  ATTNJIT_DEVICE KTile k_tile(int slot) const {
+    return {stage(slot) + kConfig.q_bytes() + kConfig.dout_bytes()};
+  }
+  ATTNJIT_DEVICE VTile v_tile(int slot) const {
+    return {stage(slot) + kConfig.q_bytes() + kConfig.dout_bytes() + kConfig.k_bytes()};
+  }
+
+  ATTNJIT_DEVICE void locate() {
+    kv_tile = static_cast<int>(ptx::block_index() % params.num_kv_tiles);
+    const uint32 rest = ptx::block_index() / params.num_kv_tiles;
+    q_tile_index = static_cast<int>(rest % params.num_q_tiles);
+    const int plane = static_cast<int>(rest / params.num_q_tiles);
+    num_heads = params.num_heads_q / planes.heads;
+    first_batch = planes.batches == 1 ? 0 : plane / planes.heads;
+    first_head = plane % planes.heads * num_heads;
+    next_sharer = 0;
+    end_sharer = params.batch / planes.batches * num_heads;
+  }
+
+  // Also turns to the batch element and head of the job, whose tiles are loaded next.
+  ATTNJIT_DEVICE Job next_job() {
+    while (next_sharer < end_sharer) {
+      const int sharer = next_sharer++;
+      const int batch = first_batch + sharer / num_heads;
+      const int head = first_head + sharer % num_heads;
+      this->enter_batch(batch, head);
+      const TileUse use = features.tile_use(batch, head, q_tile_index, kv_tile);
+      const KeyRange seen = this->keys_of(q_tile_index);
+      const int first_key = kv_tile * kConfig.block_kv;
+      if (use != TileUse::kSkip && seen.begin < first_key + kConfig.block_kv &&
+          seen.end > first_key) {
+        return {batch, head, use};
+      }
+    }
+    return {0, 0, TileUse::kSkip};
+  }
+
+  ATTNJIT_DEVICE void load(int slot, const Job& job) {
+    if (!job.exists()) return;
+    typename Base::LiveRows live;
+    this->load_live(live, job.head, q_tile_index);
+    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
+                                                  job.head, q_tile_index, live);
+    this->template load_queries<kConfig.head_dim_v>(
+        dout_tile(slot), params.dout, params.dout_strides, job.head, q_tile_index, live);
+    const KeyRange keys = this->keys_of_head();
+    this->template load_keys<kConfig.head_dim>(k_tile(slot), params.k, params.k_strides, kv_tile,
+                                               keys);
+    this->template load_keys<kConfig.head_dim_v>(v_tile(slot), params.v, params.v_strides, kv_tile,
+                                                 keys);
+  }
+
+  ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
+    this->enter_batch(job.batch, job.head);
+    this->enter_tile(q_tile_index);
+    this->load_rows();
+    Tile p, ds;
+    this->probabilities(p, q_tile(slot), k_tile(slot), kv_tile, job.use);
+    this->score_gradients(ds, p, dout_tile(slot), v_tile(slot));
+    for_each_score(sum, [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
+  }
+
+  ATTNJIT_DEVICE void run() {
+    locate();
+    for_each_score(sum, [](float& element, int, int, int) { element = 0.0f; });
+    Job job = next_job();
+    load(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tiles are there for all; all are done with the other slot
+      const Job next = next_job();
+      if constexpr (kStages == 2) {
+        load(slot ^ 1, next);
+        ptx::copy_async_commit();
+      }
+      if (Base::has_scores()) add_sharer(job, slot);
+      if constexpr (kStages == 1) {
+        ptx::block_sync();  // all are done with the tiles
+        if (next.exists()) this->enter_batch(next.batch, next.head);
+        load(0, next);
+        ptx::copy_async_commit();
+      } else {
+        slot ^= 1;
+      }
+      job = next;
+    }
+    this->enter_batch(first_batch, first_head);
+    this->enter_tile(q_tile_index);
+    bias_grad.add(*this, sum, kv_tile);
+  }
+};
+
+template <BackwardConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dbias(const BackwardParams& params, const BiasPlanes& planes,
+                                   const BiasGrad& bias_grad, Features... features) {
+  using Set = GradientFeatures<Features...>;
+  BackwardDbias<kConfig, Set, BiasGrad>(params, planes, Set(features...), bias_grad).run();
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,194 @@
+#pragma once
+#include "attnjit/backward_scores.cuh"
+
+// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores.cuh. Nothing
+// is added up by several thread blocks, so its results are the same bits every time.
+//
+// One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A
+// warp owns whole rows, so that its dS is an operand of dS K as it lies in registers.
+//
+// Shared memory: [ Q, at the end dQ | dO | num_stages times K and V ].
+namespace attnjit::kernel {
+
+template <BackwardConfig kConfig, class Features>
+struct BackwardDq : GradientScores<kConfig, Features> {
+  static_assert(kConfig.key_warps() == 1, "the kernel of dq needs query_warps == num_warps");
+  using Base = GradientScores<kConfig, Features>;
+  using Base::block, Base::features, Base::params;
+  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
+      typename Base::VTile;
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kColumnGroups = kConfig.padded_head_dim() / 8;
+
+  // A tile of keys to be worked on; none after the last.
+  struct Job {
+    int tile;
+    TileUse use;  // what the mask says
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  int q_tile_index;
+  KeyRange keys;
+  int next_tile, end_tile;
+  Scores<Base::kRowTiles, kColumnGroups> dq;
+
+  ATTNJIT_DEVICE BackwardDq(const BackwardParams& p, const Features& f) : Base(p, f) {}
+
+  ATTNJIT_DEVICE QTile q_tile() const { return {ptx::shared_base()}; }
+  ATTNJIT_DEVICE DoutTile dout_tile() const { return {ptx::shared_base() + kConfig.q_bytes()}; }
+  ATTNJIT_DEVICE uint32 stage(int slot) const {
+    return ptx::shared_base() + kConfig.q_bytes() + kConfig.dout_bytes() +
+           slot * (kConfig.k_bytes() + kConfig.v_bytes());
+  }
+  ATTNJIT_DEVICE KTile k_tile(int slot) const { return {stage(slot)}; }
+  ATTNJIT_DEVICE VTile v_tile(int slot) const { return {stage(slot) + kConfig.k_bytes()}; }
+
+  // Finds the block's place. Blocks go through the row tiles of a section of planes together, later
+  // rows first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const uint32 tiles = params.num_q_tiles;
+    const uint32 section = params.section_planes * kConfig.gqa_ratio;
+    const uint32 all = static_cast<uint32>(params.num_planes) * kConfig.gqa_ratio;
+    const uint32 first_plane = ptx::block_index() / (tiles * section) * section;
+    const uint32 rest = ptx::block_index() - first_plane * tiles;
+    const uint32 left = all - first_plane;
+    const uint32 planes = left < section ? left : section;
+    const uint32 plane = first_plane + rest % planes;
+    q_tile_index = static_cast<int>(tiles - 1 - rest / planes);
+    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
+                      static_cast<int>(plane % params.num_heads_q));
+    this->enter_tile(q_tile_index);
+    keys = this->keys_of(q_tile_index);
+    next_tile = keys.begin / kConfig.block_kv;
+    end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
+  }
+
+  ATTNJIT_DEVICE Job next_job() {
+    while (next_tile < end_tile) {
+      const int tile = next_tile++;
+      const TileUse use = this->look_up(tile, [&](int index) {
+        return index < end_tile ? features.tile_use(block.batch, block.head, q_tile_index, index)
+                                : TileUse::kSkip;
+      });
+      if (use != TileUse::kSkip) return {tile, use};
+    }
+    return {0, TileUse::kSkip};
+  }
+
+  ATTNJIT_DEVICE void load_keys_of(int slot, const Job& job) {
+    if (!job.exists()) return;
+    this->template load_keys<kConfig.head_dim>(k_tile(slot), params.k, params.k_strides, job.tile,
+                                               keys);
+    this->template load_keys<kConfig.head_dim_v>(v_tile(slot), params.v, params.v_strides, job.tile,
+                                                 keys);
+  }
+
+  // dq += dS K. Score gradients are laid out as an operand already: two column groups are the 16
+  // columns of one A fragment, and K's rows are taken in the same order.
+  ATTNJIT_DEVICE void add_dq(const Tile& ds, const KTile& k) {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int n = 0; n < Base::kGroups; n += 2) {
+      ptx::FragmentA a[Base::kRowTiles];
+#pragma unroll
+      for (int m = 0; m < Base::kRowTiles; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float(&group)[4] = ds[m][n + i / 2];
+          a[m].word[i] = ptx::pack<kConfig.dtype>(group[2 * (i & 1)], group[2 * (i & 1) + 1]);
+        }
+      }
+      const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
+#pragma unroll
+      for (int column = 0; column < kColumnGroups; column += 2) {
+        const ptx::FragmentBPair b =
+            ptx::load_fragment_b_transposed(k.address(row, column ^ (lane >> 4)));
+#pragma unroll
+        for (int m = 0; m < Base::kRowTiles; ++m) {
+          ptx::multiply_accumulate<kConfig.dtype>(dq[m][column], a[m], b.word[0]);
+          ptx::multiply_accumulate<kConfig.dtype>(dq[m][column + 1], a[m], b.word[1]);
+        }
+      }
+    }
+  }
+
+  ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    Tile p, ds;
+    this->probabilities(p, q_tile(), k_tile(slot), job.tile, job.use);
+    this->score_gradients(ds, p, dout_tile(), v_tile(slot));
+    add_dq(ds, k_tile(slot));
+  }
+
+  ATTNJIT_DEVICE void walk() {
+    Job job = next_job();
+    load_keys_of(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tile is there for all; all are done with the other slot
+      const Job next = next_job();
+      if constexpr (kStages == 2) {
+        load_keys_of(slot ^ 1, next);
+        ptx::copy_async_commit();
+      }
+      attend(job, slot);
+      if constexpr (kStages == 1) {
+        ptx::block_sync();  // all are done with K and V
+        load_keys_of(0, next);
+        ptx::copy_async_commit();
+      } else {
+        slot ^= 1;
+      }
+      job = next;
+    }
+  }
+
+  ATTNJIT_DEVICE void write() {
+    ptx::copy_async_wait<0>();
+    ptx::block_sync();  // all are done with Q, whose place dQ takes
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < Base::kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = Base::warp_row() + 16 * m + 8 * h + lane / 4;
+#pragma unroll
+        for (int n = 0; n < kColumnGroups; ++n) {
+          ptx::store_shared_4(q_tile().address(row, n) + 4 * (lane & 3),
+                              ptx::pack<kConfig.dtype>(dq[m][n][2 * h] * params.scale,
+                                                       dq[m][n][2 * h + 1] * params.scale));
+        }
+      }
+    }
+    ptx::block_sync();  // dQ is complete
+    uint16* const target =
+        Base::head_of(static_cast<uint16*>(params.dq), params.dq_strides, block.batch, block.head) +
+        block.first_row * params.dq_strides.row;
+    store_tile<kConfig.aligned, kConfig.head_dim, Base::kThreads>(
+        q_tile(), [&](int row) { return target + row * params.dq_strides.row; },
+        block.seqlen_q - block.first_row);
+  }
+
+  ATTNJIT_DEVICE void run() {
+    locate();
+    typename Base::LiveRows live;
+    this->load_live(live, block.head, q_tile_index);
+    this->template load_queries<kConfig.head_dim>(q_tile(), params.q, params.q_strides, block.head,
+                                                  q_tile_index, live);
+    this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
+                                                    block.head, q_tile_index, live);
+    this->load_rows();
+    for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+    walk();
+    write();
+  }
+};
+
+template <BackwardConfig kConfig, class... Features>
+ATTNJIT_DEVICE void backward_dq(const BackwardParams& params, Features... features) {
+  using Set = GradientFeatures<Features...>;
+  BackwardDq<kConfig, Set>(params, Set(features...)).run();
+}
+
+}  // namespace attnjit::kernel

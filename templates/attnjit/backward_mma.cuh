@@ -1,0 +1,325 @@
+#pragma once
+#include "attnjit/backward_scores.cuh"
+#include "attnjit/ptx/accumulate.cuh"
+
+// The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
+// from sm_80 on. With P and dS of backward_scores.cuh,
+//
+//   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
+//
+// One thread block keeps a tile of keys of one kv head and walks over the queries of all heads that
+// share it, tile by tile, so that dk and dv of the group are added up in registers:
+//
+//              block_kv keys
+//             +------+------+          scores: each warp warp_queries() by warp_keys();
+//   block_q   |  P, dS      |          dk, dv: each warp 32 keys and a share of the columns;
+//   queries   |             |          dq:     each warp 32 queries and a share of the columns
+//             +------+------+
+//
+// P and dS change hands between these through shared memory:
+// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS ].
+// dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
+namespace attnjit::kernel {
+
+// Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
+struct NoBiasGrad {
+  ATTNJIT_DEVICE void begin() {}
+  // A tile has no kept score.
+  template <class Kernel>
+  ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
+  // Takes the score gradients of the tile at hand.
+  template <class Kernel>
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int) {}
+  // No more tiles of the head at hand. All threads call it together.
+  template <class Kernel>
+  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+};
+
+template <BackwardConfig kConfig, class Features, class BiasGrad>
+struct Backward : GradientScores<kConfig, Features> {
+  using Base = GradientScores<kConfig, Features>;
+  using Base::block, Base::features, Base::params;
+  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
+      typename Base::VTile;
+  using ScoreTile = SharedTile<kConfig.block_q, kConfig.block_kv>;
+  static constexpr DType kDType = kConfig.dtype;
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kWords = kConfig.block_q / 32;  // of live rows in a tile
+  static constexpr int kColumns = kConfig.padded_head_dim();
+  static constexpr int kColumnsV = kConfig.padded_head_dim_v();
+  // dk and dv: warps along the keys, 32 rows each where there are enough, and along the columns.
+  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv);
+  static constexpr int kKeyTiles = kKeyRows / 16;
+  static constexpr int kKeySplit = kConfig.num_warps * kKeyRows / kConfig.block_kv;
+  using KShare = ColumnShare<kColumns, kKeySplit>;
+  using VShare = ColumnShare<kColumnsV, kKeySplit>;
+  // dq: the same along the queries.
+  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q);
+  static constexpr int kQueryTiles = kQueryRows / 16;
+  static constexpr int kQuerySplit = kConfig.num_warps * kQueryRows / kConfig.block_q;
+  using QShare = ColumnShare<kColumns, kQuerySplit>;
+
+  // A tile of queries to be worked on; none after the last.
+  struct Job {
+    int position;  // head in the group * num_q_tiles + q tile
+    TileUse use;   // what the mask says
+    uint32 live[kWords];
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  BiasGrad bias_grad;
+  int kv_tile, first_head;
+  int next_position, end_position;  // of the block's share
+  uint32 live_rows[kWords];         // of the position that the lane has looked up
+  Scores<kKeyTiles, KShare::kGroups> dk;
+  Scores<kKeyTiles, VShare::kGroups> dv;
+
+  ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
+      : Base(p, f), bias_grad(g) {}
+
+  ATTNJIT_DEVICE KTile k_tile() const { return {ptx::shared_base()}; }
+  ATTNJIT_DEVICE VTile v_tile() const { return {ptx::shared_base() + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE uint32 stage(int slot) const {
+    return ptx::shared_base() + kConfig.k_bytes() + kConfig.v_bytes() +
+           slot * (kConfig.q_bytes() + kConfig.dout_bytes());
+  }
+  ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
+  ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
+  // Shared memory that nobody uses between the barriers around leave_head().
+  ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
+  ATTNJIT_DEVICE ScoreTile p_tile() const { return {stage(kStages)}; }
+  ATTNJIT_DEVICE ScoreTile ds_tile() const { return {stage(kStages) + kConfig.scores_bytes()}; }
+
+  ATTNJIT_DEVICE int head_of_position(int position) const {
+    return first_head + position / params.num_q_tiles;
+  }
+  ATTNJIT_DEVICE int q_tile_of(int position) const { return position % params.num_q_tiles; }
+
+  // Finds the block's place. Blocks go through a section of planes before the next, and through the
+  // key tiles of its planes together, first ones first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const uint32 blocks_per_plane = params.num_kv_tiles * params.num_splits;
+    const uint32 first_plane =
+        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
+    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
+    const uint32 left = params.num_planes - first_plane;
+    const uint32 most = params.section_planes;
+    const uint32 planes = left < most ? left : most;
+    const uint32 plane = first_plane + rest % planes;
+    const int split = static_cast<int>(rest / planes % params.num_splits);
+    kv_tile = static_cast<int>(rest / planes / params.num_splits);
+    const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
+    first_head = static_cast<int>(plane % kv_heads) * kConfig.gqa_ratio;
+    this->enter_batch(static_cast<int>(plane / kv_heads), first_head);
+    const int positions = kConfig.gqa_ratio * params.num_q_tiles;
+    const int share = (positions + params.num_splits - 1) / params.num_splits;
+    next_position = split * share;
+    end_position = next_position + share < positions ? next_position + share : positions;
+  }
+
+  // What the tile of queries at `position` needs; tells live_rows as well.
+  ATTNJIT_DEVICE TileUse use_of(int position) {
+    if (position >= end_position) return TileUse::kSkip;
+    const int head = head_of_position(position);
+    const int tile = q_tile_of(position);
+    this->load_live(live_rows, head, tile);
+    uint32 any = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) any |= live_rows[i];
+    return any != 0 ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
+  }
+  ATTNJIT_DEVICE Job next_job() {
+    Job job;
+    while (next_position < end_position) {
+      job.position = next_position++;
+      job.use = this->look_up(job.position, [&](int position) { return use_of(position); });
+      const KeyRange seen = this->keys_of(q_tile_of(job.position));
+      const int first_key = kv_tile * kConfig.block_kv;
+      if (job.exists() && seen.begin < first_key + kConfig.block_kv && seen.end > first_key) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+          job.live[i] = ptx::warp_broadcast(live_rows[i], job.position & 31);
+        }
+        return job;
+      }
+      bias_grad.skip(*this, head_of_position(job.position), q_tile_of(job.position), kv_tile);
+    }
+    job.use = TileUse::kSkip;
+    return job;
+  }
+
+  ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
+    if (!job.exists()) return;
+    const int head = head_of_position(job.position);
+    const int tile = q_tile_of(job.position);
+    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides, head,
+                                                  tile, job.live);
+    this->template load_queries<kConfig.head_dim_v>(dout_tile(slot), params.dout,
+                                                    params.dout_strides, head, tile, job.live);
+  }
+
+  // First key or query of the warp's part of dk and dv, or of dq, and its columns.
+  ATTNJIT_DEVICE static int grad_key() { return ptx::warp_index() / kKeySplit * kKeyRows; }
+  ATTNJIT_DEVICE static int grad_query() { return ptx::warp_index() / kQuerySplit * kQueryRows; }
+  ATTNJIT_DEVICE static KShare k_share() { return KShare(ptx::warp_index() % kKeySplit); }
+  ATTNJIT_DEVICE static VShare v_share() { return VShare(ptx::warp_index() % kKeySplit); }
+  ATTNJIT_DEVICE static QShare q_share() { return QShare(ptx::warp_index() % kQuerySplit); }
+
+  // dq += dS K over this tile's keys.
+  ATTNJIT_DEVICE void add_dq(int position) {
+    Scores<kQueryTiles, QShare::kGroups> dq;
+    for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+    add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(), grad_query(), k_tile(),
+                                                              q_share());
+    add_fragments<kConfig.head_dim, kQueryTiles>(
+        params.dq_sum, dq, q_share(),
+        static_cast<int64>(block.batch) * params.num_heads_q + head_of_position(position),
+        q_tile_of(position) * kConfig.block_q + grad_query(), params.padded_rows);
+  }
+  // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
+  template <int kValid, int kTiles, class Share>
+  ATTNJIT_DEVICE static void add_fragments(float* sums, const Scores<kTiles, Share::kGroups>& part,
+                                           const Share& share, int64 plane, int first_row,
+                                           int padded_rows) {
+    constexpr int kGroups = (kValid + 7) / 8;
+    float* base = sums + (plane * padded_rows + first_row) * (8 * kGroups);
+#pragma unroll
+    for (int m = 0; m < kTiles; ++m) {
+      if (first_row + 16 * m >= padded_rows) continue;
+#pragma unroll
+      for (int n = 0; n < Share::kGroups; ++n) {
+        const int group = share.group(n / 2) + n % 2;
+        if (!share.has(n / 2) || group >= kGroups) continue;
+        ptx::add_fragment(base + (m * kGroups + group) * 128, part[m][n]);
+      }
+    }
+  }
+
+  // The warp's part of P and dS, for all to read.
+  ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
+    this->load_rows();
+    Tile p, ds;
+    this->probabilities(p, q_tile(slot), k_tile(), kv_tile, job.use);
+    this->store_scores(p_tile(), p);
+    this->score_gradients(ds, p, dout_tile(slot), v_tile());
+    bias_grad.add(*this, ds, kv_tile);
+    this->store_scores(ds_tile(), ds);
+  }
+  // Works on the tile of queries in `slot`.
+  ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    const int head = head_of_position(job.position);
+    if (head != block.head) {
+      bias_grad.leave_head(*this, kv_tile);
+      this->enter_head(head);
+    }
+    this->enter_tile(q_tile_of(job.position));
+    if (Base::has_scores()) compute_scores(job, slot);
+    ptx::block_sync();  // P and dS are complete
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dv, p_tile(), grad_key(), dout_tile(slot),
+                                                          v_share());
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(), grad_key(), q_tile(slot),
+                                                          k_share());
+    if constexpr (kConfig.adds_dq) add_dq(job.position);
+  }
+
+  ATTNJIT_DEVICE void walk() {
+    Job job = next_job();
+    load_rows_of(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other slot
+      const Job next = next_job();
+      if constexpr (kStages == 2) {
+        load_rows_of(slot ^ 1, next);
+        ptx::copy_async_commit();
+      }
+      attend(job, slot);
+      if constexpr (kStages == 1) {
+        ptx::block_sync();  // all are done with Q and dO
+        load_rows_of(0, next);
+        ptx::copy_async_commit();
+      } else {
+        slot ^= 1;
+      }
+      job = next;
+    }
+  }
+
+  // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
+  template <class SharedT, class Share>
+  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Scores<kKeyTiles, Share::kGroups>& part,
+                                 const Share& share, float factor) const {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < Share::kGroups; ++n) {
+        if (!share.has(n / 2)) continue;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int row = grad_key() + 16 * m + 8 * h + lane / 4;
+          ptx::store_shared_4(
+              tile.address(row, share.group(n / 2) + n % 2) + 4 * (lane & 3),
+              ptx::pack<kDType>(part[m][n][2 * h] * factor, part[m][n][2 * h + 1] * factor));
+        }
+      }
+    }
+  }
+  template <int kValid, class SharedT>
+  ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
+    const int first = kv_tile * kConfig.block_kv;
+    uint16* const target =
+        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head()) +
+        first * strides.row;
+    store_tile<kConfig.aligned, kValid, Base::kThreads>(
+        tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
+  }
+
+  ATTNJIT_DEVICE void write() {
+    ptx::copy_async_wait<0>();
+    ptx::block_sync();  // all are done with K and V, whose places dK and dV take
+    stage_rows(k_tile(), dk, k_share(), params.scale);
+    stage_rows(v_tile(), dv, v_share(), 1.0f);
+    ptx::block_sync();  // both are complete
+    write_rows<kConfig.head_dim>(k_tile(), params.dk, params.dk_strides);
+    write_rows<kConfig.head_dim_v>(v_tile(), params.dv, params.dv_strides);
+  }
+
+  ATTNJIT_DEVICE void write_sums() {
+    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
+                        this->kv_head();
+    const int padded = (params.seqlen_kv + kRowBlock - 1) / kRowBlock * kRowBlock;
+    const int row = kv_tile * kConfig.block_kv + grad_key();
+    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
+    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
+  }
+
+  ATTNJIT_DEVICE void run() {
+    locate();
+    bias_grad.begin();
+    const KeyRange keys = this->keys_of_head();
+    this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
+    this->template load_keys<kConfig.head_dim_v>(v_tile(), params.v, params.v_strides, kv_tile,
+                                                 keys);
+    for_each_score(dk, [](float& element, int, int, int) { element = 0.0f; });
+    for_each_score(dv, [](float& element, int, int, int) { element = 0.0f; });
+    walk();
+    bias_grad.leave_head(*this, kv_tile);
+    if (params.num_splits == 1) {
+      write();
+    } else {
+      write_sums();
+    }
+  }
+};
+
+template <BackwardConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward(const BackwardParams& params, const BiasGrad& bias_grad,
+                             Features... features) {
+  using Set = GradientFeatures<Features...>;
+  Backward<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+}
+
+}  // namespace attnjit::kernel

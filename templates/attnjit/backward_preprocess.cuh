@@ -1,0 +1,137 @@
+#pragma once
+#include "attnjit/backward_preprocess_config.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/reduce.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/copy.cuh"
+
+// Prepares the rows of the backward, and sets to zero what later kernels add to:
+//
+//   lse2 = log2(e) (lse - row bias), +inf for a dead row      delta = rowsum(dout out) - dlse
+//
+// One thread block takes kRowBlock rows of one query head. No shared memory.
+namespace attnjit::kernel {
+
+template <BackwardPreprocessConfig kConfig>
+struct BackwardPreprocess {
+  static constexpr int kLanes = kConfig.row_lanes();
+  static constexpr int kRowsAtOnce = kConfig.num_threads() / kLanes;
+
+  const BackwardPreprocessParams& params;
+
+  ATTNJIT_DEVICE void run() const {
+    clear_sums();
+    if (params.num_row_blocks == 0) return;
+    const int64 plane = ptx::block_index() / params.num_row_blocks;
+    const int first = static_cast<int>(ptx::block_index() % params.num_row_blocks) * kRowBlock;
+    if (ptx::thread_index() < kRowBlock) prepare_row(plane, first + ptx::thread_index());
+    for (int r = ptx::thread_index() / kLanes; r < kRowBlock; r += kRowsAtOnce) {
+      prepare_delta(plane, first + r);
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
+    return plane * params.num_row_blocks * kRowBlock + row;
+  }
+  ATTNJIT_DEVICE float lse_of(int64 plane, int row) const {
+    return row < params.seqlen_q ? ptx::load_global(params.lse + plane * params.seqlen_q + row)
+                                 : -ptx::infinity();
+  }
+  ATTNJIT_DEVICE float dlse_of(int64 plane, int row) const {
+    return params.dlse != nullptr ? ptx::load_global(params.dlse + plane * params.seqlen_q + row)
+                                  : 0.0f;
+  }
+
+  ATTNJIT_DEVICE void clear_sums() const {
+    const int64 stride = static_cast<int64>(params.num_blocks) * kConfig.num_threads();
+    auto* sums = reinterpret_cast<ptx::Vector16*>(params.sums);
+    for (int64 i =
+             static_cast<int64>(ptx::block_index()) * kConfig.num_threads() + ptx::thread_index();
+         i < params.sum_pieces; i += stride) {
+      ptx::store_global(sums + i, ptx::Vector16{});
+    }
+  }
+
+  // The bias of a row, which lse holds and the scores of the backward do not.
+  ATTNJIT_DEVICE float row_bias(int64 plane, int row) const {
+    if constexpr (!kConfig.row_bias) return 0.0f;
+    const OperandParams& bias = params.row_bias;
+    const int64 index = plane / params.num_heads_q * bias.batch_stride +
+                        plane % params.num_heads_q / bias.heads_per_plane * bias.head_stride +
+                        row * bias.query_stride;
+    if constexpr (kConfig.bias_dtype == DType::kFloat32) {
+      return ptx::load_global(static_cast<const float*>(bias.data) + index);
+    } else {
+      return ptx::widen<kConfig.bias_dtype>(
+          ptx::load_global(static_cast<const uint16*>(bias.data) + index));
+    }
+  }
+
+  // One thread per row; whole warps take part.
+  ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
+    const float lse = lse_of(plane, row);
+    const bool live = lse != -ptx::infinity();
+    const int64 index = padded_row(plane, row);
+    ptx::store_global(params.rows.lse2 + index,
+                      live ? (lse - row_bias(plane, row)) * kLog2E : ptx::infinity());
+    if (params.dlse_rows != nullptr) {
+      ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
+    }
+    const uint32 word = ptx::warp_ballot(live);
+    if (ptx::lane_index() == 0) ptx::store_global(params.rows.live + index / 32, word);
+  }
+
+  // kLanes neighbouring lanes per row; whole warps take part.
+  ATTNJIT_DEVICE void prepare_delta(int64 plane, int row) const {
+    const int lane = ptx::thread_index() % kLanes;
+    const bool live = lse_of(plane, row) != -ptx::infinity();
+    float sum = 0.0f;
+    if (live) {
+      const uint16* out = row_of(params.out, params.out_strides, plane, row);
+      const uint16* dout = row_of(params.dout, params.dout_strides, plane, row);
+#pragma unroll
+      for (int column = 0; column < kConfig.head_dim_v; column += 8 * kLanes) {
+        sum += product(out, dout, column + 8 * lane);
+      }
+    }
+    sum = ptx::lanes_sum<kLanes>(sum);
+    if (lane == 0) {
+      ptx::store_global(params.rows.delta + padded_row(plane, row),
+                        live ? sum - dlse_of(plane, row) : 0.0f);
+    }
+  }
+  ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
+                                      int row) const {
+    return static_cast<const uint16*>(base) + plane / params.num_heads_q * strides.batch +
+           plane % params.num_heads_q * strides.head + row * strides.row;
+  }
+  // Of eight columns from `column` on; those past the end count as 0.
+  ATTNJIT_DEVICE float product(const uint16* out, const uint16* dout, int column) const {
+    if (column >= kConfig.head_dim_v) return 0.0f;
+    const ptx::Vector16 a = load_eight(out, column);
+    const ptx::Vector16 b = load_eight(dout, column);
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      sum += ptx::widen<kConfig.dtype>(static_cast<uint16>(a.word[i / 2] >> (16 * (i & 1)))) *
+             ptx::widen<kConfig.dtype>(static_cast<uint16>(b.word[i / 2] >> (16 * (i & 1))));
+    }
+    return sum;
+  }
+  ATTNJIT_DEVICE ptx::Vector16 load_eight(const uint16* row, int column) const {
+    if constexpr (kConfig.aligned) {
+      return ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row + column));
+    }
+    return load_elements(row, column, kConfig.head_dim_v);
+  }
+};
+
+template <BackwardPreprocessConfig kConfig>
+ATTNJIT_DEVICE void backward_preprocess(const BackwardPreprocessParams& params) {
+  BackwardPreprocess<kConfig>{params}.run();
+}
+
+}  // namespace attnjit::kernel

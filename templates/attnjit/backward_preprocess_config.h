@@ -1,0 +1,41 @@
+#pragma once
+#include "attnjit/backward_params.h"
+#include "attnjit/score/operand_params.h"
+
+namespace attnjit::kernel {
+
+// Specialises the kernel that prepares the rows of the backward.
+struct BackwardPreprocessConfig {
+  DType dtype;  // of out and dout
+  int head_dim_v;
+  bool aligned;      // rows of out and dout move in 16-byte pieces
+  bool row_bias;     // lse holds a bias that is the same for all keys of a row
+  DType bias_dtype;  // of that
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
+  // Lanes that share a row, eight columns each at a time.
+  ATTNJIT_CONSTEXPR int row_lanes() const {
+    int lanes = 1;
+    while (lanes < 32 && lanes * 8 < head_dim_v) lanes *= 2;
+    return lanes;
+  }
+};
+
+struct BackwardPreprocessParams {
+  const void* out;    // [batch, num_heads_q, seqlen_q, head_dim_v]
+  const void* dout;   // likewise
+  const float* lse;   // [batch, num_heads_q, seqlen_q]
+  const float* dlse;  // likewise, or null
+  GradientRows rows;  // of all planes; padded rows are written too, as dead ones
+  float* dlse_rows;   // [batch][query head][padded row]: dlse of live rows, else 0; or null
+  float* sums;        // memory to be set to zero, 16-byte aligned
+  int64 sum_pieces;   // of 16 bytes
+  RowStrides out_strides, dout_strides;
+  OperandParams row_bias;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
+  int32 num_blocks;      // of the launch
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,245 @@
+#pragma once
+#include "attnjit/backward_config.h"
+#include "attnjit/backward_params.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/gradient_feature.cuh"
+#include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/products.cuh"
+
+// What all kernels of the backward share: one tile of probabilities P and score gradients dS,
+//
+//   S = scale q k^T + features      P = 2^(log2(e) S - lse2)
+//   dP = dout v^T                   dS = P (dP - delta)
+//
+// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys().
+// Within these the keys follow KeyOrder, as in the forward.
+namespace attnjit::kernel {
+
+template <BackwardConfig kConfig, class Features>
+struct GradientScores {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
+  static constexpr int kThreads = kConfig.num_threads();
+  static constexpr int kRowTiles = kConfig.warp_queries() / 16;
+  static constexpr int kGroups = kConfig.warp_keys() / 8;
+  static constexpr int kSpans = kConfig.warp_keys() / 32;
+  using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
+  using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
+  using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
+  using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
+  using Tile = Scores<kRowTiles, kGroups>;
+  static constexpr int kBlockQ = kConfig.block_q;
+  static constexpr int kBlockKv = kConfig.block_kv;
+
+  const BackwardParams& params;
+  Features features;
+  Block block;
+  float lse2[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
+  int known;                                      // the group of 32 tiles that is looked up, or -1
+  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+
+  ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
+      : params(p), features(f), known(-1), some(0), part(0) {}
+
+  ATTNJIT_DEVICE static int query_warp() { return ptx::warp_index() / kConfig.key_warps(); }
+  ATTNJIT_DEVICE static int key_warp() { return ptx::warp_index() % kConfig.key_warps(); }
+  // Whether the warp has a part of a tile of scores.
+  ATTNJIT_DEVICE static bool has_scores() {
+    return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
+  }
+  // First row and key of the warp's part of a tile.
+  ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
+  ATTNJIT_DEVICE static int warp_key() { return key_warp() * kConfig.warp_keys(); }
+
+  template <class T>
+  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
+    return base + batch * strides.batch + head * strides.head;
+  }
+  ATTNJIT_DEVICE int kv_head() const { return block.head / kConfig.gqa_ratio; }
+  // The first of the block's rows in the arrays of GradientRows.
+  ATTNJIT_DEVICE int64 row_index() const {
+    return (static_cast<int64>(block.batch) * params.num_heads_q + block.head) * params.padded_rows;
+  }
+
+  // Turns to a batch element, then to one of its query heads, then to a tile of queries.
+  ATTNJIT_DEVICE void enter_batch(int batch, int head) {
+    block.batch = batch;
+    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
+    block.seqlen_kv = block.kv_len = params.seqlen_kv;
+    block.thread_key = KeyOrder::thread_key(ptx::lane_index());
+    features.set_lengths(block);
+    enter_head(head);
+  }
+  ATTNJIT_DEVICE void enter_head(int head) {
+    block.head = head;
+    features.begin(block);
+  }
+  ATTNJIT_DEVICE static void set_rows(Block& block, int q_tile) {
+    block.first_row = block.first_query = q_tile * kConfig.block_q;
+    const int end = block.first_row + kConfig.block_q;
+    block.end_row = block.end_query = end < block.query_len ? end : block.query_len;
+  }
+  ATTNJIT_DEVICE void enter_tile(int q_tile) {
+    set_rows(block, q_tile);
+    block.thread_row = block.first_row + warp_row() + ptx::lane_index() / 4;
+  }
+
+  // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
+  // tiles, so that their latencies are paid together; two votes make bits of the answers.
+  template <class UseOf>
+  ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
+    if (index / 32 != known) {
+      known = index / 32;
+      const TileUse use = use_of(known * 32 + ptx::lane_index());
+      some = ptx::warp_ballot(use != TileUse::kSkip);
+      part = ptx::warp_ballot(use == TileUse::kMasked);
+    }
+    const uint32 bit = 1u << (index & 31);
+    if ((some & bit) == 0) return TileUse::kSkip;
+    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+  }
+
+  // The keys that queries of the tile may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of(int q_tile) {
+    Block rows = block;
+    set_rows(rows, q_tile);
+    return keys_of(rows);
+  }
+  // The keys that any query of the head may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of_head() {
+    Block rows = block;
+    rows.first_row = rows.first_query = 0;
+    rows.end_row = rows.end_query = block.query_len;
+    return keys_of(rows);
+  }
+  ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
+    KeyRange keys = {0, block.kv_len};
+    features.narrow(rows, keys);
+    return keys;
+  }
+
+  // The live rows of a tile of queries, a bit each.
+  using LiveRows = uint32[kConfig.block_q / 32];
+  ATTNJIT_DEVICE void load_live(LiveRows& live, int head, int q_tile) const {
+    const int words = params.padded_rows / 32;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 32; ++i) {
+      const int word = q_tile * (kConfig.block_q / 32) + i;
+      live[i] = word < words ? ptx::load_global(params.rows.live + plane * words + word) : 0;
+    }
+  }
+  // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
+  // become zero: whatever is stored there must not meet a probability of 0.
+  template <int kColumns, class Tile>
+  ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
+                                   int head, int q_tile, const LiveRows& live) const {
+    const int first = q_tile * kConfig.block_q;
+    const uint16* source =
+        head_of(static_cast<const uint16*>(base), strides, block.batch, head) + first * strides.row;
+    load_tile<kConfig.aligned, kColumns, kThreads>(
+        tile, [=](int row) { return source + row * strides.row; },
+        [&](int row) {
+          // A select of words, for an array with a run-time index would leave the registers.
+          uint32 word = live[0];
+#pragma unroll
+          for (int i = 1; i < kConfig.block_q / 32; ++i) word = row / 32 == i ? live[i] : word;
+          return (word >> (row & 31) & 1) != 0;
+        });
+  }
+  // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
+  // not read but zeroed.
+  template <int kColumns, class Tile>
+  ATTNJIT_DEVICE void load_keys(const Tile& tile, const void* base, const RowStrides& strides,
+                                int kv_tile, const KeyRange& keys) {
+    const int first = kv_tile * kConfig.block_kv;
+    const uint16* source =
+        head_of(static_cast<const uint16*>(base), strides, block.batch, kv_head()) +
+        first * strides.row;
+    load_tile<kConfig.aligned, kColumns, kThreads>(
+        tile, [=](int row) { return source + row * strides.row; },
+        [&](int row) {
+          const int key = first + row;
+          return key >= keys.begin && key < keys.end && features.reads_key(key);
+        });
+  }
+
+  // lse2 and delta of the thread's rows.
+  ATTNJIT_DEVICE void load_rows() {
+    const int64 first = row_index();
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = block.thread_row + 16 * m + 8 * h;
+        // The arrays end at a multiple of kRowBlock.
+        const bool there = row < params.padded_rows;
+        lse2[m][h] =
+            there ? ptx::load_global_written(params.rows.lse2 + first + row) : ptx::infinity();
+        delta[m][h] = there ? ptx::load_global_written(params.rows.delta + first + row) : 0.0f;
+      }
+    }
+  }
+
+  // P of the tile at hand, of which `use` is what the mask says. lse2 of its rows is loaded.
+  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile,
+                                    TileUse use) {
+    const int first_key = kv_tile * kConfig.block_kv + warp_key();
+    const TileUse band_use = features.use(block, first_key / kConfig.warp_keys());
+    const TileUse tile_use = band_use < use ? band_use : use;
+    features.fetch(block, first_key, tile_use);
+    for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, warp_key());
+    if constexpr (kConfig.scale_first) {
+      for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
+    }
+    features.add(block, p);
+    if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
+    for_each_score(p, [&](float& score, int m, int, int e) {
+      score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+    });
+  }
+
+  // dS of the tile at hand.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout,
+                                      const VTile& v) {
+    for_each_score(ds, [](float& score, int, int, int) { score = 0.0f; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, warp_key());
+    for_each_score(ds, [&](float& score, int m, int n, int e) {
+      score = p[m][n][e] * (score - delta[m][e / 2]);
+    });
+  }
+
+  // The thread's eight neighbouring keys of span `s` in row (m, h), as KeyOrder deals them out.
+  ATTNJIT_DEVICE static ptx::Vector16 packed_span(const Tile& scores, int m, int h, int s) {
+    ptx::Vector16 v;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float(&pair)[4] = scores[m][4 * s + i];
+      v.word[i] = ptx::pack<kConfig.dtype>(pair[2 * h], pair[2 * h + 1]);
+    }
+    return v;
+  }
+  // Rounds the warp's part of a tile and writes it to shared memory, keys in their natural order.
+  ATTNJIT_DEVICE void store_scores(const SharedTile<kConfig.block_q, kConfig.block_kv>& tile,
+                                   const Tile& scores) const {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+#pragma unroll
+        for (int s = 0; s < kSpans; ++s) {
+          const int row = warp_row() + lane / 4 + 16 * m + 8 * h;
+          const int chunk = warp_key() / 8 + 4 * s + (lane & 3);
+          ptx::store_shared_16(tile.address(row, chunk), packed_span(scores, m, h, s));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

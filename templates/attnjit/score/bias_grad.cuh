@@ -1,0 +1,214 @@
+#pragma once
+#include "attnjit/backward_config.h"
+#include "attnjit/ptx/accumulate.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/bias_grad_params.h"
+
+// Policies for the gradient of a bias: dS, summed over the axes that dbias reduces. Each takes the
+// thread's parts of the tiles, eight neighbouring keys of a row at a time.
+namespace attnjit::kernel {
+
+// visit(values, row, key) for each eight keys of the thread: `row` of the head, first key of the
+// tensor. Spans and rows past the tensor are left out; the last span may reach past it.
+template <class Kernel, class Visit>
+ATTNJIT_DEVICE void for_each_span(const Kernel& kernel, const typename Kernel::Tile& ds,
+                                  int first_row, int kv_tile, Visit visit) {
+  if (!Kernel::has_scores()) return;
+  const int first_key = kv_tile * Kernel::kBlockKv + Kernel::warp_key() + kernel.block.thread_key;
+#pragma unroll
+  for (int m = 0; m < Kernel::kRowTiles; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first_row + Kernel::warp_row() + ptx::lane_index() / 4 + 16 * m + 8 * h;
+      if (row >= kernel.block.seqlen_q) continue;
+#pragma unroll
+      for (int s = 0; s < Kernel::kSpans; ++s) {
+        const int key = first_key + 32 * s;
+        if (key >= kernel.block.seqlen_kv) continue;
+        float values[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) values[i] = ds[m][4 * s + i / 2][2 * h + (i & 1)];
+        visit(values, row, key);
+      }
+    }
+  }
+}
+
+// What all policies share.
+struct BiasGrad {
+  const BiasGradParams& params;
+
+  ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p) {}
+
+  ATTNJIT_DEVICE int64 index(int batch, int head, int row, int key) const {
+    return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride +
+           row * params.query_stride + key * params.key_stride;
+  }
+
+  ATTNJIT_DEVICE void begin() {}
+  template <class Kernel>
+  ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
+  template <class Kernel>
+  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+};
+
+// Nothing is reduced: each tile is written where it belongs, rounded to kDType.
+template <DType kDType, bool kVectorized>
+struct BiasGradStore : BiasGrad {
+  using BiasGrad::BiasGrad;
+
+  template <class Kernel>
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
+    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile);
+  }
+  // Skipped tiles are zero.
+  template <class Kernel>
+  ATTNJIT_DEVICE void skip(Kernel& kernel, int head, int q_tile, int kv_tile) {
+    typename Kernel::Tile zero;
+    for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
+    store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile);
+  }
+
+ private:
+  template <class Kernel>
+  ATTNJIT_DEVICE void store(Kernel& kernel, const typename Kernel::Tile& ds, int head,
+                            int first_row, int kv_tile) const {
+    for_each_span(kernel, ds, first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
+      const int64 first = index(kernel.block.batch, head, row, key);
+      const int keys = kernel.block.seqlen_kv - key;
+      if constexpr (kDType == DType::kFloat32) {
+        store_eight(static_cast<float*>(params.data) + first, v, keys);
+      } else {
+        store_eight(static_cast<uint16*>(params.data) + first, v, keys);
+      }
+    });
+  }
+  ATTNJIT_DEVICE void store_eight(float* target, const float (&v)[8], int keys) const {
+    if (kVectorized && keys >= 8) {
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) {
+        ptx::store_global(reinterpret_cast<ptx::Vector16*>(target + i),
+                          ptx::Vector16{ptx::as_bits(v[i]), ptx::as_bits(v[i + 1]),
+                                        ptx::as_bits(v[i + 2]), ptx::as_bits(v[i + 3])});
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < keys) ptx::store_global(target + i * params.key_stride, v[i]);
+    }
+  }
+  ATTNJIT_DEVICE void store_eight(uint16* target, const float (&v)[8], int keys) const {
+    ptx::Vector16 packed;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) packed.word[i] = ptx::pack<kDType>(v[2 * i], v[2 * i + 1]);
+    if (kVectorized && keys >= 8) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(target), packed);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < keys) {
+        ptx::store_global(target + i * params.key_stride,
+                          static_cast<uint16>(packed.word[i / 2] >> (16 * (i & 1))));
+      }
+    }
+  }
+};
+
+// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key], which begin at 0.
+template <bool kVectorized>
+struct BiasGradAdd : BiasGrad {
+  using BiasGrad::BiasGrad;
+
+  template <class Kernel>
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
+    const Block& block = kernel.block;
+    for_each_span(kernel, ds, block.first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
+      float* target = static_cast<float*>(params.data) + index(block.batch, block.head, row, key);
+      const int keys = block.seqlen_kv - key;
+      if (kVectorized && keys >= 8) {
+        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+        ptx::add_global_4(target + 4, {v[4], v[5], v[6], v[7]});
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (i < keys) ptx::add_global(target + i, v[i]);
+      }
+    });
+  }
+};
+
+// The queries are reduced: columns are summed in registers over the tiles of a head, then over the
+// warps, and added to fp32 sums, [batch][query head][key], which begin at 0.
+template <BackwardConfig kConfig>
+struct BiasGradColumns : BiasGrad {
+  using BiasGrad::BiasGrad;
+  static constexpr int kSpans = kConfig.warp_keys() / 32;
+  float sum[kSpans][8];  // of the thread's keys
+
+  ATTNJIT_DEVICE void begin() {
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum[s][i] = 0.0f;
+    }
+  }
+  template <class Kernel>
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int) {
+#pragma unroll
+    for (int m = 0; m < Kernel::kRowTiles; ++m) {
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const float(&group)[4] = ds[m][4 * s + i / 2];
+          sum[s][i] += group[i & 1] + group[2 + (i & 1)];
+        }
+      }
+    }
+  }
+  template <class Kernel>
+  ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
+    const int lane = ptx::lane_index();
+    ptx::block_sync();  // all are done with the shared memory that the sums take
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float total = ptx::column_sum(sum[s][i]);
+        const int key = Kernel::warp_key() + 32 * s + 8 * (lane & 3) + i;
+        if (lane < 4 && Kernel::has_scores())
+          ptx::store_shared_4(slot(kernel, Kernel::query_warp(), key), ptx::as_bits(total));
+      }
+    }
+    ptx::block_sync();  // the sums of all warps are there
+    const int first_key = kv_tile * kConfig.block_kv;
+    for (int i = ptx::thread_index(); i < kConfig.block_kv; i += kConfig.num_threads()) {
+      if (first_key + i >= kernel.block.seqlen_kv) continue;
+      float total = 0.0f;
+#pragma unroll
+      for (int w = 0; w < kConfig.query_warps; ++w) {
+        total += ptx::as_float(ptx::load_shared_4(slot(kernel, w, i)));
+      }
+      ptx::add_global(static_cast<float*>(params.data) +
+                          index(kernel.block.batch, kernel.block.head, 0, first_key + i),
+                      total);
+    }
+    ptx::block_sync();  // all are done with the sums
+    begin();
+  }
+
+ private:
+  template <class Kernel>
+  ATTNJIT_DEVICE static uint32 slot(const Kernel& kernel, int warp, int key) {
+    return kernel.scratch() + (warp * kConfig.block_kv + key) * 4;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,18 @@
+#pragma once
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// Where score gradients go on their way to dbias. Strides are in elements, 0 on reduced axes.
+struct BiasGradParams {
+  void* data;
+  int64 batch_stride, head_stride, query_stride, key_stride;
+  int32 heads_per_plane;  // query heads that share one plane
+};
+
+// The planes of dbias: batch elements and heads.
+struct BiasPlanes {
+  int32 batches, heads;
+};
+
+}  // namespace attnjit::kernel
