@@ -7,7 +7,7 @@
 
 namespace attnjit::reference {
 
-/// One gradient, dense over the shape of its tensor. In what was not selected, all is NaN.
+/// One gradient, dense over the shape of its tensor; NaN where nothing was computed.
 struct Gradient {
   std::vector<double> values;
 

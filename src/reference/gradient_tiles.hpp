@@ -23,8 +23,8 @@ struct GradientContext {
   }
 };
 
-/// p and ds of one block of rows, a tile of keys at a time. Both are 0 where kept() is: at dropped
-/// keys and in dead rows, whatever is stored there. The arrays hold the tile last computed.
+/// p and ds of one block of rows, a tile of keys at a time. Both are 0 where kept() is 0: at
+/// dropped keys and in dead rows, whatever is stored there. The arrays hold the tile last computed.
 template <typename Real>
 class GradientTiles {
  public:
@@ -42,10 +42,9 @@ class GradientTiles {
   const Real* ds() const { return ds_.data(); }              ///< [padded rows, kTile]
   const Real* terms() const { return terms_.data(); }        ///< p |dout| |v|, likewise
   const std::uint8_t* kept() const { return kept_.data(); }  ///< [padded rows, kTile]
-  const Real* dout() const {
-    return dout_.data();
-  }  ///< [padded rows, Dv padded to
-     ///< kColumnStep], 0 in dead rows
+
+  /// [padded rows, Dv padded to kColumnStep], 0 in dead rows.
+  const Real* dout() const { return dout_.data(); }
   bool is_dead(std::int64_t row) const { return dead_[row]; }
 
  private:
@@ -57,17 +56,17 @@ class GradientTiles {
   ScoreTiles<Real> tiles_;
   const std::int64_t dim_v_;
   const std::int64_t padded_dim_v_;
-  std::vector<Real> dout_;
-  std::vector<std::uint8_t> dead_;  // [rows]
-  std::vector<Real> lse_;           // [rows]
-  std::vector<Real> delta_;         // [rows]
-  std::vector<Real> dout_norm_;     // [rows]
-  std::vector<Real> values_;        // [padded Dv, tile]
-  std::vector<Real> value_norm_;    // [tile]
-  std::vector<Real> scores_;        // [padded rows, tile]
-  std::vector<Real> dp_;            // [padded rows, tile]
-  std::vector<Real> p_, ds_, terms_;
-  std::vector<std::uint8_t> kept_;
+  std::vector<Real> dout_;            // [padded rows, padded Dv]
+  std::vector<std::uint8_t> dead_;    // [rows]
+  std::vector<Real> lse_;             // [rows]
+  std::vector<Real> delta_;           // [rows]
+  std::vector<Real> dout_norm_;       // [rows]
+  std::vector<Real> values_;          // [padded Dv, tile]
+  std::vector<Real> value_norm_;      // [tile]
+  std::vector<Real> scores_;          // [padded rows, tile]
+  std::vector<Real> dp_;              // [padded rows, tile]
+  std::vector<Real> p_, ds_, terms_;  // [padded rows, tile]
+  std::vector<std::uint8_t> kept_;    // [padded rows, tile]
 };
 
 }  // namespace attnjit::reference
