@@ -30,7 +30,9 @@ std::string metadata(const codegen::Source& source) {
 }  // namespace
 
 Executor::Executor(Options options, base::Log& log)
-    : jobs_(options.jobs),
+    : log_(log),
+      jit_(options.jit),
+      jobs_(options.jobs),
       templates_(options.templates.with(primitives())),
       compiler_(std::move(options.compiler)),
       cache_(
@@ -51,26 +53,36 @@ std::string Executor::host_source(const codegen::Source& source) const try {
 
 std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {
   const std::string text = host_source(source);
-  const cache::KernelKey key = cache::make_key(text, source.entry, kArch, {});
+  const cache::KernelKey key = cache::make_key(text, source.entry, kArch, HostCompiler::options());
   {
     const std::lock_guard lock(mutex_);
     const auto found = loaded_.find(key);
     if (found != loaded_.end()) return found->second;
   }
-  const auto entry = cache_.get(key, kArch, [&] {
-    cache::Entry built;
-    built.meta_json = metadata(source);
-    try {
-      built.cubin = compiler_.compile(text);
-    } catch (const Error& error) {
-      throw Error(error.kind(),
-                  fmt::format("kernel [{}] for the CPU: {}", source.title, error.what()));
-    }
-    return built;
-  });
+  const auto entry = cache_.get(key, kArch, [&] { return build(source, text); });
   auto loaded = std::make_shared<const HostKernel>(entry->cubin);
   const std::lock_guard lock(mutex_);
   return loaded_.emplace(key, std::move(loaded)).first->second;
+}
+
+cache::Entry Executor::build(const codegen::Source& source, const std::string& text) {
+  const std::string what = fmt::format("kernel [{}] for the CPU", source.title);
+  if (jit_ == base::JitPolicy::kForbid) {
+    throw Error(ErrorKind::kCompile,
+                fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; run the problem once "
+                            "with this cache where compiling is allowed",
+                            what));
+  }
+  if (jit_ == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
+  log_.info("compiling {}", what);
+  try {
+    cache::Entry entry;
+    entry.meta_json = metadata(source);
+    entry.cubin = compiler_.compile(text);
+    return entry;
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", what, error.what()));
+  }
 }
 
 void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,

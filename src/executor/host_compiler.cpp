@@ -22,14 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxObjectBytes = std::uint64_t{64} << 20;
 
-// -O1: compiling is most of the time that a small problem takes. Products and sums are rounded
-// apart, as the reference does; a kernel must not depend on it.
-const std::vector<std::string>& options() {
-  static const std::vector<std::string> list = {
-      "-x", "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w"};
-  return list;
-}
-
 /// A directory of its own that goes away with its contents.
 class TemporaryDirectory {
  public:
@@ -62,6 +54,13 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file.flush()) {
     throw Error(ErrorKind::kCompile, fmt::format("cannot write {}", path.string()));
   }
+}
+
+// What a program prints first; nullopt where it does not run or fails.
+std::optional<std::string> first_line_of(const std::vector<std::string>& arguments) {
+  const base::ProcessResult result = base::run_process(arguments);
+  if (!result.started || result.status != 0) return std::nullopt;
+  return result.output.substr(0, result.output.find('\n'));
 }
 
 // The last "// ---- file" line above `line`, which flatten() writes, and the text of `line` itself.
@@ -105,17 +104,25 @@ std::string explain(const std::string& log, const std::string& source) {
 
 HostCompiler::HostCompiler(std::string command) : wanted_(std::move(command)) {}
 
+// -O1: compiling is most of the time that a small problem takes. Products and sums are rounded
+// apart, as the reference does; a kernel must not depend on it.
+std::span<const std::string> HostCompiler::options() {
+  static const std::vector<std::string> list = {
+      "-x", "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w"};
+  return list;
+}
+
 const std::string& HostCompiler::id() {
   const std::lock_guard lock(mutex_);
   if (id_) return *id_;
   const auto candidates = wanted_.empty() ? std::vector<std::string>{"c++", "g++", "clang++"}
                                           : std::vector<std::string>{wanted_};
   for (const std::string& candidate : candidates) {
-    const base::ProcessResult version = base::run_process({candidate, "--version"});
-    if (!version.started || version.status != 0) continue;
+    const auto version = first_line_of({candidate, "--version"});
+    const auto machine = first_line_of({candidate, "-dumpmachine"});
+    if (!version || !machine) continue;
     command_ = candidate;
-    id_ = fmt::format("{} {}", version.output.substr(0, version.output.find('\n')),
-                      fmt::join(options(), " "));
+    id_ = fmt::format("{}, {}", *version, *machine);
     return *id_;
   }
   throw Error(
