@@ -41,7 +41,7 @@ Executor::Executor(Options options, base::Log& log)
 std::string Executor::host_source(const codegen::Source& source) const try {
   return codegen::flatten(source.stub, templates_, kPrimitives) +
          fmt::format(
-             "\nextern \"C\" void attnjit_execute(void* const* parameters) {{\n"
+             "\nATTNJIT_EXPORT void attnjit_execute(void* const* parameters) {{\n"
              "  attnjit::kernel::ptx::call(::{}, parameters);\n}}\n",
              source.entry);
 } catch (const Error& error) {

@@ -108,7 +108,8 @@ HostCompiler::HostCompiler(std::string command) : wanted_(std::move(command)) {}
 // apart, as the reference does; a kernel must not depend on it.
 std::span<const std::string> HostCompiler::options() {
   static const std::vector<std::string> list = {
-      "-x", "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w"};
+      "-x",      "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden",
+      "-shared", "-w"};
   return list;
 }
 
