@@ -9,6 +9,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
+#include "executor/diagnosis.hpp"
 #include "executor/primitives.hpp"
 #include "executor/thread_block.hpp"
 #include "executor/violation.hpp"
@@ -45,10 +46,12 @@ std::string Executor::host_source(const codegen::Source& source) const try {
              "  attnjit::kernel::ptx::call(::{}, parameters);\n}}\n",
              source.entry);
 } catch (const Error& error) {
+  // The plan was made from the same templates, so only a stand-in can be missing.
+  const std::string what = error.what();
   throw Error(ErrorKind::kUnsupported,
-              fmt::format("{} on the CPU: {}; the headers under {} stand in for attnjit/ptx/, and "
-                          "docs/executor.md tells how to add one",
-                          source.entry, error.what(), kPrimitives));
+              fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
+                          "that name under attnjit/ptx/; docs/executor.md tells how to add it",
+                          source.entry, what.substr(0, what.find(';'))));
 }
 
 std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {
@@ -81,7 +84,8 @@ cache::Entry Executor::build(const codegen::Source& source, const std::string& t
     entry.cubin = compiler_.compile(text);
     return entry;
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", what, error.what()));
+    throw Error(error.kind(),
+                fmt::format("{}: {}", what, diagnose(error.what(), text, templates_)));
   }
 }
 

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <regex>
-#include <sstream>
 
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
@@ -63,43 +61,6 @@ std::optional<std::string> first_line_of(const std::vector<std::string>& argumen
   return result.output.substr(0, result.output.find('\n'));
 }
 
-// The last "// ---- file" line above `line`, which flatten() writes, and the text of `line` itself.
-struct Place {
-  std::string file = "the generated stub";
-  std::string text;
-};
-Place place_of(const std::string& source, int line) {
-  Place place;
-  std::istringstream lines(source);
-  constexpr std::string_view kMark = "// ---- ";
-  for (std::string text; line > 0 && std::getline(lines, text); --line) {
-    if (text.starts_with(kMark)) place.file = text.substr(kMark.size());
-    place.text = text;
-  }
-  place.text.erase(0, place.text.find_first_not_of(' '));
-  return place;
-}
-
-// The message for a compile that failed. g++ and clang++ write "file:line:column: error: text".
-std::string explain(const std::string& log, const std::string& source) {
-  static const std::regex kError(R"(:(\d+):\d+: (?:fatal )?error: ([^\n]*))");
-  static const std::regex kMissing(
-      R"(['‘](\w+)['’] is not a member of ['‘][\w:]*ptx['’]|no member named '(\w+)' in namespace '[\w:]*ptx')");
-  std::smatch error;
-  if (!std::regex_search(log, error, kError)) return log;
-  const Place place = place_of(source, std::stoi(error[1]));
-  const std::string what = error[2];
-  std::smatch missing;
-  if (std::regex_search(what, missing, kMissing)) {
-    const std::string name = missing[1].matched ? missing[1] : missing[2];
-    return fmt::format(
-        "the CPU executor has no primitive ptx::{}, which {} calls: \"{}\"; docs/executor.md tells "
-        "how to add it",
-        name, place.file, place.text);
-  }
-  return fmt::format("{} in {}: \"{}\"", what, place.file, place.text);
-}
-
 }  // namespace
 
 HostCompiler::HostCompiler(std::string command) : wanted_(std::move(command)) {}
@@ -139,14 +100,12 @@ std::vector<std::byte> HostCompiler::compile(const std::string& source) {
   const fs::path text = directory / "kernel.cpp";
   const fs::path object = directory / "kernel.so";
   write_text(text, source);
-  std::vector<std::string> arguments = {command_};
+  // In one language, for programs that read what it says.
+  std::vector<std::string> arguments = {"env", "LC_ALL=C", command_};
   arguments.insert(arguments.end(), options().begin(), options().end());
   arguments.insert(arguments.end(), {"-o", object.string(), text.string()});
   const base::ProcessResult result = base::run_process(arguments);
-  if (result.status != 0) {
-    throw Error(ErrorKind::kCompile,
-                fmt::format("{}: {}", command_, explain(result.output, source)));
-  }
+  if (result.status != 0) throw Error(ErrorKind::kCompile, result.output);
   auto bytes = base::read_regular_file(object, kMaxObjectBytes);
   if (!bytes) {
     throw Error(ErrorKind::kCompile, fmt::format("{} wrote no {}", command_, object.string()));

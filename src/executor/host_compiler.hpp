@@ -22,7 +22,7 @@ class HostCompiler {
   const std::string& id();
 
   /// The shared object of `source`. Throws Error(kNoCompiler) as id() does, and Error(kCompile)
-  /// with the first error and where it is; a primitive that the executor lacks is named.
+  /// with what the compiler prints, in English.
   std::vector<std::byte> compile(const std::string& source);
 
  private:

@@ -14,10 +14,10 @@ namespace attnjit::executor_test {
 /// An executor with a cache of its own, and what its kernels are made from.
 class Bench {
  public:
-  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1)
+  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {})
       : templates_(std::move(templates)),
         executor_(
-            {.compiler = {},
+            {.compiler = std::move(compiler),
              .cache = {.directory = directory_ / "cache", .lock_directory = directory_ / "locks"},
              .templates = templates_,
              .jobs = jobs},
