@@ -86,10 +86,14 @@ void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {
   verb.add_option("--arch", options.archs, help)->delimiter(',');
 }
 
-void add_target(CLI::App& verb, WorkloadOptions& options) {
-  add_archs(verb, options, "sm_80, sm_90a, ...; default: the first GPU's");
+void add_config(CLI::App& verb, WorkloadOptions& options) {
   verb.add_option("--config", options.config,
                   "Members of the kernel's config, as a JSON object or a file that holds one");
+}
+
+void add_target(CLI::App& verb, WorkloadOptions& options) {
+  add_archs(verb, options, "sm_80, sm_90a, ...; default: the first GPU's");
+  add_config(verb, options);
 }
 
 using Run = std::function<ExitCode(Session&)>;
@@ -224,8 +228,11 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
       add_verb(app, "run", "Run problems on random inputs and compare with the reference", run_run,
                chosen, *flags);
   add_problem(run_verb, flags->workload);
+  add_archs(run_verb, flags->workload, "On the CPU: whose kernels to run, default sm_90a");
+  add_config(run_verb, flags->workload);
   add_jobs(run_verb, flags->common);
-  run_verb.add_option("--on", flags->run.on, "auto (default), gpu or cpu");
+  run_verb.add_option("--on", flags->run.on,
+                      "gpu, cpu, or auto (default): a GPU where there is one");
   run_verb.add_option("--rows", flags->run.rows,
                       "Query rows to check, a number or all; default what takes seconds");
   add_bench(app, flags, chosen);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attnjit/error.hpp"
+#include "cli/cpu_run.hpp"
 #include "cli/directory_report.hpp"
 #include "cli/table.hpp"
 #include "codegen/arch.hpp"
@@ -53,6 +54,21 @@ Section compiler_section(Session& session) {
   } catch (const Error& error) {
     section.lines = {{"NVRTC", "not found"}};
     section.advice = {error.what()};
+  }
+  return section;
+}
+
+Section executor_section(Session& session) {
+  Section section{"CPU executor", {}, {}};
+  try {
+    section.lines = {{"host compiler", host_compiler_id(session.environment())}};
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUnsupported) {
+      section.lines = {{"host compiler", "not needed: this build has no CPU executor"}};
+    } else {
+      section.lines = {{"host compiler", "not found"}};
+      section.advice = {error.what()};
+    }
   }
   return section;
 }

@@ -20,6 +20,7 @@ struct Section {
 /// What is found on this machine. None of these throws over something that is missing: that is a
 /// line, and advice.
 Section compiler_section(Session& session);
+Section executor_section(Session& session);
 Section driver_section(Session& session);
 Section cache_section(Session& session);
 Section environment_section(Session& session);

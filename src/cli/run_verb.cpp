@@ -3,22 +3,41 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/cpu_run.hpp"
 #include "cli/device_run.hpp"
 #include "cli/verbs.hpp"
-#include "cuda/device.hpp"
 
 namespace attnjit::cli {
 namespace {
 
 constexpr std::size_t kNameWidth = 56;
 
-void check_place(const std::string& on) {
-  if (on == "auto" || on == "gpu") return;
-  if (on == "cpu") {
-    throw Error(ErrorKind::kUnsupported,
-                "--on cpu: the CPU executor is not part of this version; use --on gpu");
+// On a GPU, a problem runs as a call there would run it.
+std::unique_ptr<Runner> make_gpu_runner(const WorkloadOptions& options, Session& session) {
+  auto runner = make_device_runner(session);
+  if (!options.config.empty() || !options.archs.empty()) {
+    usage_error(
+        "--arch and --config choose the kernels of --on cpu; a GPU runs those that attnjit "
+        "plan shows, so leave them out or add --on cpu");
   }
-  usage_error("--on: '{}'; expected one of auto, gpu, cpu", on);
+  return runner;
+}
+
+std::unique_ptr<Runner> choose_runner(const RunOptions& options, Session& session) {
+  if (options.on == "cpu") return make_cpu_runner(options.workload, session);
+  if (options.on == "gpu") return make_gpu_runner(options.workload, session);
+  if (options.on != "auto") usage_error("--on: '{}'; expected one of auto, gpu, cpu", options.on);
+  try {
+    return make_gpu_runner(options.workload, session);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice || !kHasExecutor) throw;
+  }
+  auto runner = make_cpu_runner(options.workload, session);
+  session.console().note(
+      "there is no GPU that can be used (attnjit doctor says why): running on "
+      "the {}",
+      runner->device());
+  return runner;
 }
 
 // JSON has no infinity.
@@ -34,23 +53,29 @@ class RunReport {
     console_.print("device  {}", device_);
   }
 
-  void add(const Case& job, const DeviceRun& run) {
+  void add(const Case& job, const RunResult& run) {
     const check::Verdict& verdict = run.verdict;
     const double worst = std::max(verdict.out.worst_ratio, verdict.lse.worst_ratio);
-    const char* const word = verdict.pass ? "PASS" : "FAIL";
-    console_.print(
-        "{}  {:<{}.{}}  max error {:.2e}  worst ratio {:.2f}  rows {}/{}  about {:.3f} ms", word,
-        job.name, width_, width_, verdict.out.max_abs_error, worst, run.rows, job.spec.seqlen_q,
-        run.milliseconds);
+    std::string line =
+        fmt::format("{}  {:<{}.{}}", verdict.pass ? "PASS" : "FAIL", job.name, width_, width_);
+    if (run.judged) {
+      line += fmt::format("  max error {:.2e}  worst ratio {:.2f}  rows {}/{}",
+                          verdict.out.max_abs_error, worst, run.rows, job.spec.seqlen_q);
+    }
+    if (run.rough_ms) line += fmt::format("  about {:.3f} ms", *run.rough_ms);
+    if (run.seconds) line += fmt::format("  {:.1f} s", *run.seconds);
+    console_.print("{}", line);
     print_indented(verdict.text);
-    results_.push_back({{"name", job.name},
-                        {"problem", reference::describe(job.spec)},
-                        {"pass", verdict.pass},
-                        {"max_error", finite(verdict.out.max_abs_error)},
-                        {"worst_ratio", finite(worst)},
-                        {"rows", run.rows},
-                        {"rough_ms", run.milliseconds},
-                        {"text", verdict.text}});
+    Json result = {{"name", job.name},
+                   {"problem", reference::describe(job.spec)},
+                   {"pass", verdict.pass},
+                   {"max_error", run.judged ? finite(verdict.out.max_abs_error) : Json(nullptr)},
+                   {"worst_ratio", run.judged ? finite(worst) : Json(nullptr)},
+                   {"rows", run.rows},
+                   {"text", verdict.text}};
+    if (run.rough_ms) result["rough_ms"] = *run.rough_ms;
+    if (run.seconds) result["seconds"] = *run.seconds;
+    results_.push_back(std::move(result));
     outcomes_.push_back(verdict.pass ? ExitCode::kDone : ExitCode::kVerification);
   }
 
@@ -84,33 +109,21 @@ class RunReport {
 }  // namespace
 
 ExitCode run(const RunOptions& options, Session& session) {
-  check_place(options.on);
   const Workload workload = load_workload(options.workload);
   std::vector<reference::Rows> rows;
   for (const Case& job : workload.cases) rows.push_back(choose_rows(job.spec, options.rows));
 
-  const cuda::Driver& driver = session.driver();
-  const cuda::PrimaryContext current(driver);
-  const cuda::DeviceInfo device = cuda::current_device(driver);
-  ContextOptions context_options;
-  context_options.log = [&](std::string_view message) {
-    session.console().note("attnjit: {}", message);
-  };
-  Context context(context_options);
-  RunReport report(session.console(), workload.cases,
-                   fmt::format("{} ({})", device.name, device.arch()));
+  const std::unique_ptr<Runner> runner = choose_runner(options, session);
+  RunReport report(session.console(), workload.cases, runner->device());
   for (std::size_t i = 0; i < workload.cases.size(); ++i) {
     try {
-      report.add(workload.cases[i], run_on_device(workload.cases[i], rows[i], driver, context,
-                                                  session.environment().jobs));
+      report.add(workload.cases[i], runner->run(workload.cases[i], rows[i]));
     } catch (const Error& error) {
       report.add_failure(workload.cases[i], error);
     }
   }
-  const Counters counters = context.counters();
   if (session.console().verbosity() == Verbosity::kVerbose) {
-    session.console().note("{} plans, {} kernels compiled, {} read from the cache", counters.plans,
-                           counters.compiles, counters.disk_hits);
+    session.console().note("{}", runner->counters());
   }
   return report.finish();
 }

@@ -18,8 +18,8 @@ struct EmitOptions {
 
 struct RunOptions {
   WorkloadOptions workload;
-  std::string on = "auto";
-  std::string rows;  ///< "all", a number, or empty for what is affordable
+  std::string on = "auto";  ///< or "gpu" or "cpu"
+  std::string rows;         ///< "all", a number, or empty for what is affordable
 };
 
 struct BenchOptions {
@@ -67,7 +67,7 @@ ExitCode plan(const WorkloadOptions& options, Session& session);
 /// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
 ExitCode emit(const EmitOptions& options, Session& session);
 
-/// Runs problems on random inputs and compares with the reference.
+/// Runs problems on random inputs, on a GPU or on the CPU, and compares with the reference.
 ExitCode run(const RunOptions& options, Session& session);
 
 /// Times problems on the first GPU, their inputs not in L2, and writes the results.

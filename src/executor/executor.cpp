@@ -9,6 +9,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
+#include "executor/diagnosis.hpp"
 #include "executor/primitives.hpp"
 #include "executor/thread_block.hpp"
 #include "executor/violation.hpp"
@@ -30,7 +31,9 @@ std::string metadata(const codegen::Source& source) {
 }  // namespace
 
 Executor::Executor(Options options, base::Log& log)
-    : jobs_(options.jobs),
+    : log_(log),
+      jit_(options.jit),
+      jobs_(options.jobs),
       templates_(options.templates.with(primitives())),
       compiler_(std::move(options.compiler)),
       cache_(
@@ -39,38 +42,51 @@ Executor::Executor(Options options, base::Log& log)
 std::string Executor::host_source(const codegen::Source& source) const try {
   return codegen::flatten(source.stub, templates_, kPrimitives) +
          fmt::format(
-             "\nextern \"C\" void attnjit_execute(void* const* parameters) {{\n"
+             "\nATTNJIT_EXPORT void attnjit_execute(void* const* parameters) {{\n"
              "  attnjit::kernel::ptx::call(::{}, parameters);\n}}\n",
              source.entry);
 } catch (const Error& error) {
+  // The plan was made from the same templates, so only a stand-in can be missing.
+  const std::string what = error.what();
   throw Error(ErrorKind::kUnsupported,
-              fmt::format("{} on the CPU: {}; the headers under {} stand in for attnjit/ptx/, and "
-                          "docs/executor.md tells how to add one",
-                          source.entry, error.what(), kPrimitives));
+              fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
+                          "that name under attnjit/ptx/; docs/executor.md tells how to add it",
+                          source.entry, what.substr(0, what.find(';'))));
 }
 
 std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source) {
   const std::string text = host_source(source);
-  const cache::KernelKey key = cache::make_key(text, source.entry, kArch, {});
+  const cache::KernelKey key = cache::make_key(text, source.entry, kArch, HostCompiler::options());
   {
     const std::lock_guard lock(mutex_);
     const auto found = loaded_.find(key);
     if (found != loaded_.end()) return found->second;
   }
-  const auto entry = cache_.get(key, kArch, [&] {
-    cache::Entry built;
-    built.meta_json = metadata(source);
-    try {
-      built.cubin = compiler_.compile(text);
-    } catch (const Error& error) {
-      throw Error(error.kind(),
-                  fmt::format("kernel [{}] for the CPU: {}", source.title, error.what()));
-    }
-    return built;
-  });
+  const auto entry = cache_.get(key, kArch, [&] { return build(source, text); });
   auto loaded = std::make_shared<const HostKernel>(entry->cubin);
   const std::lock_guard lock(mutex_);
   return loaded_.emplace(key, std::move(loaded)).first->second;
+}
+
+cache::Entry Executor::build(const codegen::Source& source, const std::string& text) {
+  const std::string what = fmt::format("kernel [{}] for the CPU", source.title);
+  if (jit_ == base::JitPolicy::kForbid) {
+    throw Error(ErrorKind::kCompile,
+                fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; run the problem once "
+                            "with this cache where compiling is allowed",
+                            what));
+  }
+  if (jit_ == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
+  log_.info("compiling {}", what);
+  try {
+    cache::Entry entry;
+    entry.meta_json = metadata(source);
+    entry.cubin = compiler_.compile(text);
+    return entry;
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("{}: {}", what, diagnose(error.what(), text, templates_)));
+  }
 }
 
 void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,

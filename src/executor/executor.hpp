@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/environment.hpp"
 #include "cache/kernel_cache.hpp"
 #include "codegen/templates.hpp"
 #include "executor/global_memory.hpp"
@@ -21,7 +22,8 @@ class Executor {
     std::string compiler;             ///< see HostCompiler
     cache::KernelCacheOptions cache;  ///< where compiled kernels are kept, as cubins are
     codegen::TemplateSet templates;   ///< those that the plans were made with
-    unsigned jobs = 1;                ///< threads that run thread blocks
+    base::JitPolicy jit = base::JitPolicy::kAllow;  ///< of the host compiler as of NVRTC
+    unsigned jobs = 1;                              ///< threads that run thread blocks
   };
   /// `log` must outlive it.
   Executor(Options options, base::Log& log);
@@ -39,9 +41,12 @@ class Executor {
 
  private:
   std::shared_ptr<const HostKernel> kernel(const codegen::Source& source);
+  cache::Entry build(const codegen::Source& source, const std::string& text);
   void run(const launch::StepSpec& step, unsigned blocks, void* const* parameters,
            GlobalMemory& memory);
 
+  base::Log& log_;
+  const base::JitPolicy jit_;
   const unsigned jobs_;
   const codegen::TemplateSet templates_;
   HostCompiler compiler_;

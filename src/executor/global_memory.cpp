@@ -73,8 +73,7 @@ void GlobalMemory::add(const std::string& name, const Tensor& view, std::size_t 
                   element_bytes, mark);
     }
   });
-  const auto place = std::ranges::upper_bound(regions_, region.begin, {}, &Region::begin);
-  regions_.insert(place, std::move(region));
+  regions_.push_back(std::move(region));
 }
 
 void GlobalMemory::begin_kernel(bool overlaps) {
@@ -114,23 +113,38 @@ void GlobalMemory::access(const void* address, unsigned bytes, GlobalAccess acce
 
 GlobalMemory::Region& GlobalMemory::find(const std::byte* address, unsigned bytes,
                                          const char* verb) {
-  const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
-  if (after != regions_.begin()) {
-    Region& region = *std::prev(after);
-    if (address + bytes <= region.end()) return region;
-    // Far from everything, the address itself says more.
-    constexpr std::ptrdiff_t kNear = 1 << 20;
-    if (address - region.end() < kNear) {
-      throw Violation(fmt::format("{} {} bytes, the first {} bytes past the end of {}", verb, bytes,
-                                  address - region.end(), region.name));
+  Region* found = nullptr;
+  for (Region& region : regions_) {
+    if (address < region.begin || region.end() < address + bytes) continue;
+    // A tensor may lie between the rows of another, as packed q, k and v do.
+    if (found == nullptr || load(region.bytes[address - region.begin]) != kGap) found = &region;
+  }
+  if (found == nullptr) throw Violation(describe_miss(address, bytes, verb));
+  return *found;
+}
+
+// An access that no tensor contains, told by the tensor that is closest.
+std::string GlobalMemory::describe_miss(const std::byte* address, unsigned bytes,
+                                        const char* verb) const {
+  std::ptrdiff_t closest = 1 << 20;  // further away, the address itself says more
+  std::string where = fmt::format(" at {}, which belongs to no tensor of the launch",
+                                  static_cast<const void*>(address));
+  for (const Region& region : regions_) {
+    const std::ptrdiff_t past = address - region.end();
+    const std::ptrdiff_t before = region.begin - address;
+    if (past >= 0 && past < closest) {
+      closest = past;
+      where = fmt::format(", the first {} bytes past the end of {}", past, region.name);
+    } else if (before > 0 && before < closest) {
+      closest = before;
+      where = fmt::format(", the first {} bytes before the start of {}", before, region.name);
+    } else if (past < 0 && before <= 0) {
+      closest = 0;
+      where =
+          fmt::format(" at byte {} of {}, which ends {} bytes later", -before, region.name, -past);
     }
   }
-  if (after != regions_.end()) {
-    throw Violation(fmt::format("{} {} bytes, the first {} bytes before the start of {}", verb,
-                                bytes, after->begin - address, after->name));
-  }
-  throw Violation(fmt::format("{} {} bytes at {}, which belongs to no tensor of the launch", verb,
-                              bytes, static_cast<const void*>(address)));
+  return fmt::format("{} {} bytes{}", verb, bytes, where);
 }
 
 void GlobalMemory::check_order(const Region& region, std::size_t index, std::uint8_t state,

@@ -42,13 +42,14 @@ class GlobalMemory {
   };
 
   Region& find(const std::byte* address, unsigned bytes, const char* verb);
+  std::string describe_miss(const std::byte* address, unsigned bytes, const char* verb) const;
   void read_byte(const Region& region, std::size_t index, bool read_only, bool waited) const;
   void write_byte(Region& region, std::size_t index, bool waited) const;
   void add_to_byte(Region& region, std::size_t index, bool waited) const;
   void check_order(const Region& region, std::size_t index, std::uint8_t state, const char* verb,
                    bool waited) const;
 
-  std::vector<Region> regions_;  // by address
+  std::vector<Region> regions_;
   bool overlaps_ = false;
 };
 

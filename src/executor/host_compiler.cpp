@@ -8,8 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <regex>
-#include <sstream>
 
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
@@ -21,14 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxObjectBytes = std::uint64_t{64} << 20;
-
-// -O1: compiling is most of the time that a small problem takes. Products and sums are rounded
-// apart, as the reference does; a kernel must not depend on it.
-const std::vector<std::string>& options() {
-  static const std::vector<std::string> list = {
-      "-x", "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-shared", "-w"};
-  return list;
-}
 
 /// A directory of its own that goes away with its contents.
 class TemporaryDirectory {
@@ -64,46 +54,25 @@ void write_text(const fs::path& path, const std::string& text) {
   }
 }
 
-// The last "// ---- file" line above `line`, which flatten() writes, and the text of `line` itself.
-struct Place {
-  std::string file = "the generated stub";
-  std::string text;
-};
-Place place_of(const std::string& source, int line) {
-  Place place;
-  std::istringstream lines(source);
-  constexpr std::string_view kMark = "// ---- ";
-  for (std::string text; line > 0 && std::getline(lines, text); --line) {
-    if (text.starts_with(kMark)) place.file = text.substr(kMark.size());
-    place.text = text;
-  }
-  place.text.erase(0, place.text.find_first_not_of(' '));
-  return place;
-}
-
-// The message for a compile that failed. g++ and clang++ write "file:line:column: error: text".
-std::string explain(const std::string& log, const std::string& source) {
-  static const std::regex kError(R"(:(\d+):\d+: (?:fatal )?error: ([^\n]*))");
-  static const std::regex kMissing(
-      R"(['‘](\w+)['’] is not a member of ['‘][\w:]*ptx['’]|no member named '(\w+)' in namespace '[\w:]*ptx')");
-  std::smatch error;
-  if (!std::regex_search(log, error, kError)) return log;
-  const Place place = place_of(source, std::stoi(error[1]));
-  const std::string what = error[2];
-  std::smatch missing;
-  if (std::regex_search(what, missing, kMissing)) {
-    const std::string name = missing[1].matched ? missing[1] : missing[2];
-    return fmt::format(
-        "the CPU executor has no primitive ptx::{}, which {} calls: \"{}\"; docs/executor.md tells "
-        "how to add it",
-        name, place.file, place.text);
-  }
-  return fmt::format("{} in {}: \"{}\"", what, place.file, place.text);
+// What a program prints first; nullopt where it does not run or fails.
+std::optional<std::string> first_line_of(const std::vector<std::string>& arguments) {
+  const base::ProcessResult result = base::run_process(arguments);
+  if (!result.started || result.status != 0) return std::nullopt;
+  return result.output.substr(0, result.output.find('\n'));
 }
 
 }  // namespace
 
 HostCompiler::HostCompiler(std::string command) : wanted_(std::move(command)) {}
+
+// -O1: compiling is most of the time that a small problem takes. Products and sums are rounded
+// apart, as the reference does; a kernel must not depend on it.
+std::span<const std::string> HostCompiler::options() {
+  static const std::vector<std::string> list = {
+      "-x",      "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden",
+      "-shared", "-w"};
+  return list;
+}
 
 const std::string& HostCompiler::id() {
   const std::lock_guard lock(mutex_);
@@ -111,11 +80,11 @@ const std::string& HostCompiler::id() {
   const auto candidates = wanted_.empty() ? std::vector<std::string>{"c++", "g++", "clang++"}
                                           : std::vector<std::string>{wanted_};
   for (const std::string& candidate : candidates) {
-    const base::ProcessResult version = base::run_process({candidate, "--version"});
-    if (!version.started || version.status != 0) continue;
+    const auto version = first_line_of({candidate, "--version"});
+    const auto machine = first_line_of({candidate, "-dumpmachine"});
+    if (!version || !machine) continue;
     command_ = candidate;
-    id_ = fmt::format("{} {}", version.output.substr(0, version.output.find('\n')),
-                      fmt::join(options(), " "));
+    id_ = fmt::format("{}, {}", *version, *machine);
     return *id_;
   }
   throw Error(
@@ -131,14 +100,12 @@ std::vector<std::byte> HostCompiler::compile(const std::string& source) {
   const fs::path text = directory / "kernel.cpp";
   const fs::path object = directory / "kernel.so";
   write_text(text, source);
-  std::vector<std::string> arguments = {command_};
+  // In one language, for programs that read what it says.
+  std::vector<std::string> arguments = {"env", "LC_ALL=C", command_};
   arguments.insert(arguments.end(), options().begin(), options().end());
   arguments.insert(arguments.end(), {"-o", object.string(), text.string()});
   const base::ProcessResult result = base::run_process(arguments);
-  if (result.status != 0) {
-    throw Error(ErrorKind::kCompile,
-                fmt::format("{}: {}", command_, explain(result.output, source)));
-  }
+  if (result.status != 0) throw Error(ErrorKind::kCompile, result.output);
   auto bytes = base::read_regular_file(object, kMaxObjectBytes);
   if (!bytes) {
     throw Error(ErrorKind::kCompile, fmt::format("{} wrote no {}", command_, object.string()));

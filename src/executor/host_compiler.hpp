@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,15 @@ class HostCompiler {
   /// `command` is a program's name or path; empty: the first of c++, g++ and clang++ that runs.
   explicit HostCompiler(std::string command = {});
 
-  /// Which compiler, exactly, and with which options. Throws Error(kNoCompiler), saying what to
+  /// What every kernel is compiled with.
+  static std::span<const std::string> options();
+
+  /// Which compiler, exactly, and for which machine. Throws Error(kNoCompiler), saying what to
   /// install or set, where none runs.
   const std::string& id();
 
   /// The shared object of `source`. Throws Error(kNoCompiler) as id() does, and Error(kCompile)
-  /// with the first error and where it is; a primitive that the executor lacks is named.
+  /// with what the compiler prints, in English.
   std::vector<std::byte> compile(const std::string& source);
 
  private:

@@ -68,6 +68,19 @@ class CommandLine {
     return found.front();
   }
 
+  /// A copy of templates/ in which `name` has `after` where it has `before`.
+  std::string changed_templates(const std::string& name, const std::string& before,
+                                const std::string& after) const {
+    const std::filesystem::path copy = file("templates");
+    std::filesystem::copy(std::filesystem::path(ATTNJIT_SOURCE_DIR) / "templates", copy,
+                          std::filesystem::copy_options::recursive);
+    std::string text = read_file(copy / "attnjit" / name);
+    const std::size_t place = text.find(before);
+    REQUIRE(place != std::string::npos);
+    write_file(copy / "attnjit" / name, text.replace(place, before.size(), after));
+    return copy.string();
+  }
+
  private:
   TempDirectory directory_;
 };

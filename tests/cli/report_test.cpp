@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "cli/console.hpp"
-#include "cli/device_run.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/runner.hpp"
 #include "cli/table.hpp"
 #include "cli_fixtures.hpp"
 #include "nlohmann/json.hpp"

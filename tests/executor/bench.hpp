@@ -1,9 +1,9 @@
 #pragma once
-#include <optional>
 #include <string>
 
 #include "attnjit/error.hpp"
 #include "check/verdict.hpp"
+#include "codegen/config_rules.hpp"
 #include "executor/executor.hpp"
 #include "executor/violation.hpp"
 #include "tuner/config_zero.hpp"
@@ -14,10 +14,10 @@ namespace attnjit::executor_test {
 /// An executor with a cache of its own, and what its kernels are made from.
 class Bench {
  public:
-  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1)
+  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {})
       : templates_(std::move(templates)),
         executor_(
-            {.compiler = {},
+            {.compiler = std::move(compiler),
              .cache = {.directory = directory_ / "cache", .lock_directory = directory_ / "locks"},
              .templates = templates_,
              .jobs = jobs},
@@ -26,15 +26,18 @@ class Bench {
   executor::Executor& executor() { return executor_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
-  /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict.
+  /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict. `config_json`
+  /// sets members of configuration 0.
   std::string forward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
-                      const std::optional<kernel::ForwardConfig>& config = {}) {
+                      const std::string& config_json = "{}") {
     reference::HostProblem host(spec, 1);
     host.poison_outputs();
     const problem::Problem problem = problem::make_problem(host.args());
     const problem::PlanKey key = problem::plan_key(problem);
-    const auto plan = launch::make_forward_plan_spec(
-        key.family, config ? *config : tuner::config_zero(key, arch), arch, templates_);
+    kernel::ForwardConfig config = tuner::config_zero(key, arch);
+    codegen::update_from_json(config, config_json);
+    if (const auto rule = codegen::why_unfit(config, key.family, arch)) return *rule;
+    const auto plan = launch::make_forward_plan_spec(key.family, config, arch, templates_);
     try {
       executor_.forward(plan, problem, host.args());
     } catch (const executor::Violation& violation) {

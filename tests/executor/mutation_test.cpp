@@ -1,1 +1,238 @@
+// What the checks are worth: kernels from which one safeguard is removed, and the report that each
+// must lead to.
 #include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench.hpp"
+#include "changed_templates.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using reference::ProblemSpec;
+
+const std::string kForward = "attnjit/forward_mma.cuh";
+const std::string kCombine = "attnjit/forward_combine.cuh";
+const std::string kMaskPack = "attnjit/mask_pack.cuh";
+const std::string kCopy = "attnjit/tile/copy.cuh";
+const std::string kBias = "attnjit/score/bias.cuh";
+
+/// A kernel's text with one thing changed.
+struct Mutation {
+  std::string file;
+  std::string before;
+  std::string after;
+};
+
+/// What it is run on.
+struct Run {
+  ProblemSpec spec;
+  std::string config = "{}";
+};
+
+class Mutations {
+ public:
+  /// Expects the kernels of `run` to be right as they are, and to lead to a report that has all of
+  /// `parts` once `mutation` is made.
+  void expect_report(const Mutation& mutation, const Run& run,
+                     const std::vector<std::string>& parts) {
+    CAPTURE(mutation.before);
+    CAPTURE(mutation.after);
+    CHECK(original_.forward(run.spec, arch_, run.config) == "");
+    Bench changed(changed_templates(mutation.file, mutation.before, mutation.after));
+    const std::string report = changed.forward(run.spec, arch_, run.config);
+    CAPTURE(report);
+    for (const std::string& part : parts) {
+      CAPTURE(part);
+      CHECK(report.find(part) != std::string::npos);
+    }
+  }
+
+ private:
+  // The combine step overlaps the forward there.
+  const codegen::Arch& arch_ = codegen::find_arch("sm_90a");
+  Bench original_;
+};
+
+// Rows and keys end within a tile, and there are two tiles of each.
+const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64};
+// One query over keys that several thread blocks share.
+const ProblemSpec kDecode = {.seqlen_q = 1, .seqlen_kv = 700, .head_dim = 64};
+
+const std::string kAlternating = R"({"num_stages": 1, "block_q": 64, "block_kv": 32})";
+const std::string kRing = R"({"num_stages": 2, "block_q": 64, "block_kv": 32})";
+
+TEST_CASE_FIXTURE(Mutations, "caught: rows past the end of a tensor") {
+  expect_report(
+      {kForward, "key >= keys.begin && key < keys.end && features.reads_key(key)",
+       "features.reads_key(key)"},
+      {kSmall},
+      {"attn_fwd, block ", "copy_async_16: reads 16 bytes", "past the end of k [1, 1, 100, 64]"});
+  expect_report({kForward, "block.first_row + row < block.end_row", "row >= 0"}, {kSmall},
+                {"copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
+  expect_report({kForward, "block.num_rows - block.first_row);", "kConfig.block_q);"}, {kSmall},
+                {"store_global: writes 16 bytes", "past the end of out [1, 1, 70, 64]"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: columns past the end of a row") {
+  ProblemSpec narrow = kSmall;
+  narrow.head_dim = 40;
+  narrow.memory.row_padding = 8;
+  expect_report({kCopy, "chunk * 8 < kColumns && keep(row)", "keep(row)"}, {narrow},
+                {"copy_async_16: reads 16 bytes", "lies between its rows"});
+  expect_report({kCopy, "row >= rows || chunk * 8 >= kColumns", "row >= rows"}, {narrow},
+                {"store_global: writes 16 bytes", "lies between its rows"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
+  ProblemSpec spec = kSmall;
+  spec.bias = "11qk";
+  spec.seqlen_kv = 99;  // too odd for wide loads
+  expect_report({kBias, "row < block.num_rows ? row : block.num_rows - 1", "row"}, {spec},
+                {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
+  expect_report({kBias, "if (key + i >= seqlen_kv) continue;", ""}, {spec},
+                {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
+  spec.seqlen_kv = 104;
+  expect_report({kBias, "kBias.vectorized && key + 8 <= seqlen_kv", "kBias.vectorized"}, {spec},
+                {"load_global: reads 16 bytes", "past the end of bias [1, 1, 70, 104]"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
+  const std::string no_barrier = "with no barrier of the block in between";
+  expect_report(
+      {kForward, "ptx::block_sync();  // K is there for all; all are done with the previous V", ""},
+      {kSmall, kAlternating}, {"load_fragment_a: reads shared memory at +", no_barrier});
+  expect_report(
+      {kForward, "ptx::block_sync();  // V is there for all; all are done with this K", ""},
+      {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
+  expect_report({kForward,
+                 "ptx::block_sync();  // this tile is there for all; all are done with the one "
+                 "before",
+                 ""},
+                {kSmall, kRing}, {"load_fragment_a: reads shared memory at +", no_barrier});
+  expect_report({kForward, "ptx::block_sync();  // O is complete", ""}, {kSmall},
+                {"attn_fwd, block 0, thread ", "shared memory at +", no_barrier});
+  expect_report({kCombine, "ptx::block_sync();  // the sums of all warps are there", ""}, {kDecode},
+                {"attn_fwd_combine, block 0, thread ", "load_shared_4: reads shared memory at +",
+                 "which nobody has written"});
+  // Rows of O that lie where other warps have their rows of Q.
+  ProblemSpec wide_values = kSmall;
+  wide_values.head_dim_v = 128;
+  expect_report({kForward, "ptx::block_sync();  // all are done with Q, whose place O takes", ""},
+                {wide_values, kRing}, {"store_shared_4: writes shared memory at +", no_barrier});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a barrier that not all threads reach") {
+  ProblemSpec spec = kSmall;
+  spec.mask = "11qk";
+  expect_report({kMaskPack, "any = ptx::block_any(any);", "if (any) any = ptx::block_any(any);"},
+                {spec},
+                {"mask_pack, block ",
+                 "block_all: meets threads that wait in block_any: not all "
+                 "take the same way"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a copy that is not waited for") {
+  const std::string no_wait = "copy_async_wait is missing";
+  expect_report(
+      {kForward, "ptx::copy_async_wait<0>();\n      ptx::block_sync();  // K is there for all",
+       "ptx::block_sync();  // K is there for all"},
+      {kSmall, kAlternating}, {"load_fragment_a: reads shared memory at +", no_wait});
+  expect_report(
+      {kForward, "ptx::copy_async_wait<0>();\n        ptx::block_sync();  // V is there for all",
+       "ptx::block_sync();  // V is there for all"},
+      {kSmall, kAlternating}, {"load_fragment_b_transposed: reads shared memory at +", no_wait});
+  expect_report({kForward, "copy_async_wait<kStages - 2>", "copy_async_wait<kStages - 1>"},
+                {kSmall, kRing}, {"load_fragment_a: reads shared memory at +", no_wait});
+  // A block without a key does not wait in its main loop.
+  ProblemSpec dead = kSmall;
+  dead.seqlen_q = 200;
+  dead.seqlen_kv = 20;
+  dead.causal = true;
+  dead.diagonal = Diagonal::kBottomRight;
+  expect_report(
+      {kForward, "ptx::copy_async_wait<0>();\n    ptx::block_sync();  // all are done with Q",
+       "ptx::block_sync();  // all are done with Q"},
+      {dead}, {"store_shared_4: writes shared memory at +", no_wait});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a tile read in another order than it was written in") {
+  expect_report({kCopy, "copy_async_16(tile.address(row, chunk)",
+                 "copy_async_16(tile.address(row, chunk ^ tile.twist(row))"},
+                {kSmall}, {"rows fail", "lse of 70 rows fails"});
+  expect_report({kForward, "out_tile().address(warp_row + 16 * m + 8 * h, n)",
+                 "out_tile().address(warp_row + 16 * m + 8 * h, n ^ 1)"},
+                {kSmall}, {"70 rows fail"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a result written twice, or past its end") {
+  expect_report(
+      {kForward, "params.lse != nullptr && (lane & 3) == 0 && ", "params.lse != nullptr && "},
+      {kSmall},
+      {"store_global: writes byte ",
+       "of lse [1, 1, 1, 70], which this kernel has written already"});
+  expect_report({kForward, " && row.owner.query < block.seqlen_q) {", ") {"}, {kSmall},
+                {"store_global: writes 4 bytes", "past the end of lse [1, 1, 1, 70]"});
+  expect_report(
+      {kForward, "if (row.owner.query >= block.seqlen_q) continue;", ""}, {kDecode},
+      {"attn_fwd, block ", "store_global: writes 4 bytes", "past the end of partial lse ["});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a combine step that does not wait, or writes too much") {
+  expect_report({kCombine, "ptx::wait_for_previous_kernel();  // which writes the splits", ""},
+                {kDecode},
+                {"attn_fwd_combine, block 0, thread 0, load_global_written: reads byte 0 of "
+                 "partial lse [",
+                 "wait_for_previous_kernel is missing"});
+  expect_report(
+      {kCombine, "params.lse != nullptr && ptx::thread_index() == 0", "params.lse != nullptr"},
+      {kDecode}, {"of lse [1, 1, 1, 1], which this kernel has written already"});
+  ProblemSpec narrow = kDecode;
+  narrow.head_dim = 40;
+  expect_report({kCombine, "column < kConfig.head_dim_v;", "column < kColumns;"}, {narrow},
+                {"attn_fwd_combine, block 0, thread 40, store_global: writes 2 bytes, the first 0 "
+                 "bytes past the end of out [1, 1, 1, 40]"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a mask prepass that goes too far") {
+  ProblemSpec spec = kSmall;
+  spec.mask = "11qk";
+  expect_report(
+      {kMaskPack, "if (query >= params.seqlen_q) continue;", ""}, {spec},
+      {"mask_pack, block ", "load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
+  expect_report({kMaskPack, "if (key + i < params.seqlen_kv) {", "if (true) {"}, {spec},
+                {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
+  expect_report({kMaskPack, "if (ptx::thread_index() == 0) {", "if (true) {"}, {spec},
+                {"store_global: writes byte 0 of mask classes [1, 1, 1, ",
+                 "which this kernel has written already"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: wide accesses to what is not aligned") {
+  ProblemSpec spec = kSmall;
+  spec.memory.base_offset = 1;
+  expect_report(
+      {kCopy, "const uint16* address = source(row);\n    if constexpr (kAligned) {",
+       "const uint16* address = source(row);\n    if constexpr (true) {"},
+      {spec},
+      {"copy_async_16: reads 16 bytes at byte ", "of q [1, 1, 70, 64]: not aligned to its size"});
+  expect_report(
+      {kCopy, "target(row) + chunk * 8;\n    if constexpr (kAligned) {",
+       "target(row) + chunk * 8;\n    if constexpr (true) {"},
+      {spec},
+      {"store_global: writes 16 bytes at byte ", "of out [1, 1, 70, 64]: not aligned to its size"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a NaN at a key that nobody keeps") {
+  ProblemSpec spec = kSmall;
+  spec.mask = "111k";
+  spec.mask_kind = reference::MaskKind::kScattered;
+  spec.poison_dropped_keys = true;
+  expect_report(
+      {"attnjit/score/packed_mask.cuh", "if constexpr (kPerPair) return true;", "return true;"},
+      {spec}, {"4480 not finite"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

@@ -6,7 +6,6 @@
 
 #include "base/parallel.hpp"
 #include "bench.hpp"
-#include "codegen/config_rules.hpp"
 #include "random_problem.hpp"
 
 namespace attnjit::executor_test {

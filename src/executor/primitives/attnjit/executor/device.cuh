@@ -9,6 +9,10 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 
+// What the executor looks up. All else stays inside: a kernel that shared its inline variables with
+// the next one could not be unloaded.
+#define ATTNJIT_EXPORT extern "C" __attribute__((visibility("default")))
+
 namespace attnjit::kernel::ptx {
 
 inline const executor::Services* services = nullptr;  // of the process that loads this kernel
@@ -26,7 +30,7 @@ inline void call(void (*kernel)(Parameters...), void* const* values) {
 
 }  // namespace attnjit::kernel::ptx
 
-// What the executor looks up first.
-extern "C" void attnjit_bind(const attnjit::executor::Services* services) {
+// Called before any kernel.
+ATTNJIT_EXPORT void attnjit_bind(const attnjit::executor::Services* services) {
   attnjit::kernel::ptx::services = services;
 }
