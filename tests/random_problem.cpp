@@ -148,4 +148,28 @@ ProblemSpec small_problem(std::uint64_t index) {
   return finish(dice, spec);
 }
 
+namespace {
+
+ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
+  Dice dice(index + 0x5eed);
+  spec.backward = true;
+  spec.want_lse = true;
+  spec.want_dlse = dice.chance(0.4);
+  spec.memory.expand_dout = dice.chance(0.1);
+  if (!spec.bias.empty() && dice.chance(0.75)) {
+    spec.want_dbias = true;
+    if (dice.chance(0.4)) spec.dbias_dtype = DType::kFloat32;
+  }
+  return spec;
+}
+
+}  // namespace
+
+ProblemSpec random_backward_problem(std::uint64_t index) {
+  return with_gradients(random_problem(index), index);
+}
+ProblemSpec small_backward_problem(std::uint64_t index) {
+  return with_gradients(small_problem(index), index);
+}
+
 }  // namespace attnjit::test

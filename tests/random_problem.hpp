@@ -14,4 +14,9 @@ reference::ProblemSpec random_problem(std::uint64_t index);
 /// than about 200 queries and keys.
 reference::ProblemSpec small_problem(std::uint64_t index);
 
+/// The gradients of random_problem(index) or small_problem(index): with and without dbias, dlse, an
+/// expanded dout.
+reference::ProblemSpec random_backward_problem(std::uint64_t index);
+reference::ProblemSpec small_backward_problem(std::uint64_t index);
+
 }  // namespace attnjit::test

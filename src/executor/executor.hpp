@@ -4,12 +4,14 @@
 #include <mutex>
 #include <string>
 
+#include "attnjit/backward.hpp"
 #include "base/environment.hpp"
 #include "cache/kernel_cache.hpp"
 #include "codegen/templates.hpp"
 #include "executor/global_memory.hpp"
 #include "executor/host_compiler.hpp"
 #include "executor/host_kernel.hpp"
+#include "launch/backward_plan_spec.hpp"
 #include "launch/forward_plan_spec.hpp"
 
 namespace attnjit::executor {
@@ -36,6 +38,8 @@ class Executor {
   /// what a kernel does wrong, and Error as compile() does.
   void forward(const launch::ForwardPlanSpec& plan, const problem::Problem& problem,
                const ForwardArgs& args);
+  void backward(const launch::BackwardPlanSpec& plan, const problem::BackwardProblem& problem,
+                const BackwardArgs& args);
 
   cache::Counters counters() const { return cache_.counters(); }
 

@@ -2,38 +2,11 @@
 #include <vector>
 
 #include "executor/executor.hpp"
+#include "executor/tensors.hpp"
 #include "launch/forward_arguments.hpp"
 
 namespace attnjit::executor {
 namespace {
-
-constexpr std::size_t kFloatBytes = 4;
-
-std::size_t element_bytes(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return 1;
-    case DType::kFloat32:
-      return 4;
-    default:
-      return 2;
-  }
-}
-
-void add_tensor(GlobalMemory& memory, const char* name, const Tensor& tensor, TensorRole role) {
-  memory.add(name, tensor, element_bytes(tensor.dtype), role);
-}
-
-// A contiguous array.
-void add_array(GlobalMemory& memory, const char* name, const void* data, std::int64_t count,
-               std::size_t bytes, TensorRole role) {
-  if (data == nullptr) return;
-  Tensor view;
-  view.data = const_cast<void*>(data);
-  view.shape = {1, 1, 1, count};
-  view.strides = {0, 0, 0, 1};
-  memory.add(name, view, bytes, role);
-}
 
 void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   add_tensor(memory, "q", args.q, TensorRole::kInput);
@@ -76,13 +49,8 @@ void add_workspace(GlobalMemory& memory, const launch::ForwardArguments& argumen
 void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Problem& problem,
                        const ForwardArgs& args) {
   const launch::WorkspaceLayout layout = launch::workspace_layout(plan, problem);
-  // Aligned as a device allocation is.
-  std::vector<std::byte> storage(layout.bytes + launch::kWorkspaceAlignment);
-  void* workspace = storage.data();
-  std::size_t space = storage.size();
-  std::align(launch::kWorkspaceAlignment, layout.bytes, workspace, space);
-
-  launch::ForwardArguments arguments(plan, problem, args, layout, workspace);
+  const Scratch workspace(layout.bytes);
+  launch::ForwardArguments arguments(plan, problem, args, layout, workspace.data());
   GlobalMemory memory;
   add_tensors(memory, args);
   add_workspace(memory, arguments, plan, layout);

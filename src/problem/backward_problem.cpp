@@ -75,7 +75,8 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
   g.batches = static_cast<std::int32_t>(dbias.shape[0]);
   g.heads = static_cast<std::int32_t>(dbias.shape[1]);
   const bool keeps_queries = dbias.shape[2] == p.forward.seqlen_q;
-  const bool keeps_keys = dbias.shape[3] == p.forward.seqlen_kv;
+  // Rows of dS sum to dlse: a single key needs no score either.
+  const bool keeps_keys = dbias.shape[3] > 1;
   g.extent = !keeps_keys ? Extent::kPerQuery : keeps_queries ? Extent::kPerPair : Extent::kPerKey;
   g.scalar = !keeps_keys && !keeps_queries;
   const auto all = static_cast<std::uint64_t>(g.batch_stride | g.head_stride | g.query_stride);

@@ -6,6 +6,7 @@
 #include "codegen/config_rules.hpp"
 #include "executor/executor.hpp"
 #include "executor/violation.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "unit/temp_directory.hpp"
 
@@ -44,6 +45,27 @@ class Bench {
       return violation.what();
     }
     return check::judge_forward(host, reference::Rows::every(), 1).text;
+  }
+
+  /// The same for a backward; `config_json` sets members of its tunables.
+  std::string backward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
+                       bool deterministic = false, const std::string& config_json = "{}") {
+    reference::HostProblem host(spec, 1);
+    host.poison_outputs();
+    BackwardArgs args = host.backward_args();
+    args.deterministic = deterministic;
+    const problem::BackwardProblem problem = problem::make_problem(args);
+    const problem::BackwardPlanKey key = problem::plan_key(problem);
+    codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
+    codegen::update_from_json(tunables, config_json);
+    if (const auto rule = codegen::why_unfit(tunables, key.family, arch)) return *rule;
+    const auto plan = launch::make_backward_plan_spec(key.family, tunables, arch, templates_);
+    try {
+      executor_.backward(plan, problem, args);
+    } catch (const executor::Violation& violation) {
+      return violation.what();
+    }
+    return check::judge_backward(host, reference::Planes::every(), 1).text;
   }
 
  private:

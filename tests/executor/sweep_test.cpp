@@ -11,35 +11,60 @@
 namespace attnjit::executor_test {
 namespace {
 
-// Runs problems [first, first + count), every second one for an architecture whose combine step
-// overlaps the forward.
-void sweep(std::uint64_t first, std::uint64_t count) {
+// run(bench, index) returns what is wrong with problem `index`, and `name` names it.
+template <class Name, class Run>
+void sweep(std::uint64_t first, std::uint64_t count, Name name, Run run) {
   Bench bench;
   std::mutex mutex;
   std::string failures;
   std::size_t failed = 0;
   base::parallel_for(count, std::thread::hardware_concurrency(), [&](std::size_t i) {
-    const reference::ProblemSpec spec = test::small_problem(first + i);
-    const codegen::Arch& arch = codegen::find_arch(i % 2 == 0 ? "sm_80" : "sm_90a");
     std::string text;
     try {
-      text = bench.forward(spec, arch);
+      text = run(bench, first + i);
     } catch (const Error& error) {
       text = error.what();
     }
     if (text.empty()) return;
     const std::lock_guard lock(mutex);
     if (++failed <= 20) {
-      failures += "problem " + std::to_string(first + i) + ": " + reference::describe(spec) + "\n" +
-                  text + "\n";
+      failures +=
+          "problem " + std::to_string(first + i) + ": " + name(first + i) + "\n" + text + "\n";
     }
   });
   INFO(failures);
   CHECK(failed == 0);
 }
 
-TEST_CASE("60 problems") { sweep(0, 60); }
-TEST_CASE("300 problems") { sweep(1000, 300); }
+// Every second problem runs for an architecture whose combine step overlaps the forward.
+const codegen::Arch& arch_of(std::uint64_t index) {
+  return codegen::find_arch(index % 2 == 0 ? "sm_80" : "sm_90a");
+}
+
+void sweep_forward(std::uint64_t first, std::uint64_t count) {
+  sweep(
+      first, count, [](auto i) { return reference::describe(test::small_problem(i)); },
+      [](Bench& bench, std::uint64_t i) {
+        return bench.forward(test::small_problem(i), arch_of(i));
+      });
+}
+
+// Every fourth problem is deterministic, and every eighth runs where shared memory is scarce.
+void sweep_backward(std::uint64_t first, std::uint64_t count) {
+  sweep(
+      first, count, [](auto i) { return reference::describe(test::small_backward_problem(i)); },
+      [](Bench& bench, std::uint64_t i) {
+        const codegen::Arch& arch = i % 8 == 5 ? codegen::find_arch("sm_86") : arch_of(i);
+        return bench.backward(test::small_backward_problem(i), arch, i % 4 == 3);
+      });
+}
+
+TEST_CASE("60 problems") { sweep_forward(0, 60); }
+TEST_CASE("60 backward problems") { sweep_backward(0, 60); }
+TEST_CASE("300 problems") {
+  sweep_forward(1000, 300);
+  sweep_backward(1000, 300);
+}
 
 }  // namespace
 }  // namespace attnjit::executor_test

@@ -1,0 +1,66 @@
+// Executor::backward: the tensors that a backward's kernels may touch, and its steps in order.
+#include "executor/executor.hpp"
+#include "executor/tensors.hpp"
+#include "launch/backward_arguments.hpp"
+
+namespace attnjit::executor {
+namespace {
+
+using launch::BackwardStep;
+
+void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
+  const ForwardArgs& forward = args.forward;
+  add_tensor(memory, "q", forward.q, TensorRole::kInput);
+  add_tensor(memory, "k", forward.k, TensorRole::kInput);
+  add_tensor(memory, "v", forward.v, TensorRole::kInput);
+  add_tensor(memory, "out", forward.out, TensorRole::kInput);
+  add_tensor(memory, "dout", args.dout, TensorRole::kInput);
+  if (forward.mask) add_tensor(memory, "mask", *forward.mask, TensorRole::kInput);
+  if (forward.bias) add_tensor(memory, "bias", *forward.bias, TensorRole::kInput);
+  const auto& [batch, heads, seqlen_q, head_dim] = forward.q.shape;
+  const std::int64_t rows = batch * heads * seqlen_q;
+  add_array(memory, "lse", forward.lse, rows, kFloatBytes, TensorRole::kInput);
+  add_array(memory, "dlse", args.dlse, rows, kFloatBytes, TensorRole::kInput);
+  add_array(memory, "seqlens_q", forward.seqlens_q, batch, kFloatBytes, TensorRole::kInput);
+  add_array(memory, "seqlens_kv", forward.seqlens_kv, batch, kFloatBytes, TensorRole::kInput);
+  add_tensor(memory, "dq", args.dq, TensorRole::kOutput);
+  add_tensor(memory, "dk", args.dk, TensorRole::kOutput);
+  add_tensor(memory, "dv", args.dv, TensorRole::kOutput);
+  if (args.dbias) add_tensor(memory, "dbias", *args.dbias, TensorRole::kOutput);
+}
+
+void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& arguments,
+                   const launch::BackwardLayout& layout) {
+  const auto& values = arguments.values();
+  const kernel::BackwardParams& keys = values.keys;
+  const std::int64_t rows = std::int64_t{keys.batch} * keys.num_heads_q * keys.padded_rows;
+  add_array(memory, "lse2", keys.rows.lse2, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "delta", keys.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "live rows", keys.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "dlse of live rows", values.preprocess.dlse_rows, rows, kFloatBytes,
+            TensorRole::kOutput);
+  add_array(memory, "mask classes", values.classes.classes,
+            arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
+  // What the sums are for differs from call to call; they follow each other.
+  add_array(memory, "fp32 sums", values.preprocess.sums,
+            static_cast<std::int64_t>(layout.sum_bytes / kFloatBytes), kFloatBytes,
+            TensorRole::kOutput);
+}
+
+}  // namespace
+
+void Executor::backward(const launch::BackwardPlanSpec& plan,
+                        const problem::BackwardProblem& problem, const BackwardArgs& args) {
+  const launch::BackwardLayout layout = launch::workspace_layout(plan, problem);
+  const Scratch workspace(layout.bytes);
+  launch::BackwardArguments arguments(plan, problem, args, layout, workspace.data());
+  GlobalMemory memory;
+  add_tensors(memory, args);
+  add_workspace(memory, arguments, layout);
+  for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
+    if (!arguments.runs(step.kind)) continue;
+    run(step.spec, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);
+  }
+}
+
+}  // namespace attnjit::executor

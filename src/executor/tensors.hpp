@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "attnjit/tensor.hpp"
+#include "executor/global_memory.hpp"
+#include "launch/forward_plan_spec.hpp"
+
+namespace attnjit::executor {
+
+inline constexpr std::size_t kFloatBytes = 4;
+
+inline std::size_t element_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return 1;
+    case DType::kFloat32:
+      return 4;
+    default:
+      return 2;
+  }
+}
+
+inline void add_tensor(GlobalMemory& memory, const char* name, const Tensor& tensor,
+                       TensorRole role) {
+  memory.add(name, tensor, element_bytes(tensor.dtype), role);
+}
+
+/// A contiguous array; none where `data` is null.
+inline void add_array(GlobalMemory& memory, const char* name, const void* data, std::int64_t count,
+                      std::size_t bytes, TensorRole role) {
+  if (data == nullptr) return;
+  Tensor view;
+  view.data = const_cast<void*>(data);
+  view.shape = {1, 1, 1, count};
+  view.strides = {0, 0, 0, 1};
+  memory.add(name, view, bytes, role);
+}
+
+/// Memory of a workspace, aligned as a device allocation is.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) : storage_(bytes + launch::kWorkspaceAlignment) {
+    data_ = storage_.data();
+    std::size_t space = storage_.size();
+    std::align(launch::kWorkspaceAlignment, bytes, data_, space);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  std::vector<std::byte> storage_;
+  void* data_;
+};
+
+}  // namespace attnjit::executor
