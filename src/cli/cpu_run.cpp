@@ -70,7 +70,7 @@ class CpuRunner final : public Runner {
                         planned.problem, host.args());
     } catch (const executor::Violation& violation) {
       result.judged = false;
-      result.verdict = {.pass = false, .text = violation.what()};
+      result.verdict.add(violation.what());
     }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     result.seconds = time.count();

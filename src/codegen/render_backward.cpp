@@ -56,7 +56,7 @@ std::string bias_grad_policy(DbiasMethod method, const BackwardFamily& f) {
     case DbiasMethod::kColumns:
       return "BiasGradColumns<kConfig>(dbias)";
     case DbiasMethod::kAdd:
-      return fmt::format("BiasGradAdd<{}>(dbias)", literal(f.dbias_vectorized));
+      return "BiasGradAdd(dbias)";
   }
   return "";
 }

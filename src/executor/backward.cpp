@@ -34,7 +34,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
   const auto& values = arguments.values();
   const kernel::BackwardParams& keys = values.keys;
   const std::int64_t rows = std::int64_t{keys.batch} * keys.num_heads_q * keys.padded_rows;
-  add_array(memory, "lse2", keys.rows.lse2, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "lse of live rows", keys.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "delta", keys.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "live rows", keys.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "dlse of live rows", values.preprocess.dlse_rows, rows, kFloatBytes,

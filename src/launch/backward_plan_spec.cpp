@@ -119,7 +119,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   const std::int64_t rows = planes * layout.grid.padded_rows();
   const auto columns = [](int head_dim) { return kernel::round_up(head_dim, kGroup); };
   constexpr std::int64_t kFloat = sizeof(float);
-  layout.lse2 = take(rows * kFloat);
+  layout.lse = take(rows * kFloat);
   layout.delta = take(rows * kFloat);
   layout.live = take(rows / 8);
   const DbiasMethod dbias = spec.tunables.dbias;

@@ -62,11 +62,11 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask.
 struct BackwardLayout {
-  BackwardGrid grid;                          ///< of the call that it is for
-  std::size_t lse2 = 0, delta = 0, live = 0;  ///< GradientRows
-  std::size_t dlse_rows = 0;                  ///< where dbias does not vary over keys
-  std::size_t classes = 0;                    ///< a byte per mask tile
-  std::size_t sums = 0;                       ///< where what is set to zero begins
+  BackwardGrid grid;                         ///< of the call that it is for
+  std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
+  std::size_t dlse_rows = 0;                 ///< where dbias does not vary over keys
+  std::size_t classes = 0;                   ///< a byte per mask tile
+  std::size_t sums = 0;                      ///< where what is set to zero begins
   std::size_t sum_bytes = 0;
   std::size_t dq_sum = 0, dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
   std::size_t bytes = 0;                                            ///< total

@@ -68,6 +68,9 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
       const int batch = first_batch + sharer / num_heads;
       const int head = first_head + sharer % num_heads;
       this->enter_batch(batch, head);
+      typename Base::LiveRows live;
+      this->load_live(live, head, q_tile_index);
+      if (!Base::any(live)) continue;
       const TileUse use = features.tile_use(batch, head, q_tile_index, kv_tile);
       const KeyRange seen = this->keys_of(q_tile_index);
       const int first_key = kv_tile * kConfig.block_kv;

@@ -174,6 +174,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     locate();
     typename Base::LiveRows live;
     this->load_live(live, block.head, q_tile_index);
+    if (!Base::any(live)) end_tile = next_tile;
     this->template load_queries<kConfig.head_dim>(q_tile(), params.q, params.q_strides, block.head,
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,

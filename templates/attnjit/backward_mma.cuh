@@ -123,10 +123,8 @@ struct Backward : GradientScores<kConfig, Features> {
     const int head = head_of_position(position);
     const int tile = q_tile_of(position);
     this->load_live(live_rows, head, tile);
-    uint32 any = 0;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) any |= live_rows[i];
-    return any != 0 ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
+    return Base::any(live_rows) ? features.tile_use(block.batch, head, tile, kv_tile)
+                                : TileUse::kSkip;
   }
   ATTNJIT_DEVICE Job next_job() {
     Job job;

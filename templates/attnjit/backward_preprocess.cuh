@@ -9,7 +9,7 @@
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
-//   lse2 = log2(e) (lse - row bias), +inf for a dead row      delta = rowsum(dout out) - dlse
+//   lse = lse - row bias, +inf for a dead row      delta = rowsum(dout out) - dlse
 //
 // One thread block takes kRowBlock rows of one query head. No shared memory.
 namespace attnjit::kernel {
@@ -75,8 +75,7 @@ struct BackwardPreprocess {
     const float lse = lse_of(plane, row);
     const bool live = lse != -ptx::infinity();
     const int64 index = padded_row(plane, row);
-    ptx::store_global(params.rows.lse2 + index,
-                      live ? (lse - row_bias(plane, row)) * kLog2E : ptx::infinity());
+    ptx::store_global(params.rows.lse + index, live ? lse - row_bias(plane, row) : ptx::infinity());
     if (params.dlse_rows != nullptr) {
       ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
     }

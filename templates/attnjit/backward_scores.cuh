@@ -12,7 +12,7 @@
 
 // What all kernels of the backward share: one tile of probabilities P and score gradients dS,
 //
-//   S = scale q k^T + features      P = 2^(log2(e) S - lse2)
+//   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
 //
 // block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys().
@@ -37,8 +37,8 @@ struct GradientScores {
   const BackwardParams& params;
   Features features;
   Block block;
-  float lse2[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
-  int known;                                      // the group of 32 tiles that is looked up, or -1
+  float lse[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
+  int known;                                     // the group of 32 tiles that is looked up, or -1
   uint32 some, part;  // its tiles with a kept key, and those that need the mask
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
@@ -132,6 +132,12 @@ struct GradientScores {
       live[i] = word < words ? ptx::load_global(params.rows.live + plane * words + word) : 0;
     }
   }
+  ATTNJIT_DEVICE static bool any(const LiveRows& live) {
+    uint32 all = 0;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 32; ++i) all |= live[i];
+    return all != 0;
+  }
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
   // become zero: whatever is stored there must not meet a probability of 0.
   template <int kColumns, class Tile>
@@ -167,7 +173,7 @@ struct GradientScores {
         });
   }
 
-  // lse2 and delta of the thread's rows.
+  // lse and delta of the thread's rows.
   ATTNJIT_DEVICE void load_rows() {
     const int64 first = row_index();
 #pragma unroll
@@ -177,14 +183,14 @@ struct GradientScores {
         const int row = block.thread_row + 16 * m + 8 * h;
         // The arrays end at a multiple of kRowBlock.
         const bool there = row < params.padded_rows;
-        lse2[m][h] =
-            there ? ptx::load_global_written(params.rows.lse2 + first + row) : ptx::infinity();
+        lse[m][h] =
+            there ? ptx::load_global_written(params.rows.lse + first + row) : ptx::infinity();
         delta[m][h] = there ? ptx::load_global_written(params.rows.delta + first + row) : 0.0f;
       }
     }
   }
 
-  // P of the tile at hand, of which `use` is what the mask says. lse2 of its rows is loaded.
+  // P of the tile at hand, of which `use` is what the mask says. lse of its rows is loaded.
   ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile,
                                     TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + warp_key();
@@ -198,6 +204,25 @@ struct GradientScores {
     }
     features.add(block, p);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
+    exponentiate(p);
+  }
+
+  // A bias may be so large that lse has few digits left after the point: scores that hold one are
+  // compared with lse before they are scaled to log2 units, as the forward's formulas have it.
+  // Other scores save the instruction.
+  ATTNJIT_DEVICE void exponentiate(Tile& p) const {
+    if constexpr (kConfig.scale_first) {
+      for_each_score(p, [&](float& score, int m, int, int e) {
+        score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
+      });
+      return;
+    }
+    float lse2[kRowTiles][2];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+    }
     for_each_score(p, [&](float& score, int m, int, int e) {
       score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
     });

@@ -121,7 +121,6 @@ struct BiasGradStore : BiasGrad {
 };
 
 // Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key], which begin at 0.
-template <bool kVectorized>
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
@@ -131,7 +130,7 @@ struct BiasGradAdd : BiasGrad {
     for_each_span(kernel, ds, block.first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
       float* target = static_cast<float*>(params.data) + index(block.batch, block.head, row, key);
       const int keys = block.seqlen_kv - key;
-      if (kVectorized && keys >= 8) {
+      if (keys >= 8 && params.query_stride % 4 == 0) {
         ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
         ptx::add_global_4(target + 4, {v[4], v[5], v[6], v[7]});
         return;

@@ -44,9 +44,9 @@ struct ByteMask : Feature {
       for (int j = 0; j < ceil_div(kConfig.block_kv, kMaskTile); ++j) {
         const int column = kv_tile * kConfig.block_kv / kMaskTile + j;
         if (column >= params.num_kv_tiles) continue;
-        const auto use = static_cast<TileUse>(
-            ptx::load_global(params.classes +
-                             (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles + column));
+        const auto use = static_cast<TileUse>(ptx::load_global(
+            params.classes + (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles +
+            column));
         any |= use != TileUse::kSkip;
         all &= use == TileUse::kPlain;
       }
