@@ -265,15 +265,12 @@ void BackwardArguments::set_shape(BackwardStep kind, std::int64_t blocks) {
   const auto step = std::ranges::find(spec_.steps, kind, &BackwardPlanSpec::Step::kind);
   if (step == spec_.steps.end()) return;
   if (blocks > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(
-        ErrorKind::kInvalidProblem,
-        fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
-                    step->spec.source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
+                            step->source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
   }
-  shapes_[index(kind)] = {{static_cast<unsigned>(blocks), 1, 1},
-                          step->spec.threads,
-                          step->spec.shared_bytes,
-                          step->spec.overlaps};
+  shapes_[index(kind)] = {
+      {static_cast<unsigned>(blocks), 1, 1}, step->threads, step->shared_bytes, step->overlaps};
 }
 
 // The order of the parameters that codegen/render_backward.hpp tells.
