@@ -1,7 +1,6 @@
 #pragma once
 #include "attnjit/backward.hpp"
 #include "forward_fixtures.hpp"
-#include "problem/backward_problem.hpp"
 
 namespace attnjit::test {
 
@@ -29,16 +28,6 @@ inline BackwardArgs bias_args(std::string_view pattern,
   args.forward.bias = bias(forward, pattern);
   args.dbias = operand(forward, pattern, forward.q.dtype, 15);
   return args;
-}
-
-/// What make_problem() says of illegal `args`; empty if it takes them.
-inline std::string refusal(const BackwardArgs& args) {
-  try {
-    problem::make_problem(args);
-  } catch (const Error& error) {
-    return error.kind() == ErrorKind::kInvalidProblem ? error.what() : "another kind of error";
-  }
-  return "";
 }
 
 }  // namespace attnjit::test
