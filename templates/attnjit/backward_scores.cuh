@@ -199,17 +199,17 @@ struct GradientScores {
       for_each_score(p, [&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
       });
-      return;
-    }
-    float lse2[kRowTiles][2];
+    } else {
+      float lse2[kRowTiles][2];
 #pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
+      for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+        for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+      }
+      for_each_score(p, [&](float& score, int m, int, int e) {
+        score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+      });
     }
-    for_each_score(p, [&](float& score, int m, int, int e) {
-      score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
-    });
   }
 
   // dS of the tile at hand.
