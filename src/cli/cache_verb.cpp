@@ -9,7 +9,8 @@
 namespace attnjit::cli {
 namespace {
 
-constexpr std::size_t kShortKey = 12;  // digits that tables show
+constexpr std::size_t kShortKey = 12;       // digits that tables show
+constexpr std::size_t kShortCompiler = 24;  // a host compiler's name is long; show has all of it
 
 Json parse_meta(const cache::Entry& entry) {
   Json meta = Json::parse(entry.meta_json, nullptr, false);
@@ -47,7 +48,7 @@ ExitCode list(const cache::Store& store, Console& console) {
       continue;
     }
     Json entry = entry_json(file, std::get<cache::Entry>(result));
-    table.add({key, file.arch, size, entry["compiler"].get<std::string>(),
+    table.add({key, file.arch, size, entry["compiler"].get<std::string>().substr(0, kShortCompiler),
                entry["meta"].value("title", "")});
     entries.push_back(std::move(entry));
   }

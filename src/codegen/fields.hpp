@@ -97,9 +97,9 @@ void for_each_field(Config& config, Visit&& visit) {
 template <class Config, class Visit>
 requires std::is_same_v<std::remove_const_t<Config>, kernel::BiasSumConfig>
 void for_each_field(Config& config, Visit&& visit) {
-  auto& [dtype, by_elements] = config;
+  auto& [dtype, over_queries] = config;
   visit("dtype", dtype);
-  visit("by_elements", by_elements);
+  visit("over_queries", over_queries);
 }
 
 template <class Config, class Visit>

@@ -35,7 +35,7 @@ class Executor {
   std::string host_source(const codegen::Source& source) const;
 
   /// Runs all steps of `plan` on tensors in host memory, each access checked. Throws Violation for
-  /// what a kernel does wrong, and Error as compile() does.
+  /// what a kernel does wrong, and Error as HostCompiler::compile() does.
   void forward(const launch::ForwardPlanSpec& plan, const problem::Problem& problem,
                const ForwardArgs& args);
   void backward(const launch::BackwardPlanSpec& plan, const problem::BackwardProblem& problem,

@@ -220,24 +220,22 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
-  const bool per_query = g.extent == Extent::kPerPair || (!per_key && !g.scalar);
-  const auto size = [](bool kept, std::int32_t length) { return kept ? length : 1; };
-  values_.bias_sum = {.parts = parts,
-                      .target = args.dbias->data,
-                      .axis = {{g.batches, batches, batch, g.batch_stride},
-                               {g.heads, heads, head, g.head_stride},
-                               {size(per_query, forward.seqlen_q), queries, query, g.query_stride},
-                               {size(per_key, forward.seqlen_kv), 1, key, g.key_stride}},
-                      .elements = 0};
-  values_.bias_sum.elements = 1;
-  for (const kernel::BiasSumAxis& axis : values_.bias_sum.axis) {
-    values_.bias_sum.elements *= axis.size;
+  kernel::BiasSumParams& sum = values_.bias_sum;
+  sum.parts = parts;
+  sum.target = args.dbias->data;
+  sum.batch = {g.batches, batches, batch, g.batch_stride};
+  sum.head = {g.heads, heads, head, g.head_stride};
+  sum.row = {1, 1, 0, 0};
+  if (per_key) {
+    if (g.extent == Extent::kPerPair) sum.row = {forward.seqlen_q, 1, query, g.query_stride};
+    sum.column = {forward.seqlen_kv, 1, key, g.key_stride};
+  } else {
+    sum.column = {g.scalar ? 1 : forward.seqlen_q, queries, query, g.query_stride};
   }
-  const std::int64_t elements = values_.bias_sum.elements;
   const auto config = *codegen::bias_sum_config(spec_.family, spec_.tunables.dbias);
-  set_shape(
-      BackwardStep::kBiasSum,
-      config.by_elements ? elements : (elements + config.num_threads() - 1) / config.num_threads());
+  sum.num_column_blocks = kernel::ceil_div(sum.column.size, config.block_columns());
+  set_shape(BackwardStep::kBiasSum,
+            std::int64_t{g.batches} * g.heads * sum.row.size * sum.num_column_blocks);
 }
 
 void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {

@@ -68,9 +68,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
       const int batch = first_batch + sharer / num_heads;
       const int head = first_head + sharer % num_heads;
       this->enter_batch(batch, head);
-      typename Base::LiveRows live;
-      this->load_live(live, head, q_tile_index);
-      if (!Base::any(live)) continue;
+      if (!this->load_live(head, q_tile_index).any()) continue;
       const TileUse use = features.tile_use(batch, head, q_tile_index, kv_tile);
       const KeyRange seen = this->keys_of(q_tile_index);
       const int first_key = kv_tile * kConfig.block_kv;
@@ -84,8 +82,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
 
   ATTNJIT_DEVICE void load(int slot, const Job& job) {
     if (!job.exists()) return;
-    typename Base::LiveRows live;
-    this->load_live(live, job.head, q_tile_index);
+    const LiveRows live = this->load_live(job.head, q_tile_index);
     this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
                                                   job.head, q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(
@@ -117,21 +114,20 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     while (job.exists()) {
       ptx::copy_async_wait<0>();
       ptx::block_sync();  // the tiles are there for all; all are done with the other slot
-      const Job next = next_job();
       if constexpr (kStages == 2) {
+        const Job next = next_job();
         load(slot ^ 1, next);
         ptx::copy_async_commit();
-      }
-      if (Base::has_scores()) add_sharer(job, slot);
-      if constexpr (kStages == 1) {
-        ptx::block_sync();  // all are done with the tiles
-        if (next.exists()) this->enter_batch(next.batch, next.head);
-        load(0, next);
-        ptx::copy_async_commit();
-      } else {
+        if (Base::has_scores()) add_sharer(job, slot);
         slot ^= 1;
+        job = next;
+      } else {
+        if (Base::has_scores()) add_sharer(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next_job();
+        load(0, job);
+        ptx::copy_async_commit();
       }
-      job = next;
     }
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);

@@ -127,20 +127,20 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     while (job.exists()) {
       ptx::copy_async_wait<0>();
       ptx::block_sync();  // the tile is there for all; all are done with the other slot
-      const Job next = next_job();
       if constexpr (kStages == 2) {
+        const Job next = next_job();
         load_keys_of(slot ^ 1, next);
         ptx::copy_async_commit();
-      }
-      attend(job, slot);
-      if constexpr (kStages == 1) {
-        ptx::block_sync();  // all are done with K and V
-        load_keys_of(0, next);
-        ptx::copy_async_commit();
-      } else {
+        attend(job, slot);
         slot ^= 1;
+        job = next;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next_job();
+        load_keys_of(0, job);
+        ptx::copy_async_commit();
       }
-      job = next;
     }
   }
 
@@ -172,9 +172,8 @@ struct BackwardDq : GradientScores<kConfig, Features> {
 
   ATTNJIT_DEVICE void run() {
     locate();
-    typename Base::LiveRows live;
-    this->load_live(live, block.head, q_tile_index);
-    if (!Base::any(live)) end_tile = next_tile;
+    const LiveRows live = this->load_live(block.head, q_tile_index);
+    if (!live.any()) end_tile = next_tile;
     this->template load_queries<kConfig.head_dim>(q_tile(), params.q, params.q_strides, block.head,
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,

@@ -41,10 +41,9 @@ struct Backward : GradientScores<kConfig, Features> {
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
-  using ScoreTile = SharedTile<kConfig.block_q, kConfig.block_kv>;
+  using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
   static constexpr DType kDType = kConfig.dtype;
   static constexpr int kStages = kConfig.num_stages;
-  static constexpr int kWords = kConfig.block_q / 32;  // of live rows in a tile
   static constexpr int kColumns = kConfig.padded_head_dim();
   static constexpr int kColumnsV = kConfig.padded_head_dim_v();
   // dk and dv: warps along the keys, 32 rows each where there are enough, and along the columns.
@@ -61,16 +60,17 @@ struct Backward : GradientScores<kConfig, Features> {
 
   // A tile of queries to be worked on; none after the last.
   struct Job {
-    int position;  // head in the group * num_q_tiles + q tile
-    TileUse use;   // what the mask says
-    uint32 live[kWords];
+    int head, tile;
+    TileUse use;  // what the mask says
+    LiveRows live;
     ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
   };
 
   BiasGrad bias_grad;
   int kv_tile, first_head;
-  int next_position, end_position;  // of the block's share
-  uint32 live_rows[kWords];         // of the position that the lane has looked up
+  int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
+  int next_position, end_position;  // the same as numbers
+  LiveRows looked_up;               // of the position that the lane has looked up
   Scores<kKeyTiles, KShare::kGroups> dk;
   Scores<kKeyTiles, VShare::kGroups> dv;
 
@@ -87,13 +87,8 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
   // Shared memory that nobody uses between the barriers around leave_head().
   ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
-  ATTNJIT_DEVICE ScoreTile p_tile() const { return {stage(kStages)}; }
-  ATTNJIT_DEVICE ScoreTile ds_tile() const { return {stage(kStages) + kConfig.scores_bytes()}; }
-
-  ATTNJIT_DEVICE int head_of_position(int position) const {
-    return first_head + position / params.num_q_tiles;
-  }
-  ATTNJIT_DEVICE int q_tile_of(int position) const { return position % params.num_q_tiles; }
+  ATTNJIT_DEVICE PTile p_tile() const { return {stage(kStages)}; }
+  ATTNJIT_DEVICE PTile ds_tile() const { return {stage(kStages) + kConfig.scores_bytes()}; }
 
   // Finds the block's place. Blocks go through a section of planes before the next, and through the
   // key tiles of its planes together, first ones first: under a causal mask they take longest.
@@ -114,46 +109,45 @@ struct Backward : GradientScores<kConfig, Features> {
     const int positions = kConfig.gqa_ratio * params.num_q_tiles;
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;
+    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
+    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
-  // What the tile of queries at `position` needs; tells live_rows as well.
+  // What the tile of queries at `position` needs; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;
-    const int head = head_of_position(position);
-    const int tile = q_tile_of(position);
-    this->load_live(live_rows, head, tile);
-    return Base::any(live_rows) ? features.tile_use(block.batch, head, tile, kv_tile)
-                                : TileUse::kSkip;
+    const int head = first_head + position / params.num_q_tiles;
+    const int tile = position % params.num_q_tiles;
+    looked_up = this->load_live(head, tile);
+    return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
   }
   ATTNJIT_DEVICE Job next_job() {
-    Job job;
     while (next_position < end_position) {
-      job.position = next_position++;
-      job.use = this->look_up(job.position, [&](int position) { return use_of(position); });
-      const KeyRange seen = this->keys_of(q_tile_of(job.position));
+      Job job = {next_head, next_tile, TileUse::kSkip, {}};
+      const int position = next_position++;
+      if (++next_tile == params.num_q_tiles) {
+        next_tile = 0;
+        ++next_head;
+      }
+      job.use = this->look_up(position, [&](int index) { return use_of(index); });
+      const KeyRange seen = this->keys_of(job.tile);
       const int first_key = kv_tile * kConfig.block_kv;
       if (job.exists() && seen.begin < first_key + kConfig.block_kv && seen.end > first_key) {
-#pragma unroll
-        for (int i = 0; i < kWords; ++i) {
-          job.live[i] = ptx::warp_broadcast(live_rows[i], job.position & 31);
-        }
+        job.live = looked_up.template broadcast<kConfig.block_q>(position & 31);
         return job;
       }
-      bias_grad.skip(*this, head_of_position(job.position), q_tile_of(job.position), kv_tile);
+      bias_grad.skip(*this, job.head, job.tile, kv_tile);
     }
-    job.use = TileUse::kSkip;
-    return job;
+    return {0, 0, TileUse::kSkip, {}};
   }
 
   ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
     if (!job.exists()) return;
-    const int head = head_of_position(job.position);
-    const int tile = q_tile_of(job.position);
-    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides, head,
-                                                  tile, job.live);
-    this->template load_queries<kConfig.head_dim_v>(dout_tile(slot), params.dout,
-                                                    params.dout_strides, head, tile, job.live);
+    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
+                                                  job.head, job.tile, job.live);
+    this->template load_queries<kConfig.head_dim_v>(
+        dout_tile(slot), params.dout, params.dout_strides, job.head, job.tile, job.live);
   }
 
   // First key or query of the warp's part of dk and dv, or of dq, and its columns.
@@ -164,15 +158,15 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE static QShare q_share() { return QShare(ptx::warp_index() % kQuerySplit); }
 
   // dq += dS K over this tile's keys.
-  ATTNJIT_DEVICE void add_dq(int position) {
+  ATTNJIT_DEVICE void add_dq(const Job& job) {
     Scores<kQueryTiles, QShare::kGroups> dq;
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(), grad_query(), k_tile(),
                                                               q_share());
     add_fragments<kConfig.head_dim, kQueryTiles>(
         params.dq_sum, dq, q_share(),
-        static_cast<int64>(block.batch) * params.num_heads_q + head_of_position(position),
-        q_tile_of(position) * kConfig.block_q + grad_query(), params.padded_rows);
+        static_cast<int64>(block.batch) * params.num_heads_q + job.head,
+        job.tile * kConfig.block_q + grad_query(), params.padded_rows);
   }
   // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
@@ -205,19 +199,18 @@ struct Backward : GradientScores<kConfig, Features> {
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
-    const int head = head_of_position(job.position);
-    if (head != block.head) {
+    if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
-      this->enter_head(head);
+      this->enter_head(job.head);
     }
-    this->enter_tile(q_tile_of(job.position));
+    this->enter_tile(job.tile);
     if (Base::has_scores()) compute_scores(job, slot);
     ptx::block_sync();  // P and dS are complete
     add_product<kDType, true, kConfig.block_q, kKeyTiles>(dv, p_tile(), grad_key(), dout_tile(slot),
                                                           v_share());
     add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(), grad_key(), q_tile(slot),
                                                           k_share());
-    if constexpr (kConfig.adds_dq) add_dq(job.position);
+    if constexpr (kConfig.adds_dq) add_dq(job);
   }
 
   ATTNJIT_DEVICE void walk() {
@@ -228,20 +221,20 @@ struct Backward : GradientScores<kConfig, Features> {
     while (job.exists()) {
       ptx::copy_async_wait<0>();
       ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other slot
-      const Job next = next_job();
       if constexpr (kStages == 2) {
+        const Job next = next_job();
         load_rows_of(slot ^ 1, next);
         ptx::copy_async_commit();
-      }
-      attend(job, slot);
-      if constexpr (kStages == 1) {
-        ptx::block_sync();  // all are done with Q and dO
-        load_rows_of(0, next);
-        ptx::copy_async_commit();
-      } else {
+        attend(job, slot);
         slot ^= 1;
+        job = next;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next_job();
+        load_rows_of(0, job);
+        ptx::copy_async_commit();
       }
-      job = next;
     }
   }
 

@@ -3,11 +3,10 @@
 #include "attnjit/backward_params.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/shuffle.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/gradient_feature.cuh"
-#include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/live_rows.cuh"
 #include "attnjit/tile/products.cuh"
 
 // What all kernels of the backward share: one tile of probabilities P and score gradients dS,
@@ -121,40 +120,25 @@ struct GradientScores {
     return keys;
   }
 
-  // The live rows of a tile of queries, a bit each.
-  using LiveRows = uint32[kConfig.block_q / 32];
-  ATTNJIT_DEVICE void load_live(LiveRows& live, int head, int q_tile) const {
+  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
     const int words = params.padded_rows / 32;
     const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    LiveRows live;
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 32; ++i) {
       const int word = q_tile * (kConfig.block_q / 32) + i;
-      live[i] = word < words ? ptx::load_global(params.rows.live + plane * words + word) : 0;
+      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
     }
-  }
-  ATTNJIT_DEVICE static bool any(const LiveRows& live) {
-    uint32 all = 0;
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 32; ++i) all |= live[i];
-    return all != 0;
+    return live;
   }
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
   // become zero: whatever is stored there must not meet a probability of 0.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
                                    int head, int q_tile, const LiveRows& live) const {
-    const int first = q_tile * kConfig.block_q;
-    const uint16* source =
-        head_of(static_cast<const uint16*>(base), strides, block.batch, head) + first * strides.row;
-    load_tile<kConfig.aligned, kColumns, kThreads>(
-        tile, [=](int row) { return source + row * strides.row; },
-        [&](int row) {
-          // A select of words, for an array with a run-time index would leave the registers.
-          uint32 word = live[0];
-#pragma unroll
-          for (int i = 1; i < kConfig.block_q / 32; ++i) word = row / 32 == i ? live[i] : word;
-          return (word >> (row & 31) & 1) != 0;
-        });
+    const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+                           q_tile * kConfig.block_q * strides.row;
+    load_live_rows<kConfig.aligned, kColumns, kThreads>(tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
   // not read but zeroed.
@@ -215,17 +199,17 @@ struct GradientScores {
       for_each_score(p, [&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
       });
-      return;
-    }
-    float lse2[kRowTiles][2];
+    } else {
+      float lse2[kRowTiles][2];
 #pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
+      for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+        for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+      }
+      for_each_score(p, [&](float& score, int m, int, int e) {
+        score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+      });
     }
-    for_each_score(p, [&](float& score, int m, int, int e) {
-      score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
-    });
   }
 
   // dS of the tile at hand.
@@ -249,18 +233,17 @@ struct GradientScores {
     return v;
   }
   // Rounds the warp's part of a tile and writes it to shared memory, keys in their natural order.
-  ATTNJIT_DEVICE void store_scores(const SharedTile<kConfig.block_q, kConfig.block_kv>& tile,
+  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile,
                                    const Tile& scores) const {
     const int lane = ptx::lane_index();
+    const auto target = cursor(tile, warp_row() + lane / 4, warp_key() / 8 + (lane & 3));
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
 #pragma unroll
         for (int s = 0; s < kSpans; ++s) {
-          const int row = warp_row() + lane / 4 + 16 * m + 8 * h;
-          const int chunk = warp_key() / 8 + 4 * s + (lane & 3);
-          ptx::store_shared_16(tile.address(row, chunk), packed_span(scores, m, h, s));
+          ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * s), packed_span(scores, m, h, s));
         }
       }
     }

@@ -5,49 +5,23 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 
-// The last step to dbias: sums fp32 parts over the axes that are still to be reduced, in a fixed
-// order, and rounds. Parts are dS that were added up already (no axis left), their column sums, or
-// dlse, which is what the rows of dS sum to.
+// The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
+// reduced, in a fixed order, and rounds. Parts are dS that were added up already (nothing left to
+// reduce), its column sums, or dlse, which is what the rows of dS sum to.
 namespace attnjit::kernel {
 
 template <BiasSumConfig kConfig>
 struct BiasSum {
   const BiasSumParams& params;
 
-  // Where element `index` begins in the parts and lies in dbias.
-  struct Place {
-    int64 part, target;
-  };
-  ATTNJIT_DEVICE Place place(int64 index) const {
-    Place p = {0, 0};
-#pragma unroll
-    for (int i = 3; i >= 0; --i) {
-      const BiasSumAxis& axis = params.axis[i];
-      const int64 at = index % axis.size;
-      index /= axis.size;
-      p.part += at * axis.parts * axis.part_stride;
-      p.target += at * axis.target_stride;
-    }
-    return p;
-  }
-  ATTNJIT_DEVICE int64 num_parts() const {
-    int64 parts = 1;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) parts *= params.axis[i].parts;
-    return parts;
-  }
-  // Sums parts `first`, `first + step` ... of the element that begins at `part`.
-  ATTNJIT_DEVICE float sum(int64 part, int64 first, int64 step) const {
-    const int64 parts = num_parts();
+  // The sum over batch elements and heads of the part at `part`.
+  ATTNJIT_DEVICE float sum(const float* part) const {
     float total = 0.0f;
-    for (int64 n = first; n < parts; n += step) {
-      int64 rest = n, offset = part;
-#pragma unroll
-      for (int i = 3; i >= 0; --i) {
-        offset += rest % params.axis[i].parts * params.axis[i].part_stride;
-        rest /= params.axis[i].parts;
+    for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
+      const float* head = part;
+      for (int h = 0; h < params.head.parts; ++h, head += params.head.part_stride) {
+        total += ptx::load_global_written(head);
       }
-      total += ptx::load_global_written(params.parts + offset);
     }
     return total;
   }
@@ -59,26 +33,47 @@ struct BiasSum {
                         static_cast<uint16>(ptx::pack<kConfig.dtype>(value, 0.0f)));
     }
   }
-
-  ATTNJIT_DEVICE void run() const {
-    const int thread = ptx::thread_index();
-    if constexpr (!kConfig.by_elements) {
-      const int64 index = static_cast<int64>(ptx::block_index()) * kConfig.num_threads() + thread;
-      if (index >= params.elements) return;
-      const Place p = place(index);
-      store(p.target, sum(p.part, 0, 1));
-    } else {
-      const Place p = place(ptx::block_index());
-      const uint32 slots = ptx::shared_base();
-      ptx::store_shared_4(slots + 4 * thread,
-                          ptx::as_bits(sum(p.part, thread, kConfig.num_threads())));
-      ptx::block_sync();  // the threads' sums are there
-      if (thread != 0) return;
-      float total = 0.0f;
+  // The sum of all threads' values, on thread 0.
+  ATTNJIT_DEVICE float block_sum(float value) const {
+    const uint32 slots = ptx::shared_base();
+    ptx::store_shared_4(slots + 4 * ptx::thread_index(), ptx::as_bits(value));
+    ptx::block_sync();  // the values are there
+    float total = 0.0f;
+    if (ptx::thread_index() == 0) {
       for (int i = 0; i < kConfig.num_threads(); ++i) {
         total += ptx::as_float(ptx::load_shared_4(slots + 4 * i));
       }
-      store(p.target, total);
+    }
+    return total;
+  }
+
+  ATTNJIT_DEVICE void run() const {
+    const int block = static_cast<int>(ptx::block_index() % params.num_column_blocks);
+    int64 rest = ptx::block_index() / params.num_column_blocks;
+    const int64 row = rest % params.row.size;
+    rest /= params.row.size;
+    const int64 head = rest % params.head.size;
+    const int64 batch = rest / params.head.size;
+    const float* part = params.parts + batch * params.batch.parts * params.batch.part_stride +
+                        head * params.head.parts * params.head.part_stride +
+                        row * params.row.part_stride;
+    const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
+                         row * params.row.target_stride;
+    if constexpr (kConfig.over_queries) {
+      float total = 0.0f;
+      for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
+        total += sum(part + q * params.column.part_stride);
+      }
+      total = block_sum(total);
+      if (ptx::thread_index() == 0) store(target, total);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kConfig.block_columns(); i += kConfig.num_threads()) {
+        const int64 column = block * kConfig.block_columns() + i + ptx::thread_index();
+        if (column >= params.column.size) continue;
+        store(target + column * params.column.target_stride,
+              sum(part + column * params.column.part_stride));
+      }
     }
   }
 };

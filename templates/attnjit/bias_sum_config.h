@@ -5,14 +5,16 @@ namespace attnjit::kernel {
 
 // Specialises the kernel that reduces fp32 parts of a bias gradient.
 struct BiasSumConfig {
-  DType dtype;       // of dbias
-  bool by_elements;  // few elements of many parts: a thread block each; else a thread each
+  DType dtype;        // of dbias
+  bool over_queries;  // the queries of the parts are summed too: a thread block per element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
-  ATTNJIT_CONSTEXPR int shared_bytes() const { return by_elements ? num_threads() * 4 : 0; }
+  // Neighbouring elements of a row of dbias that a thread block computes.
+  ATTNJIT_CONSTEXPR int block_columns() const { return over_queries ? 1 : 4 * num_threads(); }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return over_queries ? num_threads() * 4 : 0; }
 };
 
-// An axis of dbias: its size, and how many neighbours of the parts' axis each element sums.
+// An axis of dbias: its size, and how many neighbours on the axis of the parts each element sums.
 struct BiasSumAxis {
   int32 size, parts;
   int64 part_stride;    // of the parts, elements
@@ -22,8 +24,10 @@ struct BiasSumAxis {
 struct BiasSumParams {
   const float* parts;
   void* target;
-  BiasSumAxis axis[4];  // batch, head, query, key
-  int64 elements;       // of dbias
+  // The last axis of dbias, keys or queries, is `column`; `row` is the one before, of size 1 where
+  // `column` is the queries.
+  BiasSumAxis batch, head, row, column;
+  int32 num_column_blocks;  // ceil(column.size / block_columns)
 };
 
 }  // namespace attnjit::kernel

@@ -64,16 +64,18 @@ const ProblemSpec kDecode = {.seqlen_q = 1, .seqlen_kv = 700, .head_dim = 64};
 const std::string kAlternating = R"({"num_stages": 1, "block_q": 64, "block_kv": 32})";
 const std::string kRing = R"({"num_stages": 2, "block_q": 64, "block_kv": 32})";
 
-TEST_CASE_FIXTURE(Mutations, "caught: rows past the end of a tensor") {
+TEST_CASE_FIXTURE(Mutations, "caught: a row past the end of a tensor") {
   expect_report(
-      {kForward, "key >= keys.begin && key < keys.end && features.reads_key(key)",
-       "features.reads_key(key)"},
+      {kForward, "key < keys.end && features.reads_key(key)",
+       "key <= keys.end && features.reads_key(key)"},
       {kSmall},
       {"attn_fwd, block ", "copy_async_16: reads 16 bytes", "past the end of k [1, 1, 100, 64]"});
-  expect_report({kForward, "block.first_row + row < block.end_row", "row >= 0"}, {kSmall},
-                {"copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
-  expect_report({kForward, "block.num_rows - block.first_row);", "kConfig.block_q);"}, {kSmall},
-                {"store_global: writes 16 bytes", "past the end of out [1, 1, 70, 64]"});
+  expect_report(
+      {kForward, "block.first_row + row < block.end_row", "block.first_row + row <= block.end_row"},
+      {kSmall}, {"copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
+  expect_report(
+      {kForward, "block.num_rows - block.first_row);", "block.num_rows - block.first_row + 1);"},
+      {kSmall}, {"store_global: writes 16 bytes", "past the end of out [1, 1, 70, 64]"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: columns past the end of a row") {
@@ -90,10 +92,11 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
   ProblemSpec spec = kSmall;
   spec.bias = "11qk";
   spec.seqlen_kv = 99;  // too odd for wide loads
-  expect_report({kBias, "row < block.num_rows ? row : block.num_rows - 1", "row"}, {spec},
+  expect_report({kBias, "row < block.num_rows ? row :", "row <= block.num_rows ? row :"}, {spec},
                 {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
-  expect_report({kBias, "if (key + i >= seqlen_kv) continue;", ""}, {spec},
-                {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
+  expect_report(
+      {kBias, "if (key + i >= seqlen_kv) continue;", "if (key + i > seqlen_kv) continue;"}, {spec},
+      {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
   spec.seqlen_kv = 104;
   expect_report({kBias, "kBias.vectorized && key + 8 <= seqlen_kv", "kBias.vectorized"}, {spec},
                 {"load_global: reads 16 bytes", "past the end of bias [1, 1, 70, 104]"});
@@ -173,10 +176,13 @@ TEST_CASE_FIXTURE(Mutations, "caught: a result written twice, or past its end") 
       {kSmall},
       {"store_global: writes byte ",
        "of lse [1, 1, 1, 70], which this kernel has written already"});
-  expect_report({kForward, " && row.owner.query < block.seqlen_q) {", ") {"}, {kSmall},
-                {"store_global: writes 4 bytes", "past the end of lse [1, 1, 1, 70]"});
+  expect_report({kForward, " && row.owner.query < block.seqlen_q) {",
+                 " && row.owner.query <= block.seqlen_q) {"},
+                {kSmall}, {"store_global: writes 4 bytes", "past the end of lse [1, 1, 1, 70]"});
   expect_report(
-      {kForward, "if (row.owner.query >= block.seqlen_q) continue;", ""}, {kDecode},
+      {kForward, "if (row.owner.query >= block.seqlen_q) continue;",
+       "if (row.owner.query > block.seqlen_q) continue;"},
+      {kDecode},
       {"attn_fwd, block ", "store_global: writes 4 bytes", "past the end of partial lse ["});
 }
 
@@ -200,10 +206,13 @@ TEST_CASE_FIXTURE(Mutations, "caught: a mask prepass that goes too far") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
   expect_report(
-      {kMaskPack, "if (query >= params.seqlen_q) continue;", ""}, {spec},
+      {kMaskPack, "if (query >= params.seqlen_q) continue;",
+       "if (query > params.seqlen_q) continue;"},
+      {spec},
       {"mask_pack, block ", "load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
-  expect_report({kMaskPack, "if (key + i < params.seqlen_kv) {", "if (true) {"}, {spec},
-                {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
+  expect_report(
+      {kMaskPack, "if (key + i < params.seqlen_kv) {", "if (key + i <= params.seqlen_kv) {"},
+      {spec}, {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
   expect_report({kMaskPack, "if (ptx::thread_index() == 0) {", "if (true) {"}, {spec},
                 {"store_global: writes byte 0 of mask classes [1, 1, 1, ",
                  "which this kernel has written already"});

@@ -171,7 +171,7 @@ TEST_CASE("describe() shows the effective values") {
                                      {"ATTNJIT_BUNDLE_PATH", "/a:/b"},
                                      {"ATTNJIT_LOG", "info"}}));
   const Variables shown(pairs.begin(), pairs.end());
-  CHECK(shown.size() == 12);
+  CHECK(shown.size() == 13);
   CHECK(shown.at("DISABLE_AUTOTUNE") == "1");
   CHECK(shown.at("ATTNJIT_AUTOTUNE") == "off");
   CHECK(shown.at("ATTNJIT_CACHE_DIR") == "0 (memory only)");

@@ -18,12 +18,14 @@ template <class Kernel, class Visit>
 ATTNJIT_DEVICE void for_each_span(const Kernel& kernel, const typename Kernel::Tile& ds,
                                   int first_row, int kv_tile, Visit visit) {
   if (!Kernel::has_scores()) return;
+  // Before lanes part: the index of a warp is asked for together.
+  const int thread_row = first_row + Kernel::warp_row() + ptx::lane_index() / 4;
   const int first_key = kv_tile * Kernel::kBlockKv + Kernel::warp_key() + kernel.block.thread_key;
 #pragma unroll
   for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = first_row + Kernel::warp_row() + ptx::lane_index() / 4 + 16 * m + 8 * h;
+      const int row = thread_row + 16 * m + 8 * h;
       if (row >= kernel.block.seqlen_q) continue;
 #pragma unroll
       for (int s = 0; s < Kernel::kSpans; ++s) {
@@ -175,15 +177,16 @@ struct BiasGradColumns : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
     const int lane = ptx::lane_index();
+    // Before lanes part: the index of a warp is asked for together.
+    const bool writes = Kernel::has_scores() && lane < 4;
+    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::warp_key() + 8 * (lane & 3));
     ptx::block_sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const float total = ptx::column_sum(sum[s][i]);
-        const int key = Kernel::warp_key() + 32 * s + 8 * (lane & 3) + i;
-        if (lane < 4 && Kernel::has_scores())
-          ptx::store_shared_4(slot(kernel, Kernel::query_warp(), key), ptx::as_bits(total));
+        if (writes) ptx::store_shared_4(first + 4 * (32 * s + i), ptx::as_bits(total));
       }
     }
     ptx::block_sync();  // the sums of all warps are there

@@ -3,11 +3,12 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/transposed.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/tile/cursor.cuh"
 #include "attnjit/tile/key_order.cuh"
-#include "attnjit/tile/shared_tile.cuh"
 
 // The products of the backward on tiles in shared memory. Each adds a warp's part of the result,
-// fragments [row tile of 16][group of 8 columns], to its accumulator.
+// fragments [row tile of 16][group of 8 columns], to its accumulator. Rows of A begin at a multiple
+// of what the warp takes of them, and so do keys.
 namespace attnjit::kernel {
 
 // sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:
@@ -16,19 +17,20 @@ template <DType kDType, int kDepth, int kRowTiles, int kGroups, class TileA, cla
 ATTNJIT_DEVICE void add_scores(Scores<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
                                const TileB& b_tile, int first_key) {
   const int lane = ptx::lane_index();
-  const int a_row = first_row + (lane & 15);
+  const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
+  const int key = first_key + KeyOrder::row(0, lane & 7) + 2 * (lane >> 4);
+  const auto b_cursor = cursor(b_tile, key, lane >> 3 & 1);
 #pragma unroll
   for (int depth = 0; depth < kDepth / 16; ++depth) {
     ptx::FragmentA a[kRowTiles];
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
-      a[m] = ptx::load_fragment_a(a_tile.address(a_row + 16 * m, 2 * depth ^ (lane >> 4)));
+      a[m] = ptx::load_fragment_a(a_cursor.at(16 * m, 2 * depth));
     }
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
-      const int row = first_key + KeyOrder::row(n, lane & 7) + 2 * (lane >> 4);
       const ptx::FragmentBPair b =
-          ptx::load_fragment_b(b_tile.address(row, 2 * depth ^ (lane >> 3 & 1)));
+          ptx::load_fragment_b(b_cursor.at(KeyOrder::row(n, 0), 2 * depth));
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         ptx::multiply_accumulate<kDType>(sum[m][n], a[m], b.word[0]);
@@ -44,6 +46,8 @@ template <int kColumns, int kWarps>
 struct ColumnShare {
   static constexpr int kPairs = (kColumns / 16 + kWarps - 1) / kWarps;
   static constexpr int kGroups = 2 * kPairs;
+  // Whether a warp's groups follow its first one without a carry in their bits.
+  static constexpr bool kRound = (kPairs & (kPairs - 1)) == 0;
   int first_pair;
 
   ATTNJIT_DEVICE explicit ColumnShare(int warp) : first_pair(warp * kPairs) {}
@@ -51,6 +55,15 @@ struct ColumnShare {
   ATTNJIT_DEVICE int group(int p) const { return 2 * (first_pair + p); }
   ATTNJIT_DEVICE bool has(int p) const {
     return kColumns / 16 % kWarps == 0 || first_pair + p < kColumns / 16;
+  }
+  // At row `row` of the share's first group in a tile of these columns.
+  template <int kRows>
+  ATTNJIT_DEVICE auto cursor_in(const SharedTile<kRows, kColumns>& tile, int row, int chunk) const {
+    if constexpr (kRound) {
+      return cursor(tile, row, group(0) + chunk);
+    } else {
+      return SlowCursor<SharedTile<kRows, kColumns>>{tile, row, group(0) + chunk};
+    }
   }
 };
 
@@ -61,24 +74,25 @@ template <DType kDType, bool kTransposed, int kDepth, int kRowTiles, class Share
 ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
                                 int first_row, const TileB& b_tile, const Share& share) {
   const int lane = ptx::lane_index();
+  const auto a_cursor =
+      kTransposed ? cursor(a_tile, (lane & 7) + 8 * (lane >> 4), first_row / 8 + (lane >> 3 & 1))
+                  : cursor(a_tile, first_row + (lane & 15), lane >> 4);
+  const auto b_cursor = share.cursor_in(b_tile, lane & 15, lane >> 4);
 #pragma unroll
   for (int depth = 0; depth < kDepth / 16; ++depth) {
     ptx::FragmentA a[kRowTiles];
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
-      const int row = first_row + 16 * m;
       if constexpr (kTransposed) {
-        a[m] = ptx::load_fragment_a_transposed(
-            a_tile.address(16 * depth + (lane & 7) + 8 * (lane >> 4), row / 8 + (lane >> 3 & 1)));
+        a[m] = ptx::load_fragment_a_transposed(a_cursor.at(16 * depth, 2 * m));
       } else {
-        a[m] = ptx::load_fragment_a(a_tile.address(row + (lane & 15), 2 * depth ^ (lane >> 4)));
+        a[m] = ptx::load_fragment_a(a_cursor.at(16 * m, 2 * depth));
       }
     }
 #pragma unroll
     for (int p = 0; p < Share::kPairs; ++p) {
       if (!share.has(p)) continue;
-      const ptx::FragmentBPair b = ptx::load_fragment_b_transposed(
-          b_tile.address(16 * depth + (lane & 15), share.group(p) + (lane >> 4)));
+      const ptx::FragmentBPair b = ptx::load_fragment_b_transposed(b_cursor.at(16 * depth, 2 * p));
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         ptx::multiply_accumulate<kDType>(sum[m][2 * p], a[m], b.word[0]);

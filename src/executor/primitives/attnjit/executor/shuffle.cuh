@@ -12,7 +12,7 @@ ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
     int source;
     uint32 result;
   } self{value, lane, 0};
-  warp_collective("warp_broadcast", self, [](Lane* (&lanes)[32]) {
+  warp_collective("warp_broadcast", self, [](Lane*(&lanes)[32]) {
     for (Lane* l : lanes) l->result = lanes[l->source]->value;
   });
   return self.result;

@@ -6,7 +6,12 @@ namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE int thread_index() { return services->thread_index(); }
 ATTNJIT_DEVICE int lane_index() { return thread_index() % 32; }
-ATTNJIT_DEVICE int warp_index() { return thread_index() / 32; }
+// The device asks all lanes for it: a kernel must not do so where some of them have parted.
+ATTNJIT_DEVICE int warp_index() {
+  const int warp = thread_index() / 32;
+  services->warp_collective("warp_index", nullptr, [](void* const*, int) {});
+  return warp;
+}
 ATTNJIT_DEVICE uint32 block_index() { return services->block_index(); }
 
 }  // namespace attnjit::kernel::ptx

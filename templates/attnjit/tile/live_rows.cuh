@@ -1,0 +1,65 @@
+#pragma once
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/cursor.cuh"
+
+namespace attnjit::kernel {
+
+// Which rows of a tile of up to 128 queries are live, a bit each. No array: one with a run-time
+// index would leave the registers.
+struct LiveRows {
+  uint64 low = 0, high = 0;  // rows 0 ... 63 and 64 ... 127
+
+  ATTNJIT_DEVICE void set(int word, uint32 bits) {
+    (word < 2 ? low : high) |= static_cast<uint64>(bits) << (32 * (word & 1));
+  }
+  ATTNJIT_DEVICE bool any() const { return (low | high) != 0; }
+  ATTNJIT_DEVICE bool has(int row) const {
+    return ((row < 64 ? low : high) >> (row & 63) & 1) != 0;
+  }
+  // What `lane` holds.
+  template <int kRows>
+  ATTNJIT_DEVICE LiveRows broadcast(int lane) const {
+    LiveRows result;
+#pragma unroll
+    for (int word = 0; word < kRows / 32; ++word) {
+      const uint64 half = word < 2 ? low : high;
+      result.set(word, ptx::warp_broadcast(static_cast<uint32>(half >> (32 * (word & 1))), lane));
+    }
+    return result;
+  }
+};
+
+// Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
+// Rows that are not live become zero and are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
+                                   int64 stride, const LiveRows& live) {
+  constexpr int kChunks = kPadded / 8;
+  constexpr int kStep = kThreads / kChunks;  // rows from one chunk of a thread to the next
+  constexpr bool kSteady = kAligned && kColumns == kPadded && kThreads % kChunks == 0 &&
+                           kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
+  if constexpr (kSteady) {
+    // All that differs from chunk to chunk is known at compile time but the step of the pointer.
+    const int row = ptx::thread_index() / kChunks;
+    const int chunk = ptx::thread_index() % kChunks;
+    const auto target = cursor(tile, row, chunk);
+    const uint64 low = live.low >> row;
+    const uint64 high = live.high >> row;
+    const uint16* address = source + row * stride + chunk * 8;
+    const int64 step = kStep * stride;
+#pragma unroll
+    for (int i = 0; i < kRows; i += kStep, address += step) {
+      const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;
+      ptx::copy_async_16(target.at(i, 0), address, valid);
+    }
+  } else {
+    load_tile<kAligned, kColumns, kThreads>(
+        tile, [=](int row) { return source + row * stride; },
+        [&](int row) { return live.has(row); });
+  }
+}
+
+}  // namespace attnjit::kernel
