@@ -147,7 +147,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
                         .row_bias = values_.bias,
                         .num_heads_q = forward.num_heads_q,
                         .seqlen_q = forward.seqlen_q,
-                        .num_row_blocks = layout_.grid.row_blocks,
+                        .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
                         .num_blocks = static_cast<kernel::int32>(blocks)};
 }
 
