@@ -1,0 +1,200 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "codegen/render_backward.hpp"
+#include "template_text.hpp"
+
+using namespace attnjit;
+using codegen::BackwardFeature;
+using codegen::BackwardTunables;
+using codegen::DbiasMethod;
+using codegen::Source;
+using codegen::TemplateSet;
+using problem::BackwardFamily;
+using problem::Extent;
+using test::code_of;
+using test::identifiers;
+
+namespace {
+
+template <class Change>
+BackwardFamily with(Change change) {
+  BackwardFamily f;
+  f.scores.head_dim = f.scores.head_dim_v = 64;
+  f.scores.gqa_ratio = 4;
+  f.scores.aligned = true;
+  change(f);
+  return f;
+}
+BackwardFamily plain() {
+  return with([](BackwardFamily&) {});
+}
+BackwardFamily with_dbias(Extent extent, bool reduces) {
+  return with([=](BackwardFamily& f) {
+    f.scores.bias = Extent::kPerPair;
+    f.dbias = extent;
+    f.dbias_vectorized = true;
+    f.dbias_reduces_planes = reduces;
+  });
+}
+
+BackwardTunables tunables(const BackwardFamily& f) {
+  BackwardTunables t;
+  t.dbias = codegen::default_dbias_method(f);
+  t.keys = t.bias_tile = {64, 64, 1, 4, 2, 1};
+  t.queries = {64, 64, 1, 4, 4, 1};
+  return t;
+}
+
+// The three kernels that compute scores.
+Source keys(const BackwardFamily& f) {
+  const BackwardTunables t = tunables(f);
+  return codegen::render_backward(f, codegen::keys_config(f, t), t.dbias, TemplateSet());
+}
+Source queries(const BackwardFamily& f) {
+  return codegen::render_backward_dq(f, codegen::queries_config(f, tunables(f)), TemplateSet());
+}
+Source dbias(const BackwardFamily& f) {
+  return codegen::render_backward_dbias(f, codegen::dbias_config(f, tunables(f)), TemplateSet());
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A feature's header, a word of its own, and a family that has it and nothing else.
+struct Feature {
+  const char* header;
+  const char* word;
+  BackwardFamily family;
+};
+
+std::vector<Feature> features() {
+  return {
+      {"bias.cuh", "BiasConfig", with([](BackwardFamily& f) { f.scores.bias = Extent::kPerPair; })},
+      {"byte_mask.cuh", "ByteMask",
+       with([](BackwardFamily& f) { f.scores.mask = Extent::kPerKey; })},
+      {"band.cuh", "Band", with([](BackwardFamily& f) { f.scores.bounded_left = true; })},
+      {"seqlens.cuh", "Seqlens", with([](BackwardFamily& f) { f.scores.seqlens = true; })},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("a feature that a backward lacks leaves no word in its kernels") {
+  for (const auto render : {keys, queries, dbias}) {
+    const std::set<std::string> without = identifiers(code_of(render(plain()).text));
+    for (const Feature& feature : features()) {
+      CAPTURE(feature.header);
+      const Source source = render(feature.family);
+      CHECK(contains(source.text, std::string("// ---- attnjit/score/") + feature.header));
+      CHECK(identifiers(code_of(source.text)).contains(feature.word));
+      CHECK_FALSE(without.contains(feature.word));
+      for (const Feature& other : features()) {
+        if (other.word == feature.word) continue;
+        CHECK_FALSE(contains(source.text, std::string("// ---- attnjit/score/") + other.header));
+      }
+    }
+  }
+}
+
+TEST_CASE("what is the same for all keys of a row is in lse, and not in the kernels") {
+  const BackwardFamily rows = with([](BackwardFamily& f) {
+    f.scores.mask = Extent::kPerQuery;
+    f.scores.bias = Extent::kPerQuery;
+  });
+  CHECK(codegen::backward_features(rows) == std::vector{BackwardFeature::kLength});
+  CHECK(code_of(keys(rows).stub) == code_of(keys(plain()).stub));
+}
+
+TEST_CASE("features of a backward come in one order") {
+  const BackwardFamily f = with([](BackwardFamily& all) {
+    all.scores.mask = Extent::kPerKey;
+    all.scores.bias = Extent::kPerPair;
+    all.scores.bounded_right = true;
+    all.scores.seqlens = true;
+  });
+  using enum BackwardFeature;
+  CHECK(codegen::backward_features(f) == std::vector{kSeqlens, kBias, kByteMask, kBand});
+  CHECK(codegen::backward_features(plain()) == std::vector{kLength});
+  const std::string stub = keys(f).stub;
+  std::size_t last = 0;
+  for (const char* part : {"BackwardParams params,", "SeqlensParams seqlens,",
+                           "OperandParams bias,", "ByteMaskParams mask,", "BandParams band) {"}) {
+    CAPTURE(part);
+    const std::size_t at = stub.find(part);
+    REQUIRE(at != std::string::npos);
+    CHECK(at > last);
+    last = at;
+  }
+}
+
+TEST_CASE("a dbias is mentioned by the kernel that computes it alone") {
+  const auto words = [](const Source& source) { return identifiers(code_of(source.text)); };
+  CHECK_FALSE(words(keys(plain())).contains("BiasGradParams"));
+  CHECK(contains(keys(plain()).stub, "NoBiasGrad{}"));
+  CHECK(contains(keys(with_dbias(Extent::kPerPair, false)).stub,
+                 "BiasGradStore<DType::kFloat32, true>(dbias)"));
+  CHECK(contains(keys(with_dbias(Extent::kPerPair, true)).stub, "BiasGradAdd(dbias)"));
+  CHECK(contains(keys(with_dbias(Extent::kPerKey, true)).stub, "BiasGradColumns<kConfig>(dbias)"));
+  // A dbias that does not vary over keys needs no score.
+  CHECK_FALSE(words(keys(with_dbias(Extent::kPerQuery, true))).contains("BiasGradParams"));
+  const BackwardFamily reduced = with_dbias(Extent::kPerPair, true);
+  CHECK(contains(dbias(reduced).stub, "BiasPlanes planes"));
+  CHECK_FALSE(words(queries(reduced)).contains("BiasGradParams"));
+  const Source elsewhere =
+      codegen::render_backward(reduced, codegen::keys_config(reduced, tunables(reduced)),
+                               DbiasMethod::kKernel, TemplateSet());
+  CHECK_FALSE(contains(elsewhere.stub, "dbias)"));
+}
+
+TEST_CASE("dq is added up where no kernel of its own computes it") {
+  const BackwardFamily f = plain();
+  BackwardTunables t = tunables(f);
+  CHECK(contains(keys(f).stub, ".adds_dq = true"));
+  t.dq = codegen::DqMethod::kKernel;
+  const Source without =
+      codegen::render_backward(f, codegen::keys_config(f, t), t.dbias, TemplateSet());
+  CHECK(contains(without.stub, ".adds_dq = false"));
+  CHECK(contains(queries(f).stub, ".adds_dq = false"));
+}
+
+TEST_CASE("entries and titles of a backward's kernels") {
+  const BackwardFamily f = with_dbias(Extent::kPerPair, true);
+  CHECK(keys(f).entry == "attn_bwd");
+  CHECK(queries(f).entry == "attn_bwd_dq");
+  CHECK(dbias(f).entry == "attn_bwd_dbias");
+  CHECK(keys(f).title.find("attn_bwd bf16 d64 gqa4 ") == 0);
+  CHECK(contains(keys(f).title, " | q64 kv64 s1 w4 qw2 b1 dq"));
+  for (const auto render : {keys, queries, dbias}) {
+    const Source source = render(f);
+    CHECK(contains(source.text, "extern \"C\" __global__"));
+    CHECK_FALSE(contains(source.text, "#include"));
+    CHECK(contains(source.text, source.title));
+  }
+}
+
+TEST_CASE("a backward's small kernels take what they need from the family") {
+  CHECK(codegen::mask_classes_config(plain()) == std::nullopt);
+  CHECK(codegen::mask_classes_config(
+            with([](BackwardFamily& f) { f.scores.mask = Extent::kPerQuery; })) == std::nullopt);
+  const BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
+  REQUIRE(codegen::mask_classes_config(masked));
+  CHECK(codegen::mask_classes_config(masked)->per_pair);
+  CHECK_FALSE(codegen::preprocess_config(masked).row_bias);
+  CHECK(codegen::preprocess_config(with([](BackwardFamily& f) {
+          f.scores.bias = Extent::kPerQuery;
+        })).row_bias);
+  for (const DbiasMethod method : {DbiasMethod::kNone, DbiasMethod::kStore, DbiasMethod::kKernel}) {
+    CHECK(codegen::bias_sum_config(masked, method) == std::nullopt);
+  }
+  for (const DbiasMethod method : {DbiasMethod::kRows, DbiasMethod::kColumns, DbiasMethod::kAdd}) {
+    CHECK(codegen::bias_sum_config(masked, method) != std::nullopt);
+  }
+  const Source sum =
+      codegen::render_fragment_sum(codegen::fragment_sum_config(plain(), 40), TemplateSet());
+  CHECK(sum.entry == "fragment_sum");
+  CHECK(contains(sum.stub, ".head_dim = 40"));
+}
