@@ -1,28 +1,13 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "runtime/engine.hpp"
-#include "unit/forward_fixtures.hpp"
+#include "golden/golden_backwards.hpp"
+#include "golden/golden_problem.hpp"
 
 namespace attnjit::test {
-
-/// A problem whose generated sources are kept in tests/golden, so that a change shows them.
-struct GoldenProblem {
-  std::string name;
-  std::string arch;
-  Sizes sizes;
-  std::function<void(ForwardArgs&)> add;  ///< mask, bias and options; may be empty
-};
-
-inline void make_causal(ForwardArgs& args) {
-  args.causal = true;
-  args.diagonal = Diagonal::kBottomRight;
-}
 
 inline std::vector<GoldenProblem> golden_problems() {
   constexpr DType kHalf = DType::kFloat16;
@@ -95,11 +80,9 @@ inline std::vector<GoldenProblem> golden_problems() {
   };
 }
 
-/// File names under tests/golden and what they must hold: NAME_ARCH.cu, and NAME_ARCH.mask_pack.cu
-/// where there is a mask prepass, and forward_combine_DTYPE_dvN.cu.
-inline std::map<std::string, std::string> golden_files() {
-  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
-  std::map<std::string, std::string> files;
+/// NAME_ARCH.cu, and NAME_ARCH.mask_pack.cu where there is a mask prepass, and
+/// forward_combine_DTYPE_dvN.cu.
+inline void add_forwards(runtime::Engine& engine, GoldenFiles& files) {
   for (const GoldenProblem& golden : golden_problems()) {
     ForwardArgs args = forward_args(golden.sizes);
     if (golden.add) golden.add(args);
@@ -115,6 +98,14 @@ inline std::map<std::string, std::string> golden_files() {
       files[name] = step.source.text;
     }
   }
+}
+
+/// All files under tests/golden.
+inline GoldenFiles golden_files() {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  GoldenFiles files;
+  add_forwards(engine, files);
+  add_backwards(engine, files);
   return files;
 }
 

@@ -1,0 +1,102 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "golden/golden_problem.hpp"
+
+namespace attnjit::test {
+
+/// A backward whose generated sources are kept in tests/golden.
+struct GoldenBackward {
+  std::string name;
+  std::string arch;
+  Sizes sizes;
+  std::function<void(ForwardArgs&)> add;  ///< mask, bias and options; may be empty
+  const char* dbias = "";                 ///< its pattern; empty: not wanted
+  DType dbias_dtype = DType::kBFloat16;
+  bool deterministic = false;
+};
+
+inline std::vector<GoldenBackward> golden_backwards() {
+  constexpr DType kHalf = DType::kFloat16, kFloat = DType::kFloat32;
+  return {
+      {"llama3_backward", "sm_90a", {1, 32, 8, 4096, 4096, 128, 128}, make_causal},
+      {"bert_backward",
+       "sm_80",
+       {16, 16, 16, 512, 512, 64, 64, kHalf},
+       [](ForwardArgs& a) { a.mask = mask(a, "b11k"); }},
+      {"t5_backward",
+       "sm_86",
+       {4, 12, 12, 512, 512, 64, 64},
+       [](ForwardArgs& a) {
+         a.bias = bias(a, "1hqk");
+         a.scale = 1.0f;
+       },
+       "1hqk"},
+      {"alibi_backward",
+       "sm_80",
+       {2, 32, 32, 2048, 2048, 128, 128},
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.bias = operand(a, "1h1k", kFloat);
+       },
+       "1h1k",
+       kFloat},
+      {"triangle_backward",
+       "sm_90a",
+       {256, 4, 4, 256, 256, 32, 32},
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "b11k");
+         a.bias = bias(a, "1hqk");
+       },
+       "1hqk",
+       DType::kBFloat16,
+       true},
+      {"wide_heads_backward", "sm_120", {1, 8, 4, 2048, 2048, 256, 256}, make_causal, "", {}, true},
+      {"odd_width_backward",
+       "sm_80",
+       {1, 4, 4, 100, 100, 33, 100},
+       [](ForwardArgs& a) { a.bias = bias(a, "bhq1"); },
+       "bhq1"},
+      {"everything_backward",
+       "sm_80",
+       {2, 8, 2, 300, 500, 96, 64, kHalf},
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "bgqk");
+         a.bias = operand(a, "bhqk", kFloat, 5);
+         a.window = {64, 32};
+         a.diagonal = Diagonal::kTopLeft;
+         a.seqlens_kv = fake_address<std::int32_t>(8);
+       },
+       "bhqk",
+       kFloat},
+  };
+}
+
+/// NAME_ARCH.ENTRY.cu of the kernels that compute scores. The others differ in numbers alone:
+/// ENTRY.cu is the first problem's.
+inline void add_backwards(runtime::Engine& engine, GoldenFiles& files) {
+  for (const GoldenBackward& golden : golden_backwards()) {
+    ForwardArgs forward = forward_args(golden.sizes);
+    if (golden.add) golden.add(forward);
+    BackwardArgs args = backward_args(forward);
+    if (*golden.dbias != '\0') {
+      args.dbias = operand(forward, golden.dbias, golden.dbias_dtype, 15);
+    }
+    args.deterministic = golden.deterministic;
+    const auto spec =
+        engine.plan_backward(problem::make_problem(args), codegen::find_arch(golden.arch));
+    for (const auto& step : spec.steps) {
+      const std::string& entry = step.source.entry;
+      const bool scores = entry.find("attn_bwd") == 0;
+      files.try_emplace(
+          scores ? fmt::format("{}_{}.{}.cu", golden.name, golden.arch, entry) : entry + ".cu",
+          step.source.text);
+    }
+  }
+}
+
+}  // namespace attnjit::test
