@@ -104,8 +104,11 @@ struct Backward : GradientScores<kConfig, Features> {
     const int split = static_cast<int>(rest / planes % params.num_splits);
     kv_tile = static_cast<int>(rest / planes / params.num_splits);
     const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
-    first_head = static_cast<int>(plane % kv_heads) * kConfig.gqa_ratio;
-    this->enter_batch(static_cast<int>(plane / kv_heads), first_head);
+    const bool batch_fastest = params.batch_fastest != 0;
+    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
+    first_head = kv_head * kConfig.gqa_ratio;
+    this->enter_batch(batch, first_head);
     const int positions = kConfig.gqa_ratio * params.num_q_tiles;
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;

@@ -7,6 +7,7 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
+#include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias: dS, summed over the axes that dbias reduces. Each takes the
 // thread's parts of the tiles, eight neighbouring keys of a row at a time.
@@ -82,61 +83,32 @@ struct BiasGradStore : BiasGrad {
     for_each_span(kernel, ds, first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
       const int64 first = index(kernel.block.batch, head, row, key);
       const int keys = kernel.block.seqlen_kv - key;
-      if constexpr (kDType == DType::kFloat32) {
-        store_eight(static_cast<float*>(params.data) + first, v, keys);
-      } else {
-        store_eight(static_cast<uint16*>(params.data) + first, v, keys);
-      }
+      store_keys<kDType, kVectorized>(params.data, first, v, keys, params.key_stride);
     });
-  }
-  ATTNJIT_DEVICE void store_eight(float* target, const float (&v)[8], int keys) const {
-    if (kVectorized && keys >= 8) {
-#pragma unroll
-      for (int i = 0; i < 8; i += 4) {
-        ptx::store_global(reinterpret_cast<ptx::Vector16*>(target + i),
-                          ptx::Vector16{ptx::as_bits(v[i]), ptx::as_bits(v[i + 1]),
-                                        ptx::as_bits(v[i + 2]), ptx::as_bits(v[i + 3])});
-      }
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < keys) ptx::store_global(target + i * params.key_stride, v[i]);
-    }
-  }
-  ATTNJIT_DEVICE void store_eight(uint16* target, const float (&v)[8], int keys) const {
-    ptx::Vector16 packed;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) packed.word[i] = ptx::pack<kDType>(v[2 * i], v[2 * i + 1]);
-    if (kVectorized && keys >= 8) {
-      ptx::store_global(reinterpret_cast<ptx::Vector16*>(target), packed);
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < keys) {
-        ptx::store_global(target + i * params.key_stride,
-                          static_cast<uint16>(packed.word[i / 2] >> (16 * (i & 1))));
-      }
-    }
   }
 };
 
-// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key], which begin at 0.
+// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key] or, where 16
+// divides the queries and 32 the keys, [plane][query / 16][key / 32][512] as bias_fragment_slot()
+// has it, so that a warp adds to whole lines. The sums begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
     const Block& block = kernel.block;
+    float* const data = static_cast<float*>(params.data);
     for_each_span(kernel, ds, block.first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
-      float* target = static_cast<float*>(params.data) + index(block.batch, block.head, row, key);
-      const int keys = block.seqlen_kv - key;
-      if (keys >= 8 && params.query_stride % 4 == 0) {
+      if (params.fragments != 0) {
+        // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
+        const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
+        float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
         ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-        ptx::add_global_4(target + 4, {v[4], v[5], v[6], v[7]});
+        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
         return;
       }
+      float* const target = data + index(block.batch, block.head, row, key);
+      const int keys = block.seqlen_kv - key;
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         if (i < keys) ptx::add_global(target + i, v[i]);
