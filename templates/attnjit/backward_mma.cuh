@@ -27,9 +27,9 @@ struct NoBiasGrad {
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  // Takes the score gradients of the tile at hand.
+  // Takes the score gradients of a span of the tile at hand.
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int) {}
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
   // No more tiles of the head at hand. All threads call it together.
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
@@ -193,12 +193,15 @@ struct Backward : GradientScores<kConfig, Features> {
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
     this->load_rows();
-    Tile p, ds;
-    this->probabilities(p, q_tile(slot), k_tile(), kv_tile, job.use);
-    this->store_scores(p_tile(), p);
-    this->score_gradients(ds, p, dout_tile(slot), v_tile());
-    bias_grad.add(*this, ds, kv_tile);
-    this->store_scores(ds_tile(), ds);
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->store_scores(p_tile(), p, span);
+      this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
+      bias_grad.add(*this, ds, kv_tile, span);
+      this->store_scores(ds_tile(), ds, span);
+    }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {

@@ -14,29 +14,25 @@
 namespace attnjit::kernel {
 
 // visit(values, row, key) for each eight keys of the thread: `row` of the head, first key of the
-// tensor. Spans and rows past the tensor are left out; the last span may reach past it.
+// tensor. Keys and rows past the tensor are left out; the last eight keys may reach past it.
 template <class Kernel, class Visit>
-ATTNJIT_DEVICE void for_each_span(const Kernel& kernel, const typename Kernel::Tile& ds,
-                                  int first_row, int kv_tile, Visit visit) {
+ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
+                                 int first_row, int kv_tile, int span, Visit visit) {
   if (!Kernel::has_scores()) return;
   // Before lanes part: the index of a warp is asked for together.
   const int thread_row = first_row + Kernel::warp_row() + ptx::lane_index() / 4;
-  const int first_key = kv_tile * Kernel::kBlockKv + Kernel::warp_key() + kernel.block.thread_key;
+  const int key = kv_tile * Kernel::kBlockKv + Kernel::span_key(span) + kernel.block.thread_key;
+  if (key >= kernel.block.seqlen_kv) return;
 #pragma unroll
   for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = thread_row + 16 * m + 8 * h;
       if (row >= kernel.block.seqlen_q) continue;
+      float values[8];
 #pragma unroll
-      for (int s = 0; s < Kernel::kSpans; ++s) {
-        const int key = first_key + 32 * s;
-        if (key >= kernel.block.seqlen_kv) continue;
-        float values[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) values[i] = ds[m][4 * s + i / 2][2 * h + (i & 1)];
-        visit(values, row, key);
-      }
+      for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
+      visit(values, row, key);
     }
   }
 }
@@ -65,22 +61,25 @@ struct BiasGradStore : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
-    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile);
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
+    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile, span);
   }
   // Skipped tiles are zero.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel& kernel, int head, int q_tile, int kv_tile) {
     typename Kernel::Tile zero;
     for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
-    store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile);
+#pragma unroll
+    for (int span = 0; span < Kernel::kSpans; ++span) {
+      store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);
+    }
   }
 
  private:
   template <class Kernel>
   ATTNJIT_DEVICE void store(Kernel& kernel, const typename Kernel::Tile& ds, int head,
-                            int first_row, int kv_tile) const {
-    for_each_span(kernel, ds, first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
+                            int first_row, int kv_tile, int span) const {
+    for_each_row(kernel, ds, first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
       const int64 first = index(kernel.block.batch, head, row, key);
       const int keys = kernel.block.seqlen_kv - key;
       store_keys<kDType, kVectorized>(params.data, first, v, keys, params.key_stride);
@@ -95,25 +94,26 @@ struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
     const Block& block = kernel.block;
     float* const data = static_cast<float*>(params.data);
-    for_each_span(kernel, ds, block.first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
-      if (params.fragments != 0) {
-        // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-        const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
-        float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
-        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
-        return;
-      }
-      float* const target = data + index(block.batch, block.head, row, key);
-      const int keys = block.seqlen_kv - key;
+    for_each_row(
+        kernel, ds, block.first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
+          if (params.fragments != 0) {
+            // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
+            const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
+            float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
+            ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+            ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
+            return;
+          }
+          float* const target = data + index(block.batch, block.head, row, key);
+          const int keys = block.seqlen_kv - key;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (i < keys) ptx::add_global(target + i, v[i]);
-      }
-    });
+          for (int i = 0; i < 8; ++i) {
+            if (i < keys) ptx::add_global(target + i, v[i]);
+          }
+        });
   }
 };
 
@@ -133,16 +133,13 @@ struct BiasGradColumns : BiasGrad {
     }
   }
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int) {
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int, int span) {
 #pragma unroll
     for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const float(&group)[4] = ds[m][4 * s + i / 2];
-          sum[s][i] += group[i & 1] + group[2 + (i & 1)];
-        }
+      for (int i = 0; i < 8; ++i) {
+        const float(&group)[4] = ds[m][i / 2];
+        sum[span][i] += group[i & 1] + group[2 + (i & 1)];
       }
     }
   }
@@ -151,7 +148,7 @@ struct BiasGradColumns : BiasGrad {
     const int lane = ptx::lane_index();
     // Before lanes part: the index of a warp is asked for together.
     const bool writes = Kernel::has_scores() && lane < 4;
-    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::warp_key() + 8 * (lane & 3));
+    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::span_key(0) + 8 * (lane & 3));
     ptx::block_sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
