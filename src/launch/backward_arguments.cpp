@@ -69,7 +69,9 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
-  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched;
+  // Not where they add to the same sums: that would bring their additions together as well.
+  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched &&
+                    spec_.tunables.dbias != DbiasMethod::kAdd;
   p.scale = p.score_scale = forward.scale;
   const bool scale_first = codegen::keys_config(spec_.family, spec_.tunables).scale_first;
   p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
@@ -223,7 +225,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                             g.heads > 1 ? head : 0,
                             query,
                             key,
-                            shared_by(g.heads)};
+                            shared_by(g.heads),
+                            fragments};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
