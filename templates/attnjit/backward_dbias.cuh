@@ -97,7 +97,8 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    this->load_rows();
+    this->load_lse();
+    this->load_delta();
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;

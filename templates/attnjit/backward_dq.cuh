@@ -182,7 +182,8 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
-    this->load_rows();
+    this->load_lse();
+    this->load_delta();
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     walk();
     write();

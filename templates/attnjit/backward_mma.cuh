@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_scores.cuh"
 #include "attnjit/ptx/accumulate.cuh"
+#include "attnjit/ptx/opaque.cuh"
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores.cuh,
@@ -67,6 +68,7 @@ struct Backward : GradientScores<kConfig, Features> {
   };
 
   BiasGrad bias_grad;
+  uint32 shared;  // base of the shared memory
   int kv_tile, first_head;
   int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
   int next_position, end_position;  // the same as numbers
@@ -75,12 +77,12 @@ struct Backward : GradientScores<kConfig, Features> {
   Scores<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
-      : Base(p, f), bias_grad(g) {}
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()) {}
 
-  ATTNJIT_DEVICE KTile k_tile() const { return {ptx::shared_base()}; }
-  ATTNJIT_DEVICE VTile v_tile() const { return {ptx::shared_base() + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
+  ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
   ATTNJIT_DEVICE uint32 stage(int slot) const {
-    return ptx::shared_base() + kConfig.k_bytes() + kConfig.v_bytes() +
+    return shared + kConfig.k_bytes() + kConfig.v_bytes() +
            slot * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
@@ -192,11 +194,12 @@ struct Backward : GradientScores<kConfig, Features> {
 
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    this->load_rows();
+    this->load_lse();
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
       this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      if (span == 0) this->load_delta();  // not before: scores with a bias need the registers
       this->store_scores(p_tile(), p, span);
       this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
@@ -205,6 +208,7 @@ struct Backward : GradientScores<kConfig, Features> {
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    shared = ptx::opaque(shared);  // some registers less through the loop
     if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
       this->enter_head(job.head);

@@ -160,22 +160,23 @@ struct GradientScores {
         });
   }
 
-  // lse and delta of the thread's rows.
-  ATTNJIT_DEVICE void load_rows() {
+  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
+  // multiple of kRowBlock.
+  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
+                                float none) const {
     const int64 first = row_index();
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = block.thread_row + 16 * m + 8 * h;
-        // The arrays end at a multiple of kRowBlock.
-        const bool there = row < params.padded_rows;
-        lse[m][h] =
-            there ? ptx::load_global_written(params.rows.lse + first + row) : ptx::infinity();
-        delta[m][h] = there ? ptx::load_global_written(params.rows.delta + first + row) : 0.0f;
+        values[m][h] =
+            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
       }
     }
   }
+  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
+  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
 
   // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
   ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
