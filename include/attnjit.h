@@ -80,6 +80,22 @@ typedef struct attnjit_forward_args {
   int64_t window_right;       /* keys after i + off; -1 = all */
 } attnjit_forward_args;
 
+/* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap
+   neither one another nor an input. */
+typedef struct attnjit_backward_args {
+  size_t struct_size;
+  const attnjit_forward_args* forward; /* the call; out and lse (not null) are inputs here */
+  attnjit_tensor dout;                 /* [B, Hq, Lq, Dv], q's dtype, unit stride over Dv */
+  const float* dlse;                   /* null or [B, Hq, Lq] on the device */
+  attnjit_tensor dq;                   /* [B, Hq, Lq, D], q's dtype, unit stride over D */
+  attnjit_tensor dk;                   /* [B, Hkv, Lk, D], q's dtype, unit stride over D */
+  attnjit_tensor dv;                   /* [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv */
+  int32_t deterministic;               /* not 0: the same inputs give the same bits */
+  /* Null, or the gradient of the bias: on each axis full (over heads: as the bias), or 1 where the
+     bias has size 1 or stride 0; the bias's dtype or fp32. */
+  const attnjit_tensor* dbias;
+} attnjit_backward_args;
+
 /* Settings that take the place of environment variables (README.md lists them). */
 typedef struct attnjit_context_options {
   size_t struct_size;
@@ -105,6 +121,8 @@ typedef struct attnjit_counters {
 
 #define ATTNJIT_FORWARD_ARGS_INIT \
   { .struct_size = sizeof(attnjit_forward_args) }
+#define ATTNJIT_BACKWARD_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_backward_args) }
 #define ATTNJIT_CONTEXT_OPTIONS_INIT \
   { .struct_size = sizeof(attnjit_context_options) }
 #define ATTNJIT_COUNTERS_INIT \
@@ -157,6 +175,22 @@ ATTNJIT_EXPORT attnjit_status attnjit_prepare_forward(attnjit_context* context,
 ATTNJIT_EXPORT attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
                                                              const attnjit_forward_args* args,
                                                              size_t* bytes);
+
+/* Enqueues the gradients of one call on `stream`; otherwise as attnjit_forward(). It needs the out
+   and lse that attnjit_forward() wrote. */
+ATTNJIT_EXPORT attnjit_status attnjit_backward(attnjit_context* context,
+                                               const attnjit_backward_args* args,
+                                               struct CUstream_st* stream, void* workspace,
+                                               size_t workspace_bytes);
+
+/* As attnjit_prepare_forward(). */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_backward(attnjit_context* context,
+                                                       const attnjit_backward_args* args);
+
+/* Bytes of workspace that attnjit_backward() needs for these arguments. */
+ATTNJIT_EXPORT attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
+                                                              const attnjit_backward_args* args,
+                                                              size_t* bytes);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "attnjit/backward.hpp"
 #include "attnjit/export.h"
 #include "attnjit/forward.hpp"
 
@@ -24,7 +25,7 @@ using Stream = CUstream_st*;
 /// allocator. Two calls that may overlap in time need two workspaces.
 struct Workspace {
   void* data = nullptr;   ///< aligned to 256 bytes
-  std::size_t bytes = 0;  ///< at least forward_workspace_size()
+  std::size_t bytes = 0;  ///< at least what the call's workspace_size function says
 };
 
 /// What a context did so far.
@@ -73,6 +74,17 @@ class ATTNJIT_EXPORT Context {
 
   /// Bytes of workspace that forward() needs for these arguments; 0 for most problems.
   std::size_t forward_workspace_size(const ForwardArgs& args);
+
+  /// Enqueues the gradients of one attention call on `stream`; otherwise as forward(). It needs the
+  /// out and lse that forward() wrote.
+  void backward(const BackwardArgs& args, Stream stream = nullptr, Workspace workspace = {});
+
+  /// As prepare_forward().
+  void prepare_backward(const BackwardArgs& args);
+
+  /// Bytes of workspace that backward() needs for these arguments. Linear in the sizes of the
+  /// tensors: fp32 sums for dq, at times for dk and dv, and for a dbias that adds up planes.
+  std::size_t backward_workspace_size(const BackwardArgs& args);
 
   Counters counters() const;
 

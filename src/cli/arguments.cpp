@@ -73,10 +73,23 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       "normal (default), minus-infinity, lowest, huge-logit, very-negative");
 }
 
+void add_gradients(CLI::App& verb, ProblemFlags& flags) {
+  const auto add = [&](const char* name, bool& value, const char* help) {
+    verb.add_flag(name, value, help)->group("Problem");
+  };
+  add("--backward", flags.backward, "The gradients of the problem instead of its output");
+  add("--dbias", flags.dbias, "With that of the bias, over the axes that the bias has");
+  add("--dlse", flags.dlse, "With a gradient by lse among the inputs");
+  add("--deterministic", flags.deterministic, "The same bits on every run");
+  verb.add_option("--dbias-dtype", flags.dbias_dtype, "--bias-dtype (default) or fp32")
+      ->group("Problem");
+}
+
 void add_problem(CLI::App& verb, WorkloadOptions& options,
                  const char* manifest_names = "--manifest") {
   add_sizes(verb, options.problem);
   add_features(verb, options.problem);
+  add_gradients(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");
   verb.add_option("--path", options.path, "auto (default), portable or hopper");
@@ -218,7 +231,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
                        "cuda, stub, ptx, cubin or facts; default cuda, for --manifest facts");
   emit_verb.add_option("-o,--output", flags->emit.output, "File to write, default stdout");
   emit_verb.add_option("--step", flags->emit.step,
-                       "Kernel of the plan, by number or name; default attn_fwd");
+                       "Kernel of the plan, by number or name; default attn_fwd or attn_bwd");
 
   const Run run_run = [flags](Session& session) {
     flags->run.workload = flags->workload;
@@ -233,8 +246,9 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add_jobs(run_verb, flags->common);
   run_verb.add_option("--on", flags->run.on,
                       "gpu, cpu, or auto (default): a GPU where there is one");
-  run_verb.add_option("--rows", flags->run.rows,
-                      "Query rows to check, a number or all; default what takes seconds");
+  run_verb.add_option(
+      "--rows", flags->run.rows,
+      "Query rows to check, a number or all, of a backward all; default what takes seconds");
   add_bench(app, flags, chosen);
   add_tune(app, flags, chosen);
   add_warmup(app, flags, chosen);

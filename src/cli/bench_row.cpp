@@ -23,7 +23,7 @@ Json diagonal_json(const reference::ProblemSpec& spec) {
 
 }  // namespace
 
-Work count_work(const ForwardArgs& args) {
+Work count_work(const ForwardArgs& args, bool backward) {
   const reference::ScoreRule rule(args);
   double scores = 0;  // of one head, over the batch
   for (std::int64_t b = 0; b < args.q.shape[0]; ++b) {
@@ -35,26 +35,33 @@ Work count_work(const ForwardArgs& args) {
   const auto heads_q = static_cast<double>(args.q.shape[1]);
   const auto dims = static_cast<double>(args.k.shape[3] + args.v.shape[3]);
   const auto keys = static_cast<double>(args.k.shape[0] * args.k.shape[1] * args.k.shape[2]);
-  return {2 * scores * heads_q * dims,
+  constexpr double kBackward = 2.5;  // five products to the forward's two
+  return {(backward ? kBackward : 1) * 2 * scores * heads_q * dims,
           keys * dims * static_cast<double>(reference::element_size(args.k.dtype))};
 }
 
 Json problem_json(const Case& job) {
   const reference::ProblemSpec& spec = job.spec;
-  return {{"name", job.name},
-          {"problem", reference::describe(spec)},
-          {"dtype", reference::dtype_name(spec.dtype)},
-          {"batch", spec.batch},
-          {"heads_q", spec.heads_q},
-          {"heads_kv", spec.heads_kv},
-          {"seqlen_q", spec.seqlen_q},
-          {"seqlen_kv", spec.seqlen_kv},
-          {"head_dim", spec.head_dim},
-          {"head_dim_v", spec.value_dim()},
-          {"causal", spec.causal},
-          {"diagonal", diagonal_json(spec)},
-          {"mask", spec.mask},
-          {"bias", spec.bias}};
+  Json row = {{"name", job.name},
+              {"problem", reference::describe(spec)},
+              {"dtype", reference::dtype_name(spec.dtype)},
+              {"batch", spec.batch},
+              {"heads_q", spec.heads_q},
+              {"heads_kv", spec.heads_kv},
+              {"seqlen_q", spec.seqlen_q},
+              {"seqlen_kv", spec.seqlen_kv},
+              {"head_dim", spec.head_dim},
+              {"head_dim_v", spec.value_dim()},
+              {"causal", spec.causal},
+              {"diagonal", diagonal_json(spec)},
+              {"mask", spec.mask},
+              {"bias", spec.bias}};
+  if (spec.backward) {
+    row["pass"] = "backward";
+    row["dbias"] = spec.want_dbias;
+    row["deterministic"] = spec.deterministic;
+  }
+  return row;
 }
 
 Json row_json(const Case& job, const Measurement& measured) {

@@ -11,12 +11,15 @@ namespace attnjit::cli {
 
 /// What a call has to do, whichever kernel does it.
 struct Work {
-  double flop = 0;      ///< both products over the scores that causal, window and seqlens leave
+  /// Both products over the scores that causal, window and seqlens leave; 2.5 times that of a
+  /// backward, which has five products.
+  double flop = 0;
   double kv_bytes = 0;  ///< of k and v, counted once
 };
 
-/// The work of a call on host memory: seqlens are read. Mask and bias count nothing.
-Work count_work(const ForwardArgs& args);
+/// The work of a call on host memory, or of its backward: seqlens are read. Mask and bias count
+/// nothing.
+Work count_work(const ForwardArgs& args, bool backward = false);
 
 /// How a problem ran.
 struct Measurement {

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "attnjit/error.hpp"
-#include "check/device_mirror.hpp"
 #include "cli/host_memory.hpp"
-#include "codegen/render.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -23,7 +21,7 @@ ContextOptions context_options(Session& session) {
 }
 
 void check_case(const Case& job) {
-  if (make_problem(job.spec).empty()) {
+  if (is_empty(job.spec)) {
     throw Error(ErrorKind::kInvalidProblem,
                 "the output has no elements, so there is nothing to time; choose sizes above 0");
   }
@@ -45,27 +43,49 @@ Bench::Bench(Session& session)
 
 Measurement Bench::measure(const Case& job) {
   check_case(job);
-  const reference::HostProblem host(job.spec, session_.environment().jobs);
+  reference::ProblemSpec spec = job.spec;
+  spec.leave_out = spec.backward;
+  const reference::HostProblem host(spec, session_.environment().jobs);
   const check::DeviceMirror mirror(driver_, host);
+  Measurement measured = spec.backward ? time_backward(mirror) : time_forward(mirror);
+  measured.work = count_work(host.args(), spec.backward);
+  const Planned planned = planner_.plan(job, codegen::find_arch(device_.arch()));
+  measured.tile = planned.steps[planned.main_step].tile;
+  measured.config_from = planned.config_from;
+  return measured;
+}
+
+Measurement Bench::time_forward(const check::DeviceMirror& mirror) {
   const ForwardArgs args = mirror.args();
-  const cuda::DeviceBuffer scratch(driver_, context_.forward_workspace_size(args));
-  const auto time = [&](int launches) {
+  return time(context_.forward_workspace_size(args), [&](const Workspace& workspace) {
+    context_.forward(args, stream_.get(), workspace);
+  });
+}
+
+Measurement Bench::time_backward(const check::DeviceMirror& mirror) {
+  const BackwardArgs args = mirror.backward_args();
+  context_.forward(args.forward, stream_.get());  // writes out and lse
+  return time(context_.backward_workspace_size(args), [&](const Workspace& workspace) {
+    context_.backward(args, stream_.get(), workspace);
+  });
+}
+
+Measurement Bench::time(std::size_t workspace_bytes,
+                        const std::function<void(const Workspace&)>& call) {
+  const cuda::DeviceBuffer scratch(driver_, workspace_bytes);
+  const auto median_ms = [&](int launches) {
     return timer_.median_ms(stream_.get(), launches, [&] {
-      context_.forward(args, stream_.get(), {scratch.data(), scratch.bytes()});
+      call({scratch.data(), scratch.bytes()});
     });
   };
-  time(kWarmUps);  // wakes the clocks up
+  median_ms(kWarmUps);  // wakes the clocks up
   const int launches =
-      static_cast<int>(std::clamp(kRoundMs / time(kWarmUps), kLeastLaunches, kMostLaunches));
+      static_cast<int>(std::clamp(kRoundMs / median_ms(kWarmUps), kLeastLaunches, kMostLaunches));
 
   Measurement measured;
-  for (int round = 0; round < kRounds; ++round) measured.round_ms.push_back(time(launches));
+  for (int round = 0; round < kRounds; ++round) measured.round_ms.push_back(median_ms(launches));
   std::ranges::sort(measured.round_ms);
-  measured.work = count_work(host.args());
   measured.workspace_bytes = scratch.bytes();
-  const Planned planned = planner_.plan(job, codegen::find_arch(device_.arch()));
-  measured.tile = codegen::describe_tile(planned.config);
-  measured.config_from = planned.config_from;
   return measured;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
+#include <functional>
+
 #include "attnjit/context.hpp"
+#include "check/device_mirror.hpp"
 #include "cli/bench_row.hpp"
 #include "cli/planning.hpp"
 #include "cuda/cold_timer.hpp"
@@ -7,7 +10,7 @@
 
 namespace attnjit::cli {
 
-/// Times Context::forward on the first GPU, as bench/README.md says.
+/// Times Context::forward and backward on the first GPU, as bench/README.md says.
 class Bench {
  public:
   static constexpr int kRounds = 7;
@@ -22,6 +25,10 @@ class Bench {
   Measurement measure(const Case& job);
 
  private:
+  Measurement time_forward(const check::DeviceMirror& mirror);
+  Measurement time_backward(const check::DeviceMirror& mirror);
+  Measurement time(std::size_t workspace_bytes, const std::function<void(const Workspace&)>& call);
+
   Session& session_;
   const cuda::Driver& driver_;
   const cuda::PrimaryContext current_;

@@ -87,9 +87,17 @@ std::ofstream open_output(const std::string& path) {
   return file;
 }
 
-Json header(const BenchOptions& options, const Bench& bench, Session& session) {
+// "forward", "backward" or "forward and backward".
+std::string passes(const std::vector<Case>& cases) {
+  const auto backward = [](const Case& job) { return job.spec.backward; };
+  if (std::ranges::none_of(cases, backward)) return "forward";
+  return std::ranges::all_of(cases, backward) ? "backward" : "forward and backward";
+}
+
+Json header(const BenchOptions& options, const std::vector<Case>& cases, const Bench& bench,
+            Session& session) {
   return {{"schema", 1},
-          {"benchmark", "forward"},
+          {"benchmark", passes(cases)},
           {"date", utc_now()},
           {"git", options.git},
           {"library", ATTNJIT_VERSION},
@@ -111,7 +119,7 @@ ExitCode bench(const BenchOptions& options, Session& session) {
   Bench bench(session);
   std::ofstream file = open_output(options.output);
   Console& console = session.console();
-  BenchReport report(console, cases, header(options, bench, session));
+  BenchReport report(console, cases, header(options, cases, bench, session));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     console.progress(i, cases.size(), cases[i].name);
     try {

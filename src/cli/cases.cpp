@@ -41,6 +41,19 @@ Tensor rows(const reference::ProblemSpec& spec, const Shape& shape, std::string_
   return tensor;
 }
 
+// The spec agrees with itself once it is validated, so what else is refused are limits of the
+// library.
+template <class Args>
+auto make_supported(const reference::ProblemSpec& spec,
+                    Args (*args)(const reference::ProblemSpec&)) {
+  reference::validate(spec);
+  try {
+    return problem::make_problem(args(spec));
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUnsupported, error.what());
+  }
+}
+
 double bytes(const Tensor& tensor) {
   const int width = tensor.dtype == DType::kBool ? 1 : tensor.dtype == DType::kFloat32 ? 4 : 2;
   return elements(tensor.shape) * width;
@@ -73,21 +86,41 @@ ForwardArgs shape_args(const reference::ProblemSpec& spec) {
   return args;
 }
 
-problem::Problem make_problem(const reference::ProblemSpec& spec) {
-  reference::validate(spec);
-  try {
-    return problem::make_problem(shape_args(spec));
-  } catch (const Error& error) {
-    // The spec agrees with itself, so what is left are limits of the library.
-    throw Error(ErrorKind::kUnsupported, error.what());
+BackwardArgs backward_shape_args(const reference::ProblemSpec& spec) {
+  BackwardArgs args;
+  args.forward = shape_args(spec);
+  args.dout = args.forward.out;
+  args.dq = args.forward.q;
+  args.dk = args.forward.k;
+  args.dv = args.forward.v;
+  if (spec.want_dlse) args.dlse = static_cast<const float*>(placeholder());
+  if (spec.want_dbias) {
+    args.dbias = args.forward.bias;
+    args.dbias->dtype = spec.dbias_dtype.value_or(args.dbias->dtype);
   }
+  args.deterministic = spec.deterministic;
+  return args;
+}
+
+problem::Problem make_problem(const reference::ProblemSpec& spec) {
+  return make_supported(spec, shape_args);
+}
+
+problem::BackwardProblem make_backward_problem(const reference::ProblemSpec& spec) {
+  return make_supported(spec, backward_shape_args);
+}
+
+bool is_empty(const reference::ProblemSpec& spec) {
+  return spec.backward ? make_backward_problem(spec).empty() : make_problem(spec).empty();
 }
 
 double tensor_bytes(const reference::ProblemSpec& spec) {
   const ForwardArgs args = shape_args(spec);
-  double total = bytes(args.q) + bytes(args.k) + bytes(args.v) + bytes(args.out);
-  if (args.mask) total += bytes(*args.mask);
-  if (args.bias) total += bytes(*args.bias);
+  const double rows = bytes(args.q) + bytes(args.k) + bytes(args.v) + bytes(args.out);
+  const double bias = args.bias ? bytes(*args.bias) : 0;
+  double total = rows + bias + (args.mask ? bytes(*args.mask) : 0);
+  if (spec.backward) total += rows;  // dq, dk, dv and dout lie as they do
+  if (spec.want_dbias) total += bytes(*backward_shape_args(spec).dbias);
   return total;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "problem/problem.hpp"
+#include "problem/backward_problem.hpp"
 #include "reference/problem_spec.hpp"
 
 namespace attnjit::cli {
@@ -17,10 +17,16 @@ struct Case {
 /// code that looks at shapes and strides only. The shapes equal those of a HostProblem.
 /// Throws Error(kUnsupported) when a tensor is too large to be counted.
 ForwardArgs shape_args(const reference::ProblemSpec& spec);
+/// The same of a spec with `backward` set.
+BackwardArgs backward_shape_args(const reference::ProblemSpec& spec);
 
 /// `spec`, checked and in canonical form. Throws Error(kInvalidProblem) for a spec that
 /// contradicts itself, Error(kUnsupported) for a sound one that the library does not serve.
 problem::Problem make_problem(const reference::ProblemSpec& spec);
+problem::BackwardProblem make_backward_problem(const reference::ProblemSpec& spec);
+
+/// Whether there is nothing to compute. Throws as make_problem().
+bool is_empty(const reference::ProblemSpec& spec);
 
 /// Bytes of all tensors of `spec`, as a HostProblem allocates them.
 double tensor_bytes(const reference::ProblemSpec& spec);

@@ -48,7 +48,7 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
       SweptKernel kernel;
       kernel.step = chosen;
       kernel.arch = planned.arch;
-      kernel.problem = problem::describe(planned.problem);
+      kernel.problem = planned.problem;
       sweep.kernels.push_back(std::move(kernel));
     }
     sweep.rows.push_back({planned.name, place->second, first});

@@ -35,7 +35,8 @@ executor::Executor::Options executor_options(Session& session) {
 }
 
 double multiply_adds(const reference::ProblemSpec& spec) {
-  return static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
+  const double products = spec.backward ? 2.5 : 1;  // of a forward's
+  return products * static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
          static_cast<double>(spec.seqlen_q) * static_cast<double>(spec.seqlen_kv) *
          static_cast<double>(spec.head_dim + spec.value_dim());
 }
@@ -52,9 +53,8 @@ class CpuRunner final : public Runner {
     return fmt::format("CPU executor (kernels of {})", arch_.name);
   }
 
-  RunResult run(const Case& job, const reference::Rows& rows) override {
-    const Planned planned = planner_.plan(job, arch_);
-    check_run_memory(job, rows, 2);  // the executor keeps a byte for each byte of a tensor
+  RunResult run(const Case& job, const Sample& sample) override {
+    check_run_memory(job, sample, 2);  // the executor keeps a byte for each byte of a tensor
     if (multiply_adds(job.spec) > kLongRun) {
       session_.console().note(
           "{}: {:.1g} multiply-adds take the CPU a while: about 5e8 a second on two cores",
@@ -66,17 +66,14 @@ class CpuRunner final : public Runner {
     RunResult result;
     const auto start = std::chrono::steady_clock::now();
     try {
-      executor_.forward(session_.engine().plan_forward(planned.problem, arch_, planned.config),
-                        planned.problem, host.args());
+      execute(host);
     } catch (const executor::Violation& violation) {
       result.judged = false;
-      result.verdict.add(violation.what());
+      result.findings.add(violation.what());
     }
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
     result.seconds = time.count();
-    if (!result.judged) return result;
-    result.rows = rows.count(job.spec.seqlen_q);
-    result.verdict = check::judge_forward(host, rows, jobs);
+    if (result.judged) judge(host, sample, jobs, result);
     return result;
   }
 
@@ -87,6 +84,16 @@ class CpuRunner final : public Runner {
   }
 
  private:
+  void execute(const reference::HostProblem& host) {
+    if (host.spec().backward) {
+      const auto problem = make_backward_problem(host.spec());
+      executor_.backward(planner_.backward(problem, arch_), problem, host.backward_args());
+    } else {
+      const auto problem = make_problem(host.spec());
+      executor_.forward(planner_.forward(problem, arch_), problem, host.args());
+    }
+  }
+
   Session& session_;
   const codegen::Arch& arch_;
   Planner planner_;

@@ -34,21 +34,27 @@ class DeviceRunner final : public Runner {
     return fmt::format("{} ({})", device.name, device.arch());
   }
 
-  RunResult run(const Case& job, const reference::Rows& rows) override {
-    make_problem(job.spec);  // before memory is filled for a problem that cannot run
-    check_run_memory(job, rows, 1);
+  RunResult run(const Case& job, const Sample& sample) override {
+    is_empty(job.spec);  // throws before memory is filled for a problem that cannot run
+    check_run_memory(job, sample, 1);
     reference::HostProblem host(job.spec, jobs_);
     RunResult result;
     {
       const cuda::Stream stream(driver_);
       check::DeviceMirror mirror(driver_, host);
-      context_.forward(mirror.args(), stream.get());
+      const auto call = [&] {
+        if (job.spec.backward) {
+          context_.backward(mirror.backward_args(), stream.get());
+        } else {
+          context_.forward(mirror.args(), stream.get());
+        }
+      };
+      call();
       stream.synchronize();
       mirror.download(host);
-      result.rough_ms = median_launch(mirror.args(), stream);
+      result.rough_ms = median_launch(call, stream);
     }
-    result.rows = rows.count(job.spec.seqlen_q);
-    result.verdict = check::judge_forward(host, rows, jobs_);
+    judge(host, sample, jobs_, result);
     return result;
   }
 
@@ -59,13 +65,14 @@ class DeviceRunner final : public Runner {
   }
 
  private:
-  double median_launch(const ForwardArgs& args, const cuda::Stream& stream) {
+  template <class Call>
+  double median_launch(Call call, const cuda::Stream& stream) {
     const cuda::Event begin(driver_);
     const cuda::Event end(driver_);
     std::array<float, 5> times;
     for (float& time : times) {
       begin.record(stream.get());
-      context_.forward(args, stream.get());
+      call();
       end.record(stream.get());
       end.synchronize();
       time = end.elapsed_ms(begin);

@@ -16,7 +16,7 @@ struct Manifest {
 
 /// Reads JSON with comments, {"schema": 1, "problems": [...]}, or JSON lines, an entry each; the
 /// schema is configs/schema/manifest.schema.json. A usage error names `file`, the entry, the member
-/// and what is allowed there. Throws Error(kUnsupported) for a pass that this build lacks.
+/// and what is allowed there.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
 /// parse_manifest() of a file's contents.

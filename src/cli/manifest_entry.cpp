@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 3> kLabels = {"name", "source", "pass"};
 
 /// A member of one entry with all its values.
 struct Axis {
-  std::string_view name;
+  const Member* member;
   std::vector<MemberValue> values;
 };
 
@@ -45,19 +45,24 @@ void check_names(const json& entry, const std::string& where) {
   }
 }
 
-void check_pass(const json& entry, const std::string& where) {
-  if (!entry.contains("pass")) return;
+/// What of a problem is wanted: its output, its gradients, or both, a case each.
+struct Passes {
+  bool forward = false, backward = false;
+};
+
+Passes read_passes(const json& entry, const std::string& where) {
+  static constexpr std::string_view kAllowed = "forward, backward, or a list of such";
+  if (!entry.contains("pass")) return {.forward = true};
   const json& given = entry["pass"];
   const json list = given.is_array() ? given : json::array({given});
-  if (list.empty()) refuse(where, "pass", given, "\"forward\"");
+  Passes passes;
   for (const json& pass : list) {
-    if (pass == "backward") {
-      throw Error(
-          ErrorKind::kUnsupported,
-          fmt::format("{}: pass backward is not part of this version; leave it out", where));
-    }
-    if (pass != "forward") refuse(where, "pass", given, "\"forward\"");
+    bool& wanted = pass == "backward" ? passes.backward : passes.forward;
+    wanted = pass == "forward" || pass == "backward";
+    if (!wanted) refuse(where, "pass", pass, kAllowed);
   }
+  if (list.empty()) refuse(where, "pass", given, kAllowed);
+  return passes;
 }
 
 // Whether `value` is a list of values rather than one.
@@ -71,7 +76,7 @@ Axis read_axis(const Member& member, const json& value, const std::string& where
   const json list = several ? value : json::array({value});
   const std::string allowed = fmt::format("{}, or a list of such", member.allowed);
   if (list.empty()) refuse(where, member.name, value, allowed);
-  Axis axis{member.name, {}};
+  Axis axis{&member, {}};
   for (const json& item : list) {
     // In a list of pairs a bare number would read like half of one.
     if (several && member.pair && !item.is_array()) refuse(where, member.name, value, allowed);
@@ -105,22 +110,16 @@ Case combination(const Case& base, const std::vector<Axis>& axes, std::size_t in
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const MemberValue& value = axes[i].values[choice[i]];
     value.apply(result.spec);
-    if (axes[i].values.size() > 1) result.name += fmt::format(" {}={}", axes[i].name, value.text);
+    if (axes[i].values.size() > 1)
+      result.name += fmt::format(" {}={}", axes[i].member->name, value.text);
   }
   reference::validate(result.spec);
   return result;
 }
 
-}  // namespace
-
-void append_entry(const json& entry, const std::string& place, std::vector<Case>& cases) {
-  if (!entry.is_object()) refuse(place, "the entry", entry, "an object");
-  Case base{text_member(entry, place, "name"), text_member(entry, place, "source"), {}};
-  if (base.name.empty()) usage_error("{}: no name; add one", place);
-  const std::string where = fmt::format("{} ({})", place, base.name);
-  check_names(entry, where);
-  check_pass(entry, where);
-  const std::vector<Axis> axes = read_axes(entry, where);
+// Every combination of the axes' values.
+void append_crossing(const Case& base, const std::vector<Axis>& axes, const std::string& where,
+                     std::vector<Case>& cases) {
   std::size_t count = 1;
   for (const Axis& axis : axes) count = std::min(count * axis.values.size(), kMaxCases + 1);
   if (cases.size() + count > kMaxCases) {
@@ -133,6 +132,33 @@ void append_entry(const json& entry, const std::string& place, std::vector<Case>
       usage_error("{}: {}", where, error.what());
     }
   }
+}
+
+}  // namespace
+
+void append_entry(const json& entry, const std::string& place, std::vector<Case>& cases) {
+  if (!entry.is_object()) refuse(place, "the entry", entry, "an object");
+  Case base{text_member(entry, place, "name"), text_member(entry, place, "source"), {}};
+  if (base.name.empty()) usage_error("{}: no name; add one", place);
+  const std::string where = fmt::format("{} ({})", place, base.name);
+  check_names(entry, where);
+  const Passes passes = read_passes(entry, where);
+  const std::vector<Axis> axes = read_axes(entry, where);
+  const auto of_backward = [](const Axis& axis) { return axis.member->of_backward; };
+  const auto first = std::ranges::find_if(axes, of_backward);
+  if (first != axes.end() && !passes.backward) {
+    usage_error("{}: {} goes with a backward; add \"pass\": \"backward\" or leave it out", where,
+                first->member->name);
+  }
+  if (passes.forward) {
+    std::vector<Axis> forward_axes = axes;
+    std::erase_if(forward_axes, of_backward);
+    append_crossing(base, forward_axes, where, cases);
+  }
+  if (!passes.backward) return;
+  base.spec.backward = true;
+  if (base.name.find("backward") == std::string::npos) base.name += " backward";
+  append_crossing(base, axes, where, cases);
 }
 
 }  // namespace attnjit::cli

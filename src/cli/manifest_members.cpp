@@ -65,10 +65,11 @@ Parsed dtype(const json& value) {
   if (!w) return std::nullopt;
   return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.dtype = v; }};
 }
-Parsed bias_dtype(const json& value) {
+template <std::optional<DType> ProblemSpec::*field>
+Parsed score_dtype(const json& value) {
   const auto w = word(value, kBiasDtypes);
   if (!w) return std::nullopt;
-  return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.bias_dtype = v; }};
+  return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.*field = v; }};
 }
 Parsed layout(const json& value) {
   const auto w = word(value, kLayouts);
@@ -138,11 +139,11 @@ Parsed scale(const json& value) {
   const auto factor = value.get<float>();
   return MemberValue{fmt::to_string(factor), [factor](ProblemSpec& s) { s.scale = factor; }};
 }
-Parsed use_seqlens(const json& value) {
+template <bool ProblemSpec::*... fields>
+Parsed flag(const json& value) {
   if (!value.is_boolean()) return std::nullopt;
-  const bool use = value.get<bool>();
-  return MemberValue{use ? "true" : "false",
-                     [use](ProblemSpec& s) { s.use_seqlens_q = s.use_seqlens_kv = use; }};
+  const bool set = value.get<bool>();
+  return MemberValue{set ? "true" : "false", [set](ProblemSpec& s) { ((s.*fields = set), ...); }};
 }
 Parsed seed(const json& value) {
   const auto number = integer(value, 0);
@@ -173,13 +174,18 @@ constexpr Member kMembers[] = {
      mask_kind},
     {"mask_density", false, false, "a number from 0 to 1", mask_density},
     {"bias", false, false, kPattern, pattern<&Spec::bias>},
-    {"bias_dtype", false, false, "bf16, fp16 or fp32", bias_dtype},
+    {"bias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::bias_dtype>},
     {"bias_kind", false, false, "normal, minus-infinity, lowest, huge-logit or very-negative",
      bias_kind},
     {"scale", false, false, "a number", scale},
     {"layout", false, false, "bhsd or bshd", layout},
-    {"use_seqlens", false, false, "true or false", use_seqlens},
+    {"use_seqlens", false, false, "true or false",
+     flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},
     {"seed", false, false, "an integer from 0", seed},
+    {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
+    {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},
+    {"dlse", false, false, "true or false", flag<&Spec::want_dlse>, true},
+    {"deterministic", false, false, "true or false", flag<&Spec::deterministic>, true},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Member {
   bool pair;                 ///< a value is itself an array, of two numbers
   std::string_view allowed;  ///< completes "expected ..."
   std::optional<MemberValue> (*parse)(const nlohmann::json& value);  ///< nullopt: not allowed
+  bool of_backward = false;  ///< says nothing about a forward
 };
 
 /// All of them, in the order in which they are applied.

@@ -4,7 +4,6 @@
 #include "cli/planning.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
-#include "codegen/config_json.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -19,7 +18,7 @@ class PlanReport {
     if (!outcomes_.empty()) console.print("");
     console.print("{}", planned.name);
     if (!planned.source.empty()) console.print("  source     {}", planned.source);
-    console.print("  problem    {}", problem::describe(planned.problem));
+    console.print("  problem    {}", planned.problem);
     console.print("  arch       {}", planned.arch->name);
     console.print("  config     {}: {}", planned.config_from, planned.why);
     console.print("  workspace  {}", human_bytes(static_cast<double>(planned.workspace_bytes)));
@@ -29,9 +28,9 @@ class PlanReport {
     }
     plans_.push_back({{"name", planned.name},
                       {"source", planned.source},
-                      {"problem", problem::describe(planned.problem)},
+                      {"problem", planned.problem},
                       {"arch", planned.arch->name},
-                      {"config", Json::parse(codegen::to_json(planned.config))},
+                      {"config", Json::parse(planned.config)},
                       {"config_from", planned.config_from},
                       {"why", planned.why},
                       {"workspace_bytes", planned.workspace_bytes},

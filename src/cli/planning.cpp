@@ -8,7 +8,8 @@
 #include "cli/exit_code.hpp"
 #include "cli/words.hpp"
 #include "codegen/config_json.hpp"
-#include "launch/forward_arguments.hpp"
+#include "launch/plan.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::cli {
@@ -29,6 +30,17 @@ kernel::ForwardConfig config_from_json(const std::string& json, const problem::P
   return config;
 }
 
+codegen::BackwardTunables tunables_from_json(const std::string& json,
+                                             const problem::BackwardPlanKey& key,
+                                             const codegen::Arch& arch) {
+  codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
+  codegen::update_from_json(tunables, json);
+  return tunables;
+}
+
+std::size_t main_step(const launch::ForwardPlanSpec& spec) { return spec.forward_step(); }
+std::size_t main_step(const launch::BackwardPlanSpec& spec) { return spec.keys_step(); }
+
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
   if (step == spec.forward_step()) return codegen::describe_tile(spec.config);
   if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
@@ -36,19 +48,59 @@ std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
                      spec.mask_pack->num_warps);
 }
 
-void set_steps(const launch::ForwardPlanSpec& spec, const ForwardArgs& args,
-               const runtime::Engine& engine, Planned& planned) {
-  // For the grids: nothing is launched, so any address does for the workspace.
-  const launch::ForwardArguments launches(
-      spec, planned.problem, args, launch::workspace_layout(spec, planned.problem), args.q.data);
-  for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    const unsigned(&grid)[3] = launches.shape(i).grid;
-    planned.steps.push_back({spec.steps[i],
-                             tile_of(spec, i),
-                             {grid[0], grid[1], grid[2]},
-                             engine.key(spec.steps[i].source, *planned.arch)});
+std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
+  switch (spec.steps[step].kind) {
+    case launch::BackwardStep::kKeys:
+      return codegen::describe_tile(spec.tunables.keys);
+    case launch::BackwardStep::kDq:
+      return codegen::describe_tile(spec.tunables.queries);
+    case launch::BackwardStep::kDbias:
+      return codegen::describe_tile(spec.tunables.bias_tile);
+    default:
+      return fmt::format("w{}", spec.steps[step].threads / 32);
   }
 }
+
+// Fills in what the kernels of `spec` say.
+template <class Pass>
+void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& problem,
+               const typename Pass::Args& args, const runtime::Engine& engine,
+               const codegen::Arch& arch, Planned& planned) {
+  const typename Pass::Layout layout = launch::workspace_layout(spec, problem);
+  planned.problem = problem::describe(problem);
+  planned.main_step = main_step(spec);
+  planned.workspace_bytes = layout.bytes;
+  try {
+    // For the grids: nothing is launched, so any address does for the workspace.
+    const typename Pass::Arguments launches(spec, problem, args, layout, &planned);
+    for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+      const unsigned(&grid)[3] = launches.shape(i).grid;
+      planned.steps.push_back({spec.steps[i],
+                               tile_of(spec, i),
+                               {grid[0], grid[1], grid[2]},
+                               engine.key(spec.steps[i].source, arch)});
+    }
+  } catch (const Error& error) {
+    // A sound problem with more thread blocks than a launch can have.
+    throw Error(ErrorKind::kUnsupported, error.what());
+  }
+}
+
+template <class Choice>
+Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& choice) {
+  Planned planned;
+  planned.name = job.name;
+  planned.source = job.source;
+  planned.arch = &codegen::find_arch(arch.name);
+  planned.config = codegen::to_json(choice.config);
+  planned.config_from = choice.from;
+  planned.why = choice.why;
+  return planned;
+}
+
+constexpr const char* kFromFlag = "--config";
+constexpr const char* kWhyFromFlag =
+    "given on the command line, over the members of configuration 0";
 
 }  // namespace
 
@@ -57,65 +109,81 @@ Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json
     : engine_(engine), config_json_(std::move(config_json)), devices_(std::move(devices)) {}
 
 Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
-  const problem::Problem problem = make_problem(job.spec);
-  if (config_json_) {
-    const auto config = config_from_json(*config_json_, problem::plan_key(problem), arch);
-    Planned planned = make(job, problem, arch, {config, {}, ""});
-    planned.config_from = "--config";
-    planned.why = "given on the command line, over the members of configuration 0";
-    return planned;
-  }
-  const auto device = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
-  if (device == devices_.end()) {
-    return make(job, problem, arch, runtime::choose_config(engine_, problem, arch, std::nullopt));
-  }
-  // As many splits as a call on that device has.
+  // As many splits as a call on the device at hand has.
   codegen::Arch target = arch;
-  target.sm_count = device->sm_count;
-  Planned planned =
-      make(job, problem, target, runtime::choose_config(engine_, problem, arch, *device));
-  planned.arch = &arch;  // the table's, which outlives this
-  return planned;
+  if (const auto here = device(arch)) target.sm_count = here->sm_count;
+  return job.spec.backward ? make(job, target, choose(make_backward_problem(job.spec), target))
+                           : make(job, target, choose(make_problem(job.spec), target));
+}
+
+launch::ForwardPlanSpec Planner::forward(const problem::Problem& problem,
+                                         const codegen::Arch& arch) {
+  return engine_.plan_forward(problem, arch, choose(problem, arch).config);
+}
+
+launch::BackwardPlanSpec Planner::backward(const problem::BackwardProblem& problem,
+                                           const codegen::Arch& arch) {
+  return engine_.plan_backward(problem, arch, choose(problem, arch).config);
 }
 
 std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arch) {
+  if (job.spec.backward) return {plan(job, arch)};
   const problem::Problem problem = make_problem(job.spec);
-  const problem::PlanKey key = problem::plan_key(problem);
-  std::vector<Planned> list = {make(job, problem, arch, {tuner::config_zero(key, arch), {}, ""})};
-  for (const tuner::DeviceClass& device : devices_) {
-    if (device.arch != arch.name) continue;
-    const auto choice = runtime::choose_config(engine_, problem, arch, device);
+  const auto zero = tuner::config_zero(problem::plan_key(problem), arch);
+  std::vector<Planned> list = {
+      make(job, arch, ForwardChoice{zero, std::string(name(runtime::ConfigSource::kConfigZero))})};
+  for (const tuner::DeviceClass& each : devices_) {
+    if (each.arch != arch.name) continue;
+    const auto choice = runtime::choose_config(engine_, problem, arch, each);
     if (choice.source == runtime::ConfigSource::kConfigZero) continue;
-    list.push_back(make(job, problem, arch, choice));
-    list.back().name += fmt::format(" ({})", device.name);
+    list.push_back(make(
+        job, arch, ForwardChoice{choice.config, std::string(name(choice.source)), choice.why}));
+    list.back().name += fmt::format(" ({})", each.name);
   }
   return list;
 }
 
-Planned Planner::make(const Case& job, const problem::Problem& problem, const codegen::Arch& arch,
-                      const runtime::ConfigChoice& choice) {
-  Planned planned;
-  planned.name = job.name;
-  planned.source = job.source;
-  planned.problem = problem;
-  planned.arch = &arch;
-  planned.config_from = name(choice.source);
-  planned.why = choice.why;
-  const launch::ForwardPlanSpec spec = engine_.plan_forward(problem, arch, choice.config);
-  planned.config = spec.config;
-  planned.forward_step = spec.forward_step();
-  planned.workspace_bytes = launch::workspace_layout(spec, problem).bytes;
-  try {
-    set_steps(spec, shape_args(job.spec), engine_, planned);
-  } catch (const Error& error) {
-    // A sound problem with more thread blocks than a launch can have.
-    throw Error(ErrorKind::kUnsupported, error.what());
+std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) const {
+  const auto found = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
+  return found == devices_.end() ? std::nullopt : std::optional(*found);
+}
+
+Planner::ForwardChoice Planner::choose(const problem::Problem& problem, const codegen::Arch& arch) {
+  if (config_json_) {
+    return {config_from_json(*config_json_, problem::plan_key(problem), arch), kFromFlag,
+            kWhyFromFlag};
   }
+  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
+  return {choice.config, std::string(name(choice.source)), choice.why};
+}
+
+Planner::BackwardChoice Planner::choose(const problem::BackwardProblem& problem,
+                                        const codegen::Arch& arch) {
+  const problem::BackwardPlanKey key = problem::plan_key(problem);
+  if (config_json_) return {tunables_from_json(*config_json_, key, arch), kFromFlag, kWhyFromFlag};
+  return {tuner::config_zero(key, arch), std::string(name(runtime::ConfigSource::kConfigZero)),
+          fmt::format("built in for [{}] on {}; backwards are not tuned yet",
+                      problem::describe(key.family), arch.name)};
+}
+
+Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
+  const problem::Problem problem = make_problem(job.spec);
+  Planned planned = begin_plan(job, arch, choice);
+  set_steps<launch::ForwardPass>(engine_.plan_forward(problem, arch, choice.config), problem,
+                                 shape_args(job.spec), engine_, arch, planned);
+  return planned;
+}
+
+Planned Planner::make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice) {
+  const problem::BackwardProblem problem = make_backward_problem(job.spec);
+  Planned planned = begin_plan(job, arch, choice);
+  set_steps<launch::BackwardPass>(engine_.plan_backward(problem, arch, choice.config), problem,
+                                  backward_shape_args(job.spec), engine_, arch, planned);
   return planned;
 }
 
 const PlannedStep& pick_step(const Planned& planned, const std::string& step) {
-  if (step.empty()) return planned.steps[planned.forward_step];
+  if (step.empty()) return planned.steps[planned.main_step];
   for (std::size_t i = 0; i < planned.steps.size(); ++i) {
     const PlannedStep& candidate = planned.steps[i];
     if (step == fmt::to_string(i + 1) || step == candidate.spec.source.entry) return candidate;

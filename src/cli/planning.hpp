@@ -23,13 +23,13 @@ struct PlannedStep {
 struct Planned {
   std::string name;
   std::string source;
-  problem::Problem problem;
+  std::string problem;  ///< described
   const codegen::Arch* arch = nullptr;
-  kernel::ForwardConfig config{};
+  std::string config;       ///< as JSON: kernel::ForwardConfig or codegen::BackwardTunables
   std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
   std::string why;          ///< a sentence on that
   std::vector<PlannedStep> steps;
-  std::size_t forward_step = 0;  ///< the attention kernel itself
+  std::size_t main_step = 0;  ///< the attention kernel itself; of a backward, that of dk and dv
   std::size_t workspace_bytes = 0;
 };
 
@@ -45,20 +45,38 @@ class Planner {
   /// that is not legal here.
   Planned plan(const Case& job, const codegen::Arch& arch);
 
+  /// That plan itself, for those who run it.
+  launch::ForwardPlanSpec forward(const problem::Problem& problem, const codegen::Arch& arch);
+  launch::BackwardPlanSpec backward(const problem::BackwardProblem& problem,
+                                    const codegen::Arch& arch);
+
   /// What processes elsewhere would run: configuration 0, and what the records of each device of
   /// `arch` say. Throws as plan() does.
   std::vector<Planned> variants(const Case& job, const codegen::Arch& arch);
 
  private:
-  Planned make(const Case& job, const problem::Problem& problem, const codegen::Arch& arch,
-               const runtime::ConfigChoice& choice);
+  template <class Config>
+  struct Choice {
+    Config config{};
+    std::string from;
+    std::string why;
+  };
+  using ForwardChoice = Choice<kernel::ForwardConfig>;
+  using BackwardChoice = Choice<codegen::BackwardTunables>;
+
+  std::optional<tuner::DeviceClass> device(const codegen::Arch& arch) const;
+  ForwardChoice choose(const problem::Problem& problem, const codegen::Arch& arch);
+  BackwardChoice choose(const problem::BackwardProblem& problem, const codegen::Arch& arch);
+  Planned make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice);
+  Planned make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice);
 
   runtime::Engine& engine_;
   std::optional<std::string> config_json_;
   std::vector<tuner::DeviceClass> devices_;
 };
 
-/// The step that --step names, by number from 1 or by entry name; attn_fwd where it names none.
+/// The step that --step names, by number from 1 or by entry name; planned.main_step where it names
+/// none.
 const PlannedStep& pick_step(const Planned& planned, const std::string& step);
 
 }  // namespace attnjit::cli

@@ -107,6 +107,27 @@ void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
   spec.bias_kind = *kind;
 }
 
+void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
+  const auto expect_backward = [&](bool given, std::string_view flag) {
+    if (!given || flags.backward) return;
+    usage_error("{} has no effect without --backward; add it or leave {} out", flag, flag);
+  };
+  expect_backward(flags.dbias, "--dbias");
+  expect_backward(flags.dlse, "--dlse");
+  expect_backward(flags.deterministic, "--deterministic");
+  expect_companion(flags.dbias, "--dbias", flags.bias.has_value(), "--bias");
+  if (flags.dbias_dtype && !flags.dbias) {
+    usage_error("--dbias-dtype has no effect without --dbias; add it or leave --dbias-dtype out");
+  }
+  spec.backward = flags.backward;
+  spec.want_dbias = flags.dbias;
+  spec.want_dlse = flags.dlse;
+  spec.deterministic = flags.deterministic;
+  if (flags.dbias_dtype) {
+    spec.dbias_dtype = choose("--dbias-dtype", *flags.dbias_dtype, kBiasDtypes);
+  }
+}
+
 }  // namespace
 
 Case make_case(const ProblemFlags& flags) {
@@ -115,6 +136,7 @@ Case make_case(const ProblemFlags& flags) {
   set_band(flags, spec);
   set_mask(flags, spec);
   set_bias(flags, spec);
+  set_gradients(flags, spec);
   spec.scale = flags.scale;
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
   reference::validate(spec);

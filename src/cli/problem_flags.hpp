@@ -19,6 +19,8 @@ struct ProblemFlags {
   std::optional<std::string> bias, bias_dtype, bias_kind;
   std::optional<float> scale;
   bool seqlens = false;
+  bool backward = false, dbias = false, dlse = false, deterministic = false;
+  std::optional<std::string> dbias_dtype;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

@@ -6,6 +6,7 @@
 #include "cli/cpu_run.hpp"
 #include "cli/device_run.hpp"
 #include "cli/verbs.hpp"
+#include "cli/words.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -43,6 +44,32 @@ std::unique_ptr<Runner> choose_runner(const RunOptions& options, Session& sessio
 // JSON has no infinity.
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+double worst_ratio(const RunResult& run) {
+  double worst = 0;
+  for (const auto& [name, report] : run.outputs) worst = std::max(worst, report.worst_ratio);
+  return worst;
+}
+
+// "out 1.2e-03, lse 3.1e-06".
+std::string errors_text(const RunResult& run) {
+  const auto text = [](const RunResult::Output& output) {
+    return fmt::format("{} {:.2e}", output.name, output.report.max_abs_error);
+  };
+  return listing(run.outputs, text);
+}
+
+/// How much of a problem was judged.
+struct Share {
+  const char* of;
+  std::int64_t judged, all;
+};
+
+Share share_of(const reference::ProblemSpec& spec, const Sample& sample) {
+  if (!spec.backward) return {"rows", sample.rows.count(spec.seqlen_q), spec.seqlen_q};
+  const std::int64_t all = spec.batch * spec.heads_kv;
+  return {"planes", sample.planes.all ? all : std::ssize(sample.planes.list), all};
+}
+
 /// Prints each result as it comes and collects all for --json.
 class RunReport {
  public:
@@ -53,30 +80,33 @@ class RunReport {
     console_.print("device  {}", device_);
   }
 
-  void add(const Case& job, const RunResult& run) {
-    const check::Verdict& verdict = run.verdict;
-    const double worst = std::max(verdict.out.worst_ratio, verdict.lse.worst_ratio);
+  void add(const Case& job, const Sample& sample, const RunResult& run) {
+    const bool pass = run.findings.pass;
+    const Share share = share_of(job.spec, sample);
     std::string line =
-        fmt::format("{}  {:<{}.{}}", verdict.pass ? "PASS" : "FAIL", job.name, width_, width_);
+        fmt::format("{}  {:<{}.{}}", pass ? "PASS" : "FAIL", job.name, width_, width_);
     if (run.judged) {
-      line += fmt::format("  max error {:.2e}  worst ratio {:.2f}  rows {}/{}",
-                          verdict.out.max_abs_error, worst, run.rows, job.spec.seqlen_q);
+      line += fmt::format("  max error {}  worst ratio {:.2f}  {} {}/{}", errors_text(run),
+                          worst_ratio(run), share.of, share.judged, share.all);
     }
     if (run.rough_ms) line += fmt::format("  about {:.3f} ms", *run.rough_ms);
     if (run.seconds) line += fmt::format("  {:.1f} s", *run.seconds);
     console_.print("{}", line);
-    print_indented(verdict.text);
+    print_indented(run.findings.text);
+    Json errors = Json::object();
+    for (const auto& [name, report] : run.outputs)
+      errors[std::string(name)] = finite(report.max_abs_error);
     Json result = {{"name", job.name},
                    {"problem", reference::describe(job.spec)},
-                   {"pass", verdict.pass},
-                   {"max_error", run.judged ? finite(verdict.out.max_abs_error) : Json(nullptr)},
-                   {"worst_ratio", run.judged ? finite(worst) : Json(nullptr)},
-                   {"rows", run.rows},
-                   {"text", verdict.text}};
+                   {"pass", pass},
+                   {"max_errors", std::move(errors)},
+                   {"worst_ratio", run.judged ? finite(worst_ratio(run)) : Json(nullptr)},
+                   {share.of, run.judged ? share.judged : 0},
+                   {"text", run.findings.text}};
     if (run.rough_ms) result["rough_ms"] = *run.rough_ms;
     if (run.seconds) result["seconds"] = *run.seconds;
     results_.push_back(std::move(result));
-    outcomes_.push_back(verdict.pass ? ExitCode::kDone : ExitCode::kVerification);
+    outcomes_.push_back(pass ? ExitCode::kDone : ExitCode::kVerification);
   }
 
   void add_failure(const Case& job, const Error& error) {
@@ -110,14 +140,14 @@ class RunReport {
 
 ExitCode run(const RunOptions& options, Session& session) {
   const Workload workload = load_workload(options.workload);
-  std::vector<reference::Rows> rows;
-  for (const Case& job : workload.cases) rows.push_back(choose_rows(job.spec, options.rows));
+  std::vector<Sample> samples;
+  for (const Case& job : workload.cases) samples.push_back(choose_sample(job.spec, options.rows));
 
   const std::unique_ptr<Runner> runner = choose_runner(options, session);
   RunReport report(session.console(), workload.cases, runner->device());
   for (std::size_t i = 0; i < workload.cases.size(); ++i) {
     try {
-      report.add(workload.cases[i], runner->run(workload.cases[i], rows[i]));
+      report.add(workload.cases[i], samples[i], runner->run(workload.cases[i], samples[i]));
     } catch (const Error& error) {
       report.add_failure(workload.cases[i], error);
     }

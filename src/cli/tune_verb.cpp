@@ -131,7 +131,13 @@ class Tuning {
 
 ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
-  const Workload workload = load_workload(options.workload);
+  Workload workload = load_workload(options.workload);
+  const auto skipped =
+      std::erase_if(workload.cases, [](const Case& job) { return job.spec.backward; });
+  if (skipped > 0) {
+    session.console().note("{} backward problems are left out: they run configuration 0, untuned",
+                           skipped);
+  }
   const cuda::Driver& driver = session.driver();
   const cuda::PrimaryContext current(driver);
   TuneTable table(session.console(), workload.cases.size());

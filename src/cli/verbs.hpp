@@ -13,13 +13,13 @@ struct EmitOptions {
   WorkloadOptions workload;
   std::string format;  ///< empty: cuda, or facts for a manifest
   std::string output;  ///< a file; empty: stdout
-  std::string step;    ///< a number from 1, or a name; empty: attn_fwd (facts: all)
+  std::string step;    ///< a number from 1, or a name; empty: attn_fwd or attn_bwd (facts: all)
 };
 
 struct RunOptions {
   WorkloadOptions workload;
   std::string on = "auto";  ///< or "gpu" or "cpu"
-  std::string rows;         ///< "all", a number, or empty for what is affordable
+  std::string rows;         ///< see choose_sample()
 };
 
 struct BenchOptions {

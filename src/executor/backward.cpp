@@ -59,7 +59,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   add_workspace(memory, arguments, layout);
   for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;
-    run(step.spec, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);
+    run(step, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);
   }
 }
 

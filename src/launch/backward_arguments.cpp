@@ -153,7 +153,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
                         .row_bias = values_.bias,
                         .num_heads_q = forward.num_heads_q,
                         .seqlen_q = forward.seqlen_q,
-                        .num_row_blocks = layout_.grid.row_blocks,
+                        .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
                         .num_blocks = static_cast<kernel::int32>(blocks)};
 }
 
@@ -278,15 +278,12 @@ void BackwardArguments::set_shape(BackwardStep kind, std::int64_t blocks) {
   const auto step = std::ranges::find(spec_.steps, kind, &BackwardPlanSpec::Step::kind);
   if (step == spec_.steps.end()) return;
   if (blocks > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(
-        ErrorKind::kInvalidProblem,
-        fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
-                    step->spec.source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
+                            step->source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
   }
-  shapes_[index(kind)] = {{static_cast<unsigned>(blocks), 1, 1},
-                          step->spec.threads,
-                          step->spec.shared_bytes,
-                          step->spec.overlaps};
+  shapes_[index(kind)] = {
+      {static_cast<unsigned>(blocks), 1, 1}, step->threads, step->shared_bytes, step->overlaps};
 }
 
 // The order of the parameters that codegen/render_backward.hpp tells.

@@ -36,6 +36,11 @@ class BackwardArguments {
   /// One pointer per kernel parameter of a step.
   void** parameters(BackwardStep step) { return lists_[index(step)]; }
 
+  // The same by the index of a step in the plan.
+  bool runs(std::size_t step) const { return runs(spec_.steps[step].kind); }
+  const cuda::LaunchShape& shape(std::size_t step) const { return shape(spec_.steps[step].kind); }
+  void** parameters(std::size_t step) { return parameters(spec_.steps[step].kind); }
+
   /// The parameter values.
   struct Values {
     kernel::BackwardParams keys{};     ///< of the kernel of dk and dv

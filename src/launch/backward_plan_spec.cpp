@@ -44,7 +44,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   BackwardPlanSpec spec{
       .family = family, .tunables = tunables, .features = codegen::backward_features(family)};
   const auto add = [&](BackwardStep kind, StepSpec s) {
-    spec.steps.push_back({kind, std::move(s)});
+    spec.steps.push_back({std::move(s), kind});
   };
   if (const auto classes = codegen::mask_classes_config(family)) {
     add(BackwardStep::kMaskClasses,

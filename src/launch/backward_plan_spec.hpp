@@ -23,9 +23,8 @@ enum class BackwardStep {
 
 /// The backward as an ordered list of kernels. Needs no GPU.
 struct BackwardPlanSpec {
-  struct Step {
+  struct Step : StepSpec {
     BackwardStep kind;
-    StepSpec spec;
   };
 
   problem::BackwardFamily family;

@@ -34,8 +34,10 @@ struct BackwardProblem {
   bool dbias_reduces_planes() const {
     return dbias.batches != forward.batch || dbias.heads != forward.num_heads_q;
   }
+  /// Whether no output has an element. A dbias that sums over nothing is 0 and has some.
   bool empty() const {
-    return forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0);
+    return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0)) &&
+           dbias.extent == Extent::kAbsent;
   }
   bool operator==(const BackwardProblem&) const = default;
 };

@@ -13,9 +13,7 @@ bool heads_inside_rows(const Problem& p) {
   return p.num_heads_q > 1 && p.seqlen_q > 1 && std::abs(p.q.head) < std::abs(p.q.row);
 }
 
-}  // namespace
-
-std::string manifest_line(const Problem& p) {
+Json members(const Problem& p) {
   Json line = {{"name", describe(p)},
                {"dtype", name(p.dtype)},
                {"batch", p.batch},
@@ -35,6 +33,23 @@ std::string manifest_line(const Problem& p) {
   if (p.scale != 1.0f / std::sqrt(static_cast<float>(p.head_dim))) line["scale"] = p.scale;
   if (heads_inside_rows(p)) line["layout"] = "bshd";
   if (p.has_seqlens_q || p.has_seqlens_kv) line["use_seqlens"] = true;
+  return line;
+}
+
+}  // namespace
+
+std::string manifest_line(const Problem& problem) { return members(problem).dump(); }
+
+std::string manifest_line(const BackwardProblem& problem) {
+  Json line = members(problem.forward);
+  line["name"] = describe(problem);
+  line["pass"] = "backward";
+  if (problem.dbias.extent != Extent::kAbsent) {
+    line["dbias"] = true;
+    line["dbias_dtype"] = name(problem.dbias.dtype);
+  }
+  if (problem.has_dlse) line["dlse"] = true;
+  if (problem.deterministic) line["deterministic"] = true;
   return line.dump();
 }
 

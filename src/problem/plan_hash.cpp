@@ -12,17 +12,30 @@ std::uint64_t mix(Values... values) {
   return hash ^ (hash >> 32);
 }
 
-}  // namespace
-
 // A member that is missing from these lists does not compile.
-std::uint64_t hash(const PlanKey& key) {
-  const auto& [family, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head] = key;
+template <class... Values>
+std::uint64_t mix_family(const Family& family, Values... values) {
   const auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask,
                mask_vectorized, mask_per_query_head, bias, bias_dtype, bias_vectorized,
                bounded_left, bounded_right, seqlens] = family;
   return mix(dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask, mask_vectorized,
              mask_per_query_head, bias, bias_dtype, bias_vectorized, bounded_left, bounded_right,
-             seqlens, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head);
+             seqlens, values...);
+}
+
+}  // namespace
+
+std::uint64_t hash(const PlanKey& key) {
+  const auto& [family, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head] = key;
+  return mix_family(family, bucket_q, bucket_kv, bucket_planes, mask_per_head, bias_per_head);
+}
+
+std::uint64_t hash(const BackwardPlanKey& key) {
+  const auto& [family, bucket_q, bucket_kv] = key;
+  const auto& [scores, dbias, dbias_dtype, dbias_vectorized, dbias_reduces_planes, dbias_scalar,
+               deterministic] = family;
+  return mix_family(scores, dbias, dbias_dtype, dbias_vectorized, dbias_reduces_planes,
+                    dbias_scalar, deterministic, bucket_q, bucket_kv);
 }
 
 }  // namespace attnjit::problem

@@ -122,7 +122,7 @@ void HostProblem::fill(unsigned jobs) {
   if (spec_.poison_dropped_keys) {
     poison_unread_keys(args());
   }
-  if (spec_.backward) {
+  if (spec_.backward && !spec_.leave_out) {
     fill_backward_inputs(jobs);
   }
   for (const HostBuffer& buffer : buffers_) {
@@ -194,6 +194,7 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
   args.forward.window = spec_.window;
   args.forward.diagonal = spec_.diagonal;
   args.forward.scale = spec_.scale;
+  args.deterministic = spec_.deterministic;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));
   }

@@ -44,8 +44,11 @@ void check_seqlens(std::string_view name, bool used, const std::vector<std::int3
 }
 
 void check_backward(const ProblemSpec& spec) {
-  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.memory.expand_dout)) {
-    refuse("want_dlse, want_dbias, expand_dout: set for a forward; expected backward to be set");
+  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.deterministic ||
+                         spec.leave_out || spec.memory.expand_dout)) {
+    refuse(
+        "want_dlse, want_dbias, deterministic, leave_out, expand_dout: set for a forward; expected "
+        "backward to be set");
   }
   if (spec.backward && !spec.want_lse) {
     refuse("want_lse: unset for a backward; expected it to be set, for lse is an input");
@@ -136,6 +139,7 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.want_dlse, "dlse");
   add(spec.want_dbias,
       fmt::format("dbias:{}", dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
+  add(spec.deterministic, "deterministic");
   add(spec.memory.layout == Layout::kBshd, "bshd");
   add(spec.memory.base_offset != 0, fmt::format("offset={}", spec.memory.base_offset));
   add(spec.memory.row_padding != 0, fmt::format("padding={}", spec.memory.row_padding));

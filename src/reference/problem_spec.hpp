@@ -63,6 +63,8 @@ struct ProblemSpec {
   bool want_dlse = false;
   bool want_dbias = false;           ///< axes of size 1 where the bias's pattern has a '1'
   std::optional<DType> dbias_dtype;  ///< default: the bias's
+  bool deterministic = false;
+  bool leave_out = false;  ///< out and lse hold poison: whoever runs the backward runs the forward
 
   MemoryOptions memory;
   bool want_lse = true;

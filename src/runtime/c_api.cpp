@@ -23,6 +23,7 @@ namespace {
 
 // Sizes of the first version of each struct, up to the end of its last member then.
 constexpr std::size_t kForwardArgsV1 = offsetof(attnjit_forward_args, window_right) + 8;
+constexpr std::size_t kBackwardArgsV1 = offsetof(attnjit_backward_args, dbias) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
@@ -65,8 +66,8 @@ std::optional<Tensor> tensor(const attnjit_tensor* t) {
   return t == nullptr ? std::nullopt : std::optional(tensor(*t));
 }
 
-ForwardArgs forward_args(const attnjit_forward_args* pointer) {
-  const auto c = read_struct("args", pointer, kForwardArgsV1);
+ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what = "args") {
+  const auto c = read_struct(what, pointer, kForwardArgsV1);
   ForwardArgs args;
   args.q = tensor(c.q);
   args.k = tensor(c.k);
@@ -81,6 +82,20 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer) {
   args.causal = c.causal != 0;
   args.diagonal = static_cast<Diagonal>(c.diagonal);
   if (c.has_window != 0) args.window = {c.window_left, c.window_right};
+  return args;
+}
+
+BackwardArgs backward_args(const attnjit_backward_args* pointer) {
+  const auto c = read_struct("args", pointer, kBackwardArgsV1);
+  BackwardArgs args;
+  args.forward = forward_args(c.forward, "forward");
+  args.dout = tensor(c.dout);
+  args.dlse = c.dlse;
+  args.dq = tensor(c.dq);
+  args.dk = tensor(c.dk);
+  args.dv = tensor(c.dv);
+  args.dbias = tensor(c.dbias);
+  args.deterministic = c.deterministic != 0;
   return args;
 }
 
@@ -163,5 +178,26 @@ attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
   return guarded([&] {
     std::size_t& result = not_null("bytes", bytes);
     result = context_of(context).forward_workspace_size(forward_args(args));
+  });
+}
+
+attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward_args* args,
+                                CUstream_st* stream, void* workspace, std::size_t workspace_bytes) {
+  return guarded([&] {
+    context_of(context).backward(backward_args(args), stream, {workspace, workspace_bytes});
+  });
+}
+
+attnjit_status attnjit_prepare_backward(attnjit_context* context,
+                                        const attnjit_backward_args* args) {
+  return guarded([&] { context_of(context).prepare_backward(backward_args(args)); });
+}
+
+attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
+                                               const attnjit_backward_args* args,
+                                               std::size_t* bytes) {
+  return guarded([&] {
+    std::size_t& result = not_null("bytes", bytes);
+    result = context_of(context).backward_workspace_size(backward_args(args));
   });
 }

@@ -56,7 +56,7 @@ Candidates prepare_candidates(Engine& engine, const cuda::Driver& driver,
     State state = i == 0 ? State::kReady : states[i];
     if (state == State::kReady) {
       try {
-        candidates.plans.push_back(load_plan(
+        candidates.plans.push_back(load_plan<launch::ForwardPass>(
             engine, driver, engine.plan_forward(problem, arch, configs[i]), arch, problem));
       } catch (const Error&) {
         if (i == 0) throw;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/driver.hpp"
-#include "launch/forward_plan.hpp"
+#include "launch/plan.hpp"
 #include "runtime/engine.hpp"
 
 namespace attnjit::runtime {

@@ -39,6 +39,14 @@ void Context::prepare_forward(const ForwardArgs& args) { dispatcher_->prepare_fo
 std::size_t Context::forward_workspace_size(const ForwardArgs& args) {
   return dispatcher_->forward_workspace_size(args);
 }
+void Context::backward(const BackwardArgs& args, Stream stream, Workspace workspace) {
+  dispatcher_->backward(args, stream, workspace);
+}
+void Context::prepare_backward(const BackwardArgs& args) { dispatcher_->prepare_backward(args); }
+std::size_t Context::backward_workspace_size(const BackwardArgs& args) {
+  return dispatcher_->backward_workspace_size(args);
+}
+
 Counters Context::counters() const { return dispatcher_->counters(); }
 
 }  // namespace attnjit

@@ -9,11 +9,11 @@
 namespace attnjit::runtime {
 namespace {
 
-void check_workspace(const Workspace& workspace, std::size_t needed) {
+void check_workspace(const Workspace& workspace, std::size_t needed, const char* pass) {
   if (workspace.bytes < needed) {
     throw Error(ErrorKind::kInvalidProblem,
-                fmt::format("workspace: {} bytes; expected at least {} (forward_workspace_size)",
-                            workspace.bytes, needed));
+                fmt::format("workspace: {} bytes; expected at least {} ({}_workspace_size)",
+                            workspace.bytes, needed, pass));
   }
   if (reinterpret_cast<std::uintptr_t>(workspace.data) % launch::kWorkspaceAlignment != 0) {
     throw Error(ErrorKind::kInvalidProblem,
@@ -30,6 +30,28 @@ void check_address(const cuda::Driver& driver, const char* what, const void* add
                           what, address));
 }
 
+void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
+  check_address(driver, "q", args.q.data);
+  check_address(driver, "k", args.k.data);
+  check_address(driver, "v", args.v.data);
+  check_address(driver, "out", args.out.data);
+  check_address(driver, "lse", args.lse);
+  check_address(driver, "seqlens_q", args.seqlens_q);
+  check_address(driver, "seqlens_kv", args.seqlens_kv);
+  if (args.mask) check_address(driver, "mask", args.mask->data);
+  if (args.bias) check_address(driver, "bias", args.bias->data);
+}
+
+void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
+  check_addresses(driver, args.forward);
+  check_address(driver, "dout", args.dout.data);
+  check_address(driver, "dlse", args.dlse);
+  check_address(driver, "dq", args.dq.data);
+  check_address(driver, "dk", args.dk.data);
+  check_address(driver, "dv", args.dv.data);
+  if (args.dbias) check_address(driver, "dbias", args.dbias->data);
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
@@ -40,14 +62,32 @@ Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
       driver_(driver_owner_.get()) {}
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
-  const problem::Problem problem = problem::make_problem(args);
+  run(forward_plans_, args, stream, workspace);
+}
+void Dispatcher::prepare_forward(const ForwardArgs& args) { prepare(forward_plans_, args); }
+std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
+  return workspace_size(forward_plans_, args);
+}
+
+void Dispatcher::backward(const BackwardArgs& args, Stream stream, const Workspace& workspace) {
+  run(backward_plans_, args, stream, workspace);
+}
+void Dispatcher::prepare_backward(const BackwardArgs& args) { prepare(backward_plans_, args); }
+std::size_t Dispatcher::backward_workspace_size(const BackwardArgs& args) {
+  return workspace_size(backward_plans_, args);
+}
+
+template <class Pass>
+void Dispatcher::run(BasicPlanTable<Pass>& plans, const typename Pass::Args& args, Stream stream,
+                     const Workspace& workspace) {
+  const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  const launch::ForwardPlan& plan = find_plan(problem, args, stream);
-  const launch::WorkspaceLayout layout = launch::workspace_layout(plan.spec(), problem);
+  const launch::Plan<Pass>& plan = find_plan(plans, problem, args, stream);
+  const typename Pass::Layout layout = launch::workspace_layout(plan.spec(), problem);
   if (layout.bytes == 0) {
     plan.launch(driver(), problem, args, layout, nullptr, stream);
   } else if (workspace.data != nullptr) {
-    check_workspace(workspace, layout.bytes);
+    check_workspace(workspace, layout.bytes, Pass::kName);
     plan.launch(driver(), problem, args, layout, workspace.data, stream);
   } else {
     const cuda::StreamBuffer own(driver(), layout.bytes, stream);
@@ -55,17 +95,20 @@ void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace
   }
 }
 
-void Dispatcher::prepare_forward(const ForwardArgs& args) {
-  const problem::Problem problem = problem::make_problem(args);
+template <class Pass>
+void Dispatcher::prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args& args) {
+  const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  check_addresses(args);
-  find_plan(problem, args);
+  check_addresses(driver(), args);
+  find_plan(plans, problem, args);
 }
 
-std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
-  const problem::Problem problem = problem::make_problem(args);
+template <class Pass>
+std::size_t Dispatcher::workspace_size(BasicPlanTable<Pass>& plans,
+                                       const typename Pass::Args& args) {
+  const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return 0;
-  return launch::workspace_layout(find_plan(problem, args).spec(), problem).bytes;
+  return launch::workspace_layout(find_plan(plans, problem, args).spec(), problem).bytes;
 }
 
 Counters Dispatcher::counters() const {
@@ -89,25 +132,16 @@ const cuda::Driver& Dispatcher::load_driver() {
 
 // The plan of `problem` in the current context, made on first sight. Only then is the driver asked
 // about the addresses in `args`, a query for each. `stream`: of the call, if it has one.
-const launch::ForwardPlan& Dispatcher::find_plan(const problem::Problem& problem,
-                                                 const ForwardArgs& args,
-                                                 std::optional<Stream> stream) {
-  const PlanTable::Key key{cuda::current_context_id(driver()), problem::plan_key(problem)};
-  if (const launch::ForwardPlan* const plan = plans_.find(key)) return *plan;
-  check_addresses(args);
-  return plans_.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, stream); });
-}
-
-void Dispatcher::check_addresses(const ForwardArgs& args) {
-  check_address(driver(), "q", args.q.data);
-  check_address(driver(), "k", args.k.data);
-  check_address(driver(), "v", args.v.data);
-  check_address(driver(), "out", args.out.data);
-  check_address(driver(), "lse", args.lse);
-  check_address(driver(), "seqlens_q", args.seqlens_q);
-  check_address(driver(), "seqlens_kv", args.seqlens_kv);
-  if (args.mask) check_address(driver(), "mask", args.mask->data);
-  if (args.bias) check_address(driver(), "bias", args.bias->data);
+template <class Pass>
+const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
+                                                const typename Pass::Problem& problem,
+                                                const typename Pass::Args& args,
+                                                std::optional<Stream> stream) {
+  const typename BasicPlanTable<Pass>::Key key{cuda::current_context_id(driver()),
+                                               problem::plan_key(problem)};
+  if (const launch::Plan<Pass>* const plan = plans.find(key)) return *plan;
+  check_addresses(driver(), args);
+  return plans.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, stream); });
 }
 
 }  // namespace attnjit::runtime

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "attnjit/context.hpp"
-#include "launch/forward_plan.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/plan_maker.hpp"
 #include "runtime/plan_table.hpp"
@@ -25,21 +24,35 @@ class Dispatcher {
   void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace);
   void prepare_forward(const ForwardArgs& args);
   std::size_t forward_workspace_size(const ForwardArgs& args);
+  void backward(const BackwardArgs& args, Stream stream, const Workspace& workspace);
+  void prepare_backward(const BackwardArgs& args);
+  std::size_t backward_workspace_size(const BackwardArgs& args);
   Counters counters() const;
 
  private:
   const cuda::Driver& driver();
   const cuda::Driver& load_driver();
-  const launch::ForwardPlan& find_plan(const problem::Problem& problem, const ForwardArgs& args,
-                                       std::optional<Stream> stream = {});
-  void check_addresses(const ForwardArgs& args);
+
+  template <class Pass>
+  void run(BasicPlanTable<Pass>& plans, const typename Pass::Args& args, Stream stream,
+           const Workspace& workspace);
+  template <class Pass>
+  void prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args& args);
+  template <class Pass>
+  std::size_t workspace_size(BasicPlanTable<Pass>& plans, const typename Pass::Args& args);
+  template <class Pass>
+  const launch::Plan<Pass>& find_plan(BasicPlanTable<Pass>& plans,
+                                      const typename Pass::Problem& problem,
+                                      const typename Pass::Args& args,
+                                      std::optional<Stream> stream = {});
 
   Engine engine_;
   PlanMaker plan_maker_;
   std::mutex loading_;
   std::shared_ptr<const cuda::Driver> driver_owner_;   // guarded by `loading_`
   std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `driver_owner_` holds
-  PlanTable plans_;
+  PlanTable forward_plans_;
+  BackwardPlanTable backward_plans_;
 };
 
 }  // namespace attnjit::runtime

@@ -9,6 +9,7 @@
 
 #include "attnjit/error.hpp"
 #include "codegen/config_json.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -93,6 +94,18 @@ launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
                 fmt::format("config {}: {}", codegen::describe_tile(chosen), *rule));
   }
   return launch::make_forward_plan_spec(key.family, chosen, arch, templates_);
+}
+
+launch::BackwardPlanSpec Engine::plan_backward(
+    const problem::BackwardProblem& problem, const codegen::Arch& arch,
+    const std::optional<codegen::BackwardTunables>& tunables) {
+  const problem::BackwardPlanKey key = problem::plan_key(problem);
+  const codegen::BackwardTunables chosen = tunables.value_or(tuner::config_zero(key, arch));
+  if (const auto rule = codegen::why_unfit(chosen, key.family, arch)) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("config {}: {}", codegen::describe_tile(chosen.keys), *rule));
+  }
+  return launch::make_backward_plan_spec(key.family, chosen, arch, templates_);
 }
 
 cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch& arch) const {

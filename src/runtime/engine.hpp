@@ -8,7 +8,7 @@
 #include "cache/kernel_cache.hpp"
 #include "codegen/arch.hpp"
 #include "compiler/compiler.hpp"
-#include "launch/forward_plan_spec.hpp"
+#include "launch/backward_plan_spec.hpp"
 #include "tuner/record_store.hpp"
 #include "tuner/space.hpp"
 
@@ -30,10 +30,13 @@ class Engine {
   tuner::RecordStore& records() { return records_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
-  /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
-  /// Error(kInvalidProblem) when `config` is not legal for them.
+  /// The kernels that a problem runs on `arch`, under `config` or `tunables`, or else
+  /// configuration 0. Throws Error(kInvalidProblem) when those are not legal for them.
   launch::ForwardPlanSpec plan_forward(const problem::Problem& problem, const codegen::Arch& arch,
                                        const std::optional<kernel::ForwardConfig>& config = {});
+  launch::BackwardPlanSpec plan_backward(
+      const problem::BackwardProblem& problem, const codegen::Arch& arch,
+      const std::optional<codegen::BackwardTunables>& tunables = {});
 
   /// What names the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;

@@ -15,16 +15,23 @@ tuner::DeviceClass device_class(const cuda::DeviceInfo& device) {
   return {device.name, device.sm_count, device.arch(), device.l2_bytes};
 }
 
-std::unique_ptr<launch::ForwardPlan> load_plan(Engine& engine, const cuda::Driver& driver,
-                                               launch::ForwardPlanSpec spec,
-                                               const codegen::Arch& arch,
-                                               const problem::Problem& problem) {
+template <class Pass>
+std::unique_ptr<launch::Plan<Pass>> load_plan(Engine& engine, const cuda::Driver& driver,
+                                              typename Pass::Spec spec, const codegen::Arch& arch,
+                                              const typename Pass::Problem& problem) {
   std::vector<std::unique_ptr<cuda::Library>> libraries;
   for (const launch::StepSpec& step : spec.steps) {
     const auto entry = engine.kernel(step.source, arch, problem::describe(problem));
     libraries.push_back(std::make_unique<cuda::Library>(driver, entry->cubin));
   }
-  return std::make_unique<launch::ForwardPlan>(std::move(spec), std::move(libraries));
+  return std::make_unique<launch::Plan<Pass>>(std::move(spec), std::move(libraries));
 }
+
+template std::unique_ptr<launch::ForwardPlan> load_plan<launch::ForwardPass>(
+    Engine&, const cuda::Driver&, launch::ForwardPlanSpec, const codegen::Arch&,
+    const problem::Problem&);
+template std::unique_ptr<launch::BackwardPlan> load_plan<launch::BackwardPass>(
+    Engine&, const cuda::Driver&, launch::BackwardPlanSpec, const codegen::Arch&,
+    const problem::BackwardProblem&);
 
 }  // namespace attnjit::runtime

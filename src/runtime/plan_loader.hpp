@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "cuda/device.hpp"
-#include "launch/forward_plan.hpp"
+#include "launch/plan.hpp"
 #include "runtime/engine.hpp"
 #include "tuner/record.hpp"
 
@@ -16,9 +16,9 @@ codegen::Arch arch_of(const cuda::DeviceInfo& device);
 tuner::DeviceClass device_class(const cuda::DeviceInfo& device);
 
 /// Gets the kernels of `spec` from the engine and loads them into the current context.
-std::unique_ptr<launch::ForwardPlan> load_plan(Engine& engine, const cuda::Driver& driver,
-                                               launch::ForwardPlanSpec spec,
-                                               const codegen::Arch& arch,
-                                               const problem::Problem& problem);
+template <class Pass>
+std::unique_ptr<launch::Plan<Pass>> load_plan(Engine& engine, const cuda::Driver& driver,
+                                              typename Pass::Spec spec, const codegen::Arch& arch,
+                                              const typename Pass::Problem& problem);
 
 }  // namespace attnjit::runtime

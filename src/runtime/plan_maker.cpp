@@ -36,11 +36,22 @@ std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
   const ConfigChoice choice = choose_config(engine_, problem, arch, key.device);
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
-  auto plan =
-      load_plan(engine_, driver, engine_.plan_forward(problem, arch, choice.config), arch, problem);
+  auto plan = load_plan<launch::ForwardPass>(
+      engine_, driver, engine_.plan_forward(problem, arch, choice.config), arch, problem);
   ++plans_;
   if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
-  note_problem(problem);
+  note_problem(problem::manifest_line(problem));
+  return plan;
+}
+
+std::unique_ptr<launch::BackwardPlan> PlanMaker::make(const cuda::Driver& driver,
+                                                      const problem::BackwardProblem& problem,
+                                                      std::optional<CUstream>) {
+  const codegen::Arch arch = arch_of(cuda::current_device(driver));
+  auto plan = load_plan<launch::BackwardPass>(engine_, driver, engine_.plan_backward(problem, arch),
+                                              arch, problem);
+  ++plans_;
+  note_problem(problem::manifest_line(problem));
   return plan;
 }
 
@@ -75,10 +86,10 @@ bool PlanMaker::tune(const cuda::Driver& driver, const problem::Problem& problem
 }
 
 // ATTNJIT_RECORD: the problems of a program, as a manifest to warm up and tune with.
-void PlanMaker::note_problem(const problem::Problem& problem) {
+void PlanMaker::note_problem(const std::string& manifest_line) {
   const auto& file = engine_.environment().record_file;
   if (!file) return;
-  const base::WriteResult result = base::append_line(*file, problem::manifest_line(problem));
+  const base::WriteResult result = base::append_line(*file, manifest_line);
   if (result.ok()) return;
   engine_.log().warn_once("record file",
                           fmt::format("ATTNJIT_RECORD: cannot append to {} ({}); name a file in a "

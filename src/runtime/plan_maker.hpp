@@ -4,8 +4,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
-#include "launch/forward_plan.hpp"
+#include "launch/plan.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/forward_tuner.hpp"
 
@@ -25,6 +26,10 @@ class PlanMaker {
   std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
                                             const problem::Problem& problem,
                                             std::optional<CUstream> stream);
+  /// A backward runs configuration 0: nothing about it is tuned yet.
+  std::unique_ptr<launch::BackwardPlan> make(const cuda::Driver& driver,
+                                             const problem::BackwardProblem& problem,
+                                             std::optional<CUstream> stream);
 
   struct Counters {
     std::uint64_t plans = 0;
@@ -38,7 +43,7 @@ class PlanMaker {
   bool needs_tuning(const tuner::TuneKey& key);
   bool tune(const cuda::Driver& driver, const problem::Problem& problem, const tuner::TuneKey& key,
             std::optional<CUstream> stream);
-  void note_problem(const problem::Problem& problem);
+  void note_problem(const std::string& manifest_line);
 
   Engine& engine_;
   ForwardTuner tuner_;

@@ -4,12 +4,14 @@
 
 namespace attnjit::runtime {
 
-const launch::ForwardPlan* PlanTable::find(const Key& key) const {
+template <class Pass>
+auto BasicPlanTable<Pass>::find(const Key& key) const -> const Plan* {
   const Entry* const entry = find_entry(key);
   return entry == nullptr ? nullptr : entry->plan.load(std::memory_order_acquire);
 }
 
-const launch::ForwardPlan& PlanTable::find_or_make(const Key& key, const Make& make) {
+template <class Pass>
+auto BasicPlanTable<Pass>::find_or_make(const Key& key, const Make& make) -> const Plan& {
   Entry& entry = find_or_add(key);
   const std::lock_guard lock(entry.making);
   if (entry.owner == nullptr) {
@@ -19,17 +21,20 @@ const launch::ForwardPlan& PlanTable::find_or_make(const Key& key, const Make& m
   return *entry.owner;
 }
 
-std::size_t PlanTable::chain(const Key& key) {
+template <class Pass>
+std::size_t BasicPlanTable<Pass>::chain(const Key& key) {
   return (problem::hash(key.plan) ^ key.context_id) % kChains;
 }
 
-PlanTable::Entry* PlanTable::find_entry(const Key& key) const {
+template <class Pass>
+auto BasicPlanTable<Pass>::find_entry(const Key& key) const -> Entry* {
   Entry* entry = heads_[chain(key)].load(std::memory_order_acquire);
   while (entry != nullptr && !(entry->key == key)) entry = entry->next;
   return entry;
 }
 
-PlanTable::Entry& PlanTable::find_or_add(const Key& key) {
+template <class Pass>
+auto BasicPlanTable<Pass>::find_or_add(const Key& key) -> Entry& {
   const std::lock_guard lock(adding_);
   if (Entry* const entry = find_entry(key)) return *entry;
   std::atomic<Entry*>& head = heads_[chain(key)];
@@ -37,5 +42,8 @@ PlanTable::Entry& PlanTable::find_or_add(const Key& key) {
   head.store(&added, std::memory_order_release);  // readers see it complete
   return added;
 }
+
+template class BasicPlanTable<launch::ForwardPass>;
+template class BasicPlanTable<launch::BackwardPass>;
 
 }  // namespace attnjit::runtime

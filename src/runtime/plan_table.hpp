@@ -7,29 +7,30 @@
 #include <memory>
 #include <mutex>
 
-#include "launch/forward_plan.hpp"
-#include "problem/family.hpp"
+#include "launch/plan.hpp"
 
 namespace attnjit::runtime {
 
-/// The plans of a process. A look-up takes no lock and does not allocate: an entry is added at the
-/// head of a chain, and stays where it is for as long as the table lives. Thread-safe.
-class PlanTable {
+/// The plans of a process for one pass. A look-up takes no lock and does not allocate: an entry is
+/// added at the head of a chain, and stays where it is for as long as the table lives. Thread-safe.
+template <class Pass>
+class BasicPlanTable {
  public:
+  using Plan = launch::Plan<Pass>;
   struct Key {
     unsigned long long context_id = 0;  ///< kernels belong to the CUDA context they are loaded into
-    problem::PlanKey plan;
+    typename Pass::Key plan;
 
     bool operator==(const Key&) const = default;
   };
-  using Make = std::function<std::unique_ptr<launch::ForwardPlan>()>;
+  using Make = std::function<std::unique_ptr<Plan>()>;
 
   /// The plan of `key`, or null. It lives as long as the table.
-  const launch::ForwardPlan* find(const Key& key) const;
+  const Plan* find(const Key& key) const;
 
   /// The plan of `key`, made if there is none. One thread makes it, and others that ask for the
   /// same plan wait. What `make` throws reaches its caller, and the next call tries again.
-  const launch::ForwardPlan& find_or_make(const Key& key, const Make& make);
+  const Plan& find_or_make(const Key& key, const Make& make);
 
  private:
   struct Entry {
@@ -38,8 +39,8 @@ class PlanTable {
     const Key key;
     Entry* const next;
     std::mutex making;
-    std::unique_ptr<launch::ForwardPlan> owner;              // guarded by `making`
-    std::atomic<const launch::ForwardPlan*> plan = nullptr;  // set once, to what `owner` holds
+    std::unique_ptr<Plan> owner;              // guarded by `making`
+    std::atomic<const Plan*> plan = nullptr;  // set once, to what `owner` holds
   };
 
   static std::size_t chain(const Key& key);
@@ -52,5 +53,8 @@ class PlanTable {
   std::mutex adding_;
   std::deque<Entry> entries_;  // guarded by `adding_`
 };
+
+using PlanTable = BasicPlanTable<launch::ForwardPass>;
+using BackwardPlanTable = BasicPlanTable<launch::BackwardPass>;
 
 }  // namespace attnjit::runtime

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cuda/cold_timer.hpp"
-#include "launch/forward_plan.hpp"
+#include "launch/plan.hpp"
 #include "runtime/synthetic_tensors.hpp"
 
 namespace attnjit::runtime {

@@ -52,6 +52,17 @@ TEST_CASE("causal work is what the diagonal leaves") {
   CHECK(work_of(spec).flop == flop(1 + 2));
 }
 
+TEST_CASE("a backward has five products to the forward's two") {
+  const reference::HostProblem host(spec_of(10, 20), 1);
+  CHECK(count_work(host.args(), true).flop == 2.5 * flop(10 * 20));
+  Case job{"small backward", "", spec_of(10, 20)};
+  CHECK_FALSE(problem_json(job).contains("pass"));
+  job.spec.backward = job.spec.deterministic = true;
+  CHECK(problem_json(job).at("pass") == "backward");
+  CHECK(problem_json(job).at("dbias") == false);
+  CHECK(problem_json(job).at("deterministic") == true);
+}
+
 TEST_CASE("windows and seqlens lower the work, masks and biases do not") {
   reference::ProblemSpec spec = spec_of(10, 10);
   spec.window = {1, 1};

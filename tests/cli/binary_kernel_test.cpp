@@ -140,6 +140,28 @@ TEST_CASE("emit --step picks a kernel by number or name") {
   CHECK(stub("2") == attnjit(small_problem({"emit", "--format", "stub", "--mask", "b11k"})).out);
 }
 
+TEST_CASE("plan, emit and warmup take backwards") {
+  const CommandLine attnjit;
+  const std::vector<std::string> flags = {"--backward", "--bias",  "11qk",
+                                          "--dbias",    "--dtype", "fp16"};
+  const auto backward = [&](std::vector<std::string> line) {
+    line = small_problem(std::move(line));
+    line.insert(line.end(), flags.begin(), flags.end());
+    return attnjit(line);
+  };
+  const auto plan = backward({"plan", "--json"}).json().at("plans").at(0);
+  CHECK(plan.at("config").at("dbias") == "add");
+  CHECK(plan.at("steps").size() == 6);
+  CHECK(plan.at("steps")[1].at("grid").at(0) > 0);
+  CHECK(holds(backward({"emit", "--format", "stub"}).out, "attn_bwd("));
+  CHECK(holds(backward({"emit", "--format", "stub", "--step", "bias_sum"}).out, "BiasSumConfig"));
+  const Outcome warm = backward({"warmup", "--jobs", "2"});
+  CAPTURE(warm.err);
+  CHECK(warm.code == 0);
+  CHECK(last_line(warm.out) == "4 kernels: 4 compiled, 0 from cache, 0 failed");
+  CHECK(backward({"warmup", "--check"}).code == 0);
+}
+
 TEST_CASE("the cache can be listed, shown, verified and cleared") {
   const CommandLine attnjit;
   CHECK(attnjit({"cache", "path"}).out == attnjit.cache().string() + "\n");

@@ -38,6 +38,7 @@ TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   CHECK(disabled.code == 2);
   CHECK(holds(disabled.err, "DISABLE_AUTOTUNE"));
   CHECK(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "banana"}}).code == 2);
+  CHECK(holds(attnjit({"tune", "--backward"}, kMayTune).err, "1 backward problems are left out"));
 }
 
 TEST_CASE("warmup compiles what is missing, and --check says what is") {

@@ -5,17 +5,21 @@
 #include "cli/cases.hpp"
 #include "cli/manifest.hpp"
 #include "problem/family.hpp"
-#include "unit/forward_fixtures.hpp"
+#include "unit/backward_fixtures.hpp"
 
 namespace attnjit::test {
 namespace {
 
-// The problem that a manifest of that line describes.
-problem::Problem read_back(const problem::Problem& problem) {
+// What a manifest of the problem's line describes.
+template <class Problem>
+reference::ProblemSpec read_spec(const Problem& problem) {
   const cli::Manifest manifest = cli::parse_manifest(problem::manifest_line(problem), "line");
   REQUIRE(manifest.cases.size() == 1);
   CHECK(manifest.cases[0].name == problem::describe(problem));
-  return cli::make_problem(manifest.cases[0].spec);
+  return manifest.cases[0].spec;
+}
+problem::Problem read_back(const problem::Problem& problem) {
+  return cli::make_problem(read_spec(problem));
 }
 
 TEST_CASE("a problem survives its manifest line") {
@@ -35,6 +39,22 @@ TEST_CASE("a problem survives its manifest line") {
     CAPTURE(problem::describe(problem));
     CHECK(problem::describe(read_back(problem)) == problem::describe(problem));
     CHECK(problem::plan_key(read_back(problem)) == problem::plan_key(problem));
+  }
+}
+
+TEST_CASE("a backward survives its manifest line") {
+  std::vector<BackwardArgs> calls(3, backward_args());
+  calls[1].forward.causal = true;
+  calls[1].forward.diagonal = Diagonal::kBottomRight;
+  calls[1].deterministic = true;
+  calls[1].dlse = fake_address<float>(7);
+  calls[2] = bias_args("1hqk");
+  calls[2].dbias->dtype = DType::kFloat32;
+  for (const BackwardArgs& args : calls) {
+    const problem::BackwardProblem problem = problem::make_problem(args);
+    const auto again = cli::make_backward_problem(read_spec(problem));
+    CHECK(problem::describe(again) == problem::describe(problem));
+    CHECK(problem::plan_key(again) == problem::plan_key(problem));
   }
 }
 

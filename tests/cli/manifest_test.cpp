@@ -203,11 +203,43 @@ TEST_CASE("a crossing that explodes is refused") {
             .find("more than 10000") != std::string::npos);
 }
 
-TEST_CASE("the backward pass is unsupported, not malformed") {
-  const auto error = error_of(ErrorKind::kUnsupported, [] {
-    parse_manifest(problem(R"("pass": ["forward", "backward"])"), "m.json");
-  });
-  CHECK(error.find("pass backward") != std::string::npos);
+TEST_CASE("a pass is forward unless the entry says otherwise, and both are two problems") {
+  CHECK_FALSE(only_spec("").backward);
+  CHECK_FALSE(only_spec(R"("pass": "forward")").backward);
+  CHECK(only_spec(R"("pass": ["backward"])").backward);
+  const auto cases =
+      parse_manifest(problem(R"("pass": ["forward", "backward"], "bias": "1hqk", "dbias": true,
+                                "deterministic": [false, true])"),
+                     "m.json")
+          .cases;
+  REQUIRE(cases.size() == 3);  // what only a backward has does not multiply the forward
+  CHECK(cases[0].name == "n");
+  CHECK_FALSE(cases[0].spec.backward);
+  CHECK_FALSE(cases[0].spec.want_dbias);
+  CHECK(cases[1].name == "n backward deterministic=false");
+  CHECK(cases[1].spec.want_dbias);
+  CHECK(cases[2].name == "n backward deterministic=true");
+  CHECK(cases[2].spec.deterministic);
+  for (const char* pass : {"\"sideways\"", "[]", "1", "[\"forward\", 2]"}) {
+    CAPTURE(pass);
+    CHECK(manifest_error(problem("\"pass\": " + std::string(pass))).find("forward, backward") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("the members of a backward reach their fields, and need its pass") {
+  const std::string backward = R"("pass": "backward", "bias": "1hqk", )";
+  CHECK(only_spec(backward + R"("dbias": true)").want_dbias);
+  CHECK(only_spec(backward + R"("dbias": true, "dbias_dtype": "fp32")").dbias_dtype ==
+        DType::kFloat32);
+  CHECK(only_spec(backward + R"("dlse": true)").want_dlse);
+  CHECK(only_spec(backward + R"("deterministic": true)").deterministic);
+  CHECK(manifest_error(problem(R"("deterministic": true)")).find("goes with a backward") !=
+        std::string::npos);
+  CHECK(manifest_error(problem(R"("pass": "backward", "dbias": true)")).find("without a bias") !=
+        std::string::npos);
+  CHECK(manifest_error(problem(R"("pass": "backward", "dlse": 1)")).find("true or false") !=
+        std::string::npos);
 }
 
 TEST_CASE("the shipped schema knows the same members as the parser") {

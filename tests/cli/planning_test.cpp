@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "attnjit/error.hpp"
+
 namespace attnjit::cli {
 namespace {
 
@@ -16,7 +18,7 @@ TEST_CASE("a plan has the splits of the device at hand, else of a common one") {
   const auto blocks = [&](std::vector<tuner::DeviceClass> devices) {
     const Planned planned = Planner(engine, std::nullopt, std::move(devices)).plan(job, arch);
     CHECK(planned.arch == &arch);
-    return planned.steps[planned.forward_step].grid[0];
+    return planned.steps[planned.main_step].grid[0];
   };
   const tuner::DeviceClass whole{"whole", arch.sm_count, "sm_90a", 50u << 20};
   const tuner::DeviceClass slice{"slice", 16, "sm_90a", 6u << 20};
@@ -24,6 +26,56 @@ TEST_CASE("a plan has the splits of the device at hand, else of a common one") {
   CHECK(blocks({}) == blocks({whole}));
   CHECK(blocks({other}) == blocks({}));
   CHECK(blocks({slice}) < blocks({}));
+}
+
+Case backward_case() {
+  Case job{"job", "", {}};
+  job.spec.backward = true;
+  job.spec.batch = job.spec.heads_q = job.spec.heads_kv = 2;
+  job.spec.head_dim = 64;
+  job.spec.bias = "11qk";
+  job.spec.want_dbias = true;
+  return job;
+}
+
+std::vector<std::string> entries(const Planned& planned) {
+  std::vector<std::string> names;
+  for (const PlannedStep& step : planned.steps) names.push_back(step.spec.source.entry);
+  return names;
+}
+
+TEST_CASE("a backward's plan lists its kernels, and the one of dk and dv is the main one") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_80");
+  Planner planner(engine, std::nullopt, {});
+  Case job = backward_case();
+  const Planned planned = planner.plan(job, arch);
+  CHECK(entries(planned) == std::vector<std::string>{"backward_preprocess", "attn_bwd",
+                                                     "fragment_sum", "fragment_sum", "fragment_sum",
+                                                     "bias_sum"});
+  CHECK(pick_step(planned, "").spec.source.entry == "attn_bwd");
+  CHECK(pick_step(planned, "bias_sum").tile == "w8");
+  CHECK(planned.config_from == "configuration 0");
+  CHECK(planned.workspace_bytes > 0);
+  CHECK(planner.variants(job, arch).size() == 1);
+  job.spec.deterministic = true;
+  CHECK(entries(planner.plan(job, arch)) == std::vector<std::string>{"backward_preprocess",
+                                                                     "attn_bwd", "attn_bwd_dq",
+                                                                     "attn_bwd_dbias"});
+}
+
+TEST_CASE("a config sets members of a backward's tunables") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_80");
+  const auto plan = [&](const char* config) {
+    return Planner(engine, config, {}).plan(backward_case(), arch);
+  };
+  const Planned planned = plan(R"({"dbias": "kernel", "bias_tile": {"block_q": 32}})");
+  CHECK(planned.config_from == "--config");
+  CHECK(pick_step(planned, "attn_bwd_dbias").tile.find("q32 ") == 0);
+  CHECK_THROWS_WITH_AS(plan(R"({"dbias": "rows"})"), doctest::Contains("does not serve"), Error);
+  CHECK_THROWS_WITH_AS(plan(R"({"softmax": "max_free"})"),
+                       doctest::Contains("unknown member softmax"), Error);
 }
 
 }  // namespace

@@ -107,6 +107,29 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   }
 }
 
+TEST_CASE("the flags of a backward reach their fields, and need --backward") {
+  const auto spec = make_case({.bias = "1hqk",
+                               .backward = true,
+                               .dbias = true,
+                               .dlse = true,
+                               .deterministic = true,
+                               .dbias_dtype = "fp32"})
+                        .spec;
+  CHECK(spec.backward);
+  CHECK(spec.want_dbias);
+  CHECK(spec.want_dlse);
+  CHECK(spec.deterministic);
+  CHECK(spec.dbias_dtype == DType::kFloat32);
+  CHECK(make_case({.backward = true}).name.find("backward") != std::string::npos);
+  for (const ProblemFlags& flags :
+       {ProblemFlags{.dbias = true}, {.dlse = true}, {.deterministic = true}}) {
+    CHECK(flags_error(flags).find("without --backward") != std::string::npos);
+  }
+  CHECK(flags_error({.backward = true, .dbias = true}).find("--bias PATTERN") != std::string::npos);
+  CHECK(flags_error({.backward = true, .dbias_dtype = "fp32"}).find("without --dbias") !=
+        std::string::npos);
+}
+
 TEST_CASE("sizes and patterns that contradict each other are an invalid problem") {
   const auto error = [](const ProblemFlags& flags) {
     return error_of(ErrorKind::kInvalidProblem, [&] { make_case(flags); });

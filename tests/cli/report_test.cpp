@@ -87,17 +87,31 @@ TEST_CASE("--rows is all, a number, or what is affordable") {
   reference::ProblemSpec spec;
   spec.seqlen_q = 5000;
   spec.seqlen_kv = 100'000;
-  CHECK(choose_rows(spec, "all").count(spec.seqlen_q) == 5000);
-  const auto some = choose_rows(spec, "20").count(spec.seqlen_q);
+  CHECK(choose_sample(spec, "all").rows.count(spec.seqlen_q) == 5000);
+  const auto some = choose_sample(spec, "20").rows.count(spec.seqlen_q);
   CHECK(some > 0);
   CHECK(some <= 20);
-  const auto affordable = choose_rows(spec, "").count(spec.seqlen_q);
+  const auto affordable = choose_sample(spec, "").rows.count(spec.seqlen_q);
   CHECK(affordable > 20);
   CHECK(affordable < 5000);
   for (const char* rows : {"0", "-1", "some", "5x"}) {
     CAPTURE(rows);
-    test::error_of(ErrorKind::kInvalidEnvironment, [&] { choose_rows(spec, rows); });
+    test::error_of(ErrorKind::kInvalidEnvironment, [&] { choose_sample(spec, rows); });
   }
+}
+
+TEST_CASE("a backward is judged by heads, not by rows") {
+  reference::ProblemSpec spec;
+  spec.backward = true;
+  spec.heads_q = spec.heads_kv = 64;
+  spec.seqlen_q = spec.seqlen_kv = 4096;
+  CHECK(choose_sample(spec, "all").planes.all);
+  const auto affordable = choose_sample(spec, "").planes;
+  CHECK_FALSE(affordable.all);
+  CHECK(affordable.list.size() >= 2);
+  const auto error =
+      test::error_of(ErrorKind::kInvalidEnvironment, [&] { choose_sample(spec, "20"); });
+  CHECK(error.find("judged by heads") != std::string::npos);
 }
 
 }  // namespace

@@ -1,18 +1,16 @@
 // Cases that other implementations got wrong, by the numbers of docs/semantics.md.
-#include <thread>
-
 #include "gpu.hpp"
 
 namespace attnjit {
 namespace {
 
+using gpu_test::all_cores;
+using gpu_test::causal;
 using reference::BiasKind;
 using reference::HostProblem;
 using reference::MaskKind;
 using reference::ProblemSpec;
 using reference::Rows;
-
-unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec, const Rows& rows = Rows::every()) {
   HostProblem problem(spec, all_cores());
@@ -21,12 +19,6 @@ void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec, const Rows& rows 
   INFO(reference::describe(spec));
   INFO(verdict.text);
   CHECK(verdict.pass);
-}
-
-ProblemSpec causal(ProblemSpec spec, Diagonal diagonal) {
-  spec.causal = true;
-  spec.diagonal = diagonal;
-  return spec;
 }
 
 TEST_CASE("case 1: seqlen_not_multiple_of_64") {

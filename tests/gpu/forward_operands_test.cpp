@@ -50,7 +50,7 @@ Words record_on_gpu(const Job& job, const cuda::Driver& driver) {
   const cuda::DeviceBuffer buffer(driver, words.size() * sizeof(words[0]));
   cuda::copy_to_device(driver, buffer.data(), words.data(), buffer.bytes());
   runtime::Engine engine(without_cache());
-  const auto plan = runtime::load_plan(
+  const auto plan = runtime::load_plan<launch::ForwardPass>(
       engine, driver, job.plan(job.recorder.templates(buffer.data())), job.arch, job.problem);
   const auto layout = launch::workspace_layout(plan->spec(), job.problem);
   const cuda::DeviceBuffer workspace(driver, layout.bytes);

@@ -1,9 +1,11 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "attnjit/attnjit.hpp"
 #include "base/environment.hpp"
@@ -40,18 +42,56 @@ inline std::unique_ptr<Gpu> find_gpu() {
   }
 }
 
+/// Calls call(mirror, stream) on a mirror of `problem` and brings back what it wrote.
+template <class Call>
+void run_on_mirror(const cuda::Driver& driver, reference::HostProblem& problem, Call call) {
+  problem.poison_outputs();
+  check::DeviceMirror mirror(driver, problem);
+  const cuda::Stream stream(driver);
+  call(mirror, stream.get());
+  stream.synchronize();
+  mirror.download(problem);
+}
+
 /// Runs `problem` once and judges every row (or those of `rows`).
 inline check::Verdict run(Context& context, const cuda::Driver& driver,
                           reference::HostProblem& problem,
                           const reference::Rows& rows = reference::Rows::every(),
                           unsigned jobs = 1) {
-  problem.poison_outputs();
-  check::DeviceMirror mirror(driver, problem);
-  const cuda::Stream stream(driver);
-  context.forward(mirror.args(), stream.get());
-  stream.synchronize();
-  mirror.download(problem);
+  run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
+    context.forward(mirror.args(), stream);
+  });
   return check::judge_forward(problem, rows, jobs);
+}
+
+/// Runs a backward problem once and judges every plane (or those of `planes`).
+inline check::BackwardVerdict run_backward(
+    Context& context, const cuda::Driver& driver, reference::HostProblem& problem,
+    const reference::Planes& planes = reference::Planes::every(), unsigned jobs = 1) {
+  run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
+    context.backward(mirror.backward_args(), stream);
+  });
+  return check::judge_backward(problem, planes, jobs);
+}
+
+/// What an invalid call says; empty if it succeeds.
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kInvalidProblem);
+    return error.what();
+  }
+  return "";
+}
+
+inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+inline reference::ProblemSpec causal(reference::ProblemSpec spec, Diagonal diagonal) {
+  spec.causal = true;
+  spec.diagonal = diagonal;
+  return spec;
 }
 
 }  // namespace attnjit::gpu_test

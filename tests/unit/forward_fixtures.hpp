@@ -5,7 +5,7 @@
 
 #include "attnjit/error.hpp"
 #include "attnjit/forward.hpp"
-#include "problem/problem.hpp"
+#include "problem/backward_problem.hpp"
 
 namespace attnjit::test {
 
@@ -59,7 +59,8 @@ inline Tensor bias(const ForwardArgs& args, std::string_view pattern) {
 }
 
 /// What make_problem() says of illegal `args`; empty if it takes them.
-inline std::string refusal(const ForwardArgs& args) {
+template <class Args>
+std::string refusal(const Args& args) {
   try {
     problem::make_problem(args);
   } catch (const Error& error) {

@@ -1,39 +1,12 @@
 /* The C API as a C program sees it, on a machine without a GPU: layout, conversions, errors. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
-#include <attnjit.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-static int failures = 0;
+#include "c_api_fixtures.h"
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      printf("%s:%d: %s is false\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                     \
-    }                                                                 \
-  } while (0)
-
-static char memory[64]; /* an address; nobody reads it */
-
-static attnjit_tensor tensor(int64_t batch, int64_t heads, int64_t rows, int64_t width) {
-  attnjit_tensor t = {memory, ATTNJIT_BFLOAT16, {batch, heads, rows, width}, {0, 0, 0, 1}};
-  t.strides[2] = width;
-  t.strides[1] = rows * width;
-  t.strides[0] = heads * rows * width;
-  return t;
-}
-
-static attnjit_forward_args forward_args(int64_t rows) {
-  attnjit_forward_args args = ATTNJIT_FORWARD_ARGS_INIT;
-  args.q = tensor(1, 4, rows, 64);
-  args.k = tensor(1, 2, 128, 64);
-  args.v = tensor(1, 2, 128, 64);
-  args.out = tensor(1, 4, rows, 64);
-  return args;
-}
+int failures = 0;
+char memory[64];
 
 static attnjit_context* make_context(void) {
   attnjit_context_options options = ATTNJIT_CONTEXT_OPTIONS_INIT;
@@ -44,13 +17,6 @@ static attnjit_context* make_context(void) {
     exit(1);
   }
   return context;
-}
-
-/* Whether a call fails with `status` and a message that holds `part`. */
-static int fails(attnjit_status result, attnjit_status status, const char* part) {
-  if (result == status && strstr(attnjit_last_error(), part) != NULL) return 1;
-  printf("%s: %s\n", attnjit_status_name(result), attnjit_last_error());
-  return 0;
 }
 
 static void check_layout(void) {
@@ -214,6 +180,7 @@ int main(void) {
   check_struct_size(context);
   check_counters(context);
   check_problems(context);
+  check_backward(context);
   attnjit_context_destroy(context);
   printf("%d failures\n", failures);
   return failures == 0 ? 0 : 1;

@@ -25,6 +25,16 @@ std::unique_ptr<ForwardPlan> empty_plan() {
                                        std::vector<std::unique_ptr<cuda::Library>>{});
 }
 
+template <class Key>
+void expect_different_hashes(const std::vector<Key>& keys) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      INFO(i, " and ", j);
+      CHECK(problem::hash(keys[i]) != problem::hash(keys[j]));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a plan is made once and stays where it is") {
@@ -111,10 +121,23 @@ TEST_CASE("each member of a key changes its hash") {
   add([](auto& k) { k.bucket_planes = 4; });
   add([](auto& k) { k.mask_per_head = true; });
   add([](auto& k) { k.bias_per_head = true; });
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      INFO(i, " and ", j);
-      CHECK(problem::hash(keys[i]) != problem::hash(keys[j]));
-    }
-  }
+  expect_different_hashes(keys);
+}
+
+TEST_CASE("each member of a backward's key changes its hash") {
+  const problem::BackwardPlanKey base;
+  std::vector<problem::BackwardPlanKey> keys;
+  const auto add = [&](auto change) { change(keys.emplace_back(base)); };
+  add([](auto&) {});
+  add([](auto& k) { k.family.scores.head_dim = 64; });
+  add([](auto& k) { k.family.scores.seqlens = true; });
+  add([](auto& k) { k.family.dbias = problem::Extent::kPerPair; });
+  add([](auto& k) { k.family.dbias_dtype = DType::kBFloat16; });
+  add([](auto& k) { k.family.dbias_vectorized = true; });
+  add([](auto& k) { k.family.dbias_reduces_planes = true; });
+  add([](auto& k) { k.family.dbias_scalar = true; });
+  add([](auto& k) { k.family.deterministic = true; });
+  add([](auto& k) { k.bucket_q = 64; });
+  add([](auto& k) { k.bucket_kv = 64; });
+  expect_different_hashes(keys);
 }

@@ -7,7 +7,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "forward_fixtures.hpp"
+#include "backward_fixtures.hpp"
 #include "host_calls.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
@@ -41,9 +41,22 @@ class WarmDispatcher {
 
   // The host calls of kCalls calls that find their plan, each of `steps` kernels.
   HostCalls count(const ForwardArgs& args, Workspace workspace = {}, int steps = 1) {
-    dispatcher_.forward(args, nullptr, workspace);
+    return count([&] { dispatcher_.forward(args, nullptr, workspace); }, steps);
+  }
+  HostCalls count(const BackwardArgs& args, Workspace workspace, int steps) {
+    return count([&] { dispatcher_.backward(args, nullptr, workspace); }, steps);
+  }
+
+  std::size_t workspace_size(const ForwardArgs& args) {
+    return dispatcher_.forward_workspace_size(args);
+  }
+
+ private:
+  template <class Call>
+  HostCalls count(Call call, int steps) {
+    call();
     const auto work = [&] {
-      for (int i = 0; i < kCalls; ++i) dispatcher_.forward(args, nullptr, workspace);
+      for (int i = 0; i < kCalls; ++i) call();
     };
     launches = 0;
     const HostCalls calls = count_host_calls(work);
@@ -52,11 +65,6 @@ class WarmDispatcher {
     return calls;
   }
 
-  std::size_t workspace_size(const ForwardArgs& args) {
-    return dispatcher_.forward_workspace_size(args);
-  }
-
- private:
   static std::shared_ptr<const cuda::Driver> driver(Launch launch) {
     cuda::DriverApi api = test::silent_api();
     api.launch_kernel_ex = launch;
@@ -88,6 +96,22 @@ TEST_CASE("nor does one with every feature and two kernels, whoever gives the wo
   const Workspace workspace{test::fake_address(8), dispatcher.workspace_size(args)};
   CHECK(workspace.bytes > 0);
   CHECK(dispatcher.count(args, workspace, 2) == HostCalls{});
+}
+
+TEST_CASE("nor does a backward, whatever it has to do") {
+  WarmDispatcher dispatcher;
+  CHECK(dispatcher.count(test::backward_args(plain_args()), {}, 3) == HostCalls{});
+  BackwardArgs args = test::bias_args("1hqk", plain_args());
+  args.forward.mask = test::mask(args.forward, "b1qk");
+  args.forward.seqlens_q = test::fake_address<std::int32_t>(6);
+  args.forward.causal = true;
+  args.forward.diagonal = Diagonal::kBottomRight;
+  args.dlse = test::fake_address<float>(7);
+  // Mask classes, preprocess, dk and dv, dq and dbias rounded; or dq and dbias by their own
+  // kernels.
+  CHECK(dispatcher.count(args, {}, 5) == HostCalls{});
+  args.deterministic = true;
+  CHECK(dispatcher.count(args, {}, 5) == HostCalls{});
 }
 
 // The test of the test: each of these in the middle of a call must show.

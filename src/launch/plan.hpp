@@ -1,0 +1,56 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cuda/library.hpp"
+#include "launch/backward_arguments.hpp"
+#include "launch/forward_arguments.hpp"
+
+namespace attnjit::launch {
+
+/// The types that a pass goes through, from a call to its kernels.
+struct ForwardPass {
+  static constexpr const char* kName = "forward";
+  using Args = ForwardArgs;
+  using Problem = problem::Problem;
+  using Key = problem::PlanKey;
+  using Spec = ForwardPlanSpec;
+  using Layout = WorkspaceLayout;
+  using Arguments = ForwardArguments;
+};
+struct BackwardPass {
+  static constexpr const char* kName = "backward";
+  using Args = BackwardArgs;
+  using Problem = problem::BackwardProblem;
+  using Key = problem::BackwardPlanKey;
+  using Spec = BackwardPlanSpec;
+  using Layout = BackwardLayout;
+  using Arguments = BackwardArguments;
+};
+
+/// A forward or backward whose kernels are loaded into one context. Immutable; any thread may
+/// launch it, on any stream of that context.
+template <class Pass>
+class Plan {
+ public:
+  /// `libraries` holds the cubin of each step, in order. Loads the kernels into the current
+  /// context.
+  Plan(typename Pass::Spec spec, std::vector<std::unique_ptr<cuda::Library>> libraries);
+
+  const typename Pass::Spec& spec() const { return spec_; }
+
+  /// Enqueues all steps that have something to do. `layout` and `workspace` as for Pass::Arguments.
+  void launch(const cuda::Driver& driver, const typename Pass::Problem& problem,
+              const typename Pass::Args& args, const typename Pass::Layout& layout, void* workspace,
+              CUstream stream) const;
+
+ private:
+  typename Pass::Spec spec_;
+  std::vector<std::unique_ptr<cuda::Library>> libraries_;
+  std::vector<cuda::Kernel> kernels_;
+};
+
+using ForwardPlan = Plan<ForwardPass>;
+using BackwardPlan = Plan<BackwardPass>;
+
+}  // namespace attnjit::launch

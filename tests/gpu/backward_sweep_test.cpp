@@ -1,0 +1,36 @@
+// Random backward problems over everything that docs/semantics.md allows, each judged against fp64.
+#include "random_problem.hpp"
+#include "sweep.hpp"
+
+namespace attnjit {
+namespace {
+
+constexpr double kBudget = 5e8;  // multiply-adds of the reference: all planes of most problems
+
+// Every fourth problem is deterministic.
+reference::ProblemSpec backward_problem(std::uint64_t index) {
+  reference::ProblemSpec spec = test::random_backward_problem(index);
+  spec.deterministic = index % 4 == 3;
+  return spec;
+}
+
+void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
+  gpu_test::sweep(
+      first, count, jobs, backward_problem,
+      [](gpu_test::Gpu& gpu, reference::HostProblem& problem) {
+        const auto planes = check::affordable_planes(problem.spec(), kBudget);
+        const auto verdict = gpu_test::run_backward(gpu.context, *gpu.driver, problem, planes);
+        return gpu_test::Judged{verdict.text,
+                                std::max({verdict.dq.worst_ratio, verdict.dk.worst_ratio,
+                                          verdict.dv.worst_ratio, verdict.dbias.worst_ratio})};
+      });
+}
+
+TEST_CASE("backward sweep: 2000 random problems") { sweep(0, 2000, gpu_test::all_cores()); }
+
+// Small enough for compute-sanitizer:
+//   compute-sanitizer --tool memcheck test_gpu -tc="backward sanitizer sample"
+TEST_CASE("backward sanitizer sample") { sweep(100000, 24, 2); }
+
+}  // namespace
+}  // namespace attnjit

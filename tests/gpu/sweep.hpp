@@ -1,0 +1,49 @@
+#pragma once
+#include <mutex>
+#include <string>
+
+#include "base/parallel.hpp"
+#include "gpu.hpp"
+
+namespace attnjit::gpu_test {
+
+/// What became of one problem.
+struct Judged {
+  std::string text;  ///< what is wrong, or nothing
+  double worst_ratio = 0;
+};
+
+/// Runs problems [first, first + count) on `jobs` threads that share one attnjit context:
+/// spec_of(index) is a problem, and judge(gpu, problem) runs it.
+template <class SpecOf, class Judge>
+void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs, SpecOf spec_of, Judge judge) {
+  ATTNJIT_NEED_GPU(gpu);
+  std::mutex mutex;
+  std::string failures;
+  std::size_t failed = 0;
+  double worst = 0;
+  base::parallel_for(count, jobs, [&](std::size_t i) {
+    const reference::ProblemSpec spec = spec_of(first + i);
+    Judged judged;
+    try {
+      const cuda::PrimaryContext current(*gpu.driver);
+      reference::HostProblem problem(spec, 1);
+      judged = judge(gpu, problem);
+    } catch (const Error& error) {
+      judged.text = error.what();
+    }
+    const std::lock_guard lock(mutex);
+    worst = std::max(worst, judged.worst_ratio);
+    if (judged.text.empty()) return;
+    if (++failed <= 20) {
+      failures += "problem " + std::to_string(first + i) + ": " + reference::describe(spec) + "\n" +
+                  judged.text + "\n";
+    }
+  });
+  MESSAGE(count << " problems, " << gpu.context.counters().plans << " plans, worst error ratio "
+                << worst);
+  INFO(failures);
+  CHECK(failed == 0);
+}
+
+}  // namespace attnjit::gpu_test

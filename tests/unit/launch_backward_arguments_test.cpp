@@ -1,0 +1,219 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "backward_fixtures.hpp"
+#include "launch/backward_arguments.hpp"
+#include "tuner/backward_config_zero.hpp"
+
+using namespace attnjit;
+using codegen::BackwardTunables;
+using codegen::DbiasMethod;
+using codegen::DqMethod;
+using launch::BackwardArguments;
+using launch::BackwardStep;
+using test::backward_args;
+using test::bias_args;
+using test::fake_address;
+
+namespace {
+
+// A call with its plan: configuration 0 of sm_90a, unless `change` alters it.
+struct Call {
+  BackwardArgs args;
+  problem::BackwardProblem problem;
+  launch::BackwardPlanSpec spec;
+  launch::BackwardLayout layout;
+
+  explicit Call(
+      const BackwardArgs& a, void (*change)(BackwardTunables&) = [](BackwardTunables&) {})
+      : args(a), problem(problem::make_problem(a)) {
+    const codegen::Arch& arch = codegen::find_arch("sm_90a");
+    const problem::BackwardPlanKey key = problem::plan_key(problem);
+    BackwardTunables tunables = tuner::config_zero(key, arch);
+    change(tunables);
+    REQUIRE(codegen::why_unfit(tunables, key.family, arch) == std::nullopt);
+    spec = launch::make_backward_plan_spec(key.family, tunables, arch, codegen::TemplateSet());
+    layout = launch::workspace_layout(spec, problem);
+  }
+  BackwardArguments arguments() const { return {spec, problem, args, layout, workspace()}; }
+  void* workspace() const { return fake_address(30); }
+  std::vector<BackwardStep> kinds() const {
+    std::vector<BackwardStep> list;
+    for (const auto& step : spec.steps) list.push_back(step.kind);
+    return list;
+  }
+};
+
+BackwardArgs everything() {
+  ForwardArgs forward = test::forward_args();
+  forward.mask = test::mask(forward, "bgqk");
+  forward.seqlens_q = fake_address<std::int32_t>(6);
+  forward.seqlens_kv = fake_address<std::int32_t>(7);
+  forward.window = {5, 3};
+  forward.diagonal = Diagonal::kBottomRight;
+  forward.scale = -2.0f;
+  return bias_args("1hqk", forward);
+}
+
+BackwardArgs deterministic(BackwardArgs args) {
+  args.deterministic = true;
+  return args;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t total = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++total;
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("the steps of a backward, in order") {
+  using enum BackwardStep;
+  const auto kinds = [](const BackwardArgs& args, auto... change) {
+    return Call(args, change...).kinds();
+  };
+  CHECK(kinds(backward_args()) == std::vector{kPreprocess, kKeys, kDqSum, kDkSum, kDvSum});
+  CHECK(kinds(deterministic(backward_args())) == std::vector{kPreprocess, kKeys, kDq});
+  CHECK(kinds(everything()) ==
+        std::vector{kMaskClasses, kPreprocess, kKeys, kDqSum, kDkSum, kDvSum, kBiasSum});
+  CHECK(kinds(deterministic(everything())) ==
+        std::vector{kMaskClasses, kPreprocess, kKeys, kDq, kDbias});
+  CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
+        std::vector{kPreprocess, kKeys, kDqSum});
+  CHECK(kinds(bias_args("bhq1")) ==
+        std::vector{kPreprocess, kKeys, kDqSum, kDkSum, kDvSum, kBiasSum});
+}
+
+TEST_CASE("every step is handed as many parameters as its kernel names, and no null among them") {
+  std::vector<BackwardArgs> calls = {backward_args(), everything()};
+  for (const char* pattern : {"bhqk", "1hqk", "11qk", "bh1k", "111k", "bhq1", "1111"}) {
+    calls.push_back(bias_args(pattern));
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    for (const bool same_bits : {false, true}) {
+      calls[i].deterministic = same_bits;
+      const Call call(calls[i]);
+      BackwardArguments arguments = call.arguments();
+      for (std::size_t s = 0; s < call.spec.steps.size(); ++s) {
+        CAPTURE(call.spec.steps[s].source.title);
+        const std::size_t named = count(call.spec.steps[s].source.stub, "__grid_constant__");
+        std::size_t handed = 0;
+        while (handed < 7 && arguments.parameters(s)[handed] != nullptr) ++handed;
+        CHECK(handed == named);
+      }
+    }
+  }
+}
+
+TEST_CASE("parameters come in the order in which the kernels name them") {
+  const Call call(everything());
+  BackwardArguments arguments = call.arguments();
+  const auto& values = arguments.values();
+  const std::vector<const void*> keys = {&values.keys, &values.keys_dbias, &values.seqlens,
+                                         &values.bias, &values.mask,       &values.band};
+  CHECK(std::equal(keys.begin(), keys.end(), arguments.parameters(BackwardStep::kKeys)));
+  const Call exact(deterministic(everything()));
+  BackwardArguments own = exact.arguments();
+  const auto& v = own.values();
+  const std::vector<const void*> queries = {&v.queries, &v.seqlens, &v.bias, &v.mask, &v.band};
+  CHECK(std::equal(queries.begin(), queries.end(), own.parameters(BackwardStep::kDq)));
+  const std::vector<const void*> dbias = {&v.dbias, &v.planes, &v.own_dbias, &v.seqlens,
+                                          &v.bias,  &v.mask,   &v.band};
+  CHECK(std::equal(dbias.begin(), dbias.end(), own.parameters(BackwardStep::kDbias)));
+}
+
+TEST_CASE("a step is found by its kind and by its index alike") {
+  const Call call(everything());
+  BackwardArguments arguments = call.arguments();
+  for (std::size_t i = 0; i < call.spec.steps.size(); ++i) {
+    const BackwardStep kind = call.spec.steps[i].kind;
+    CHECK(arguments.runs(i) == arguments.runs(kind));
+    CHECK(&arguments.shape(i) == &arguments.shape(kind));
+    CHECK(arguments.parameters(i) == arguments.parameters(kind));
+    if (arguments.runs(i)) CHECK(arguments.shape(i).block == call.spec.steps[i].threads);
+    CHECK(arguments.shape(i).grid[1] == 1);
+    CHECK(arguments.shape(i).grid[2] == 1);
+  }
+  CHECK_FALSE(arguments.runs(BackwardStep::kDq));  // not part of this plan
+}
+
+TEST_CASE("addresses, strides and sizes reach the kernels") {
+  const Call call(everything());
+  const BackwardArguments arguments = call.arguments();
+  const auto& v = arguments.values();
+  CHECK(v.keys.q == call.args.forward.q.data);
+  CHECK(v.keys.dout == call.args.dout.data);
+  CHECK(v.keys.dk == call.args.dk.data);
+  CHECK(v.keys.dv_strides.head == call.args.dv.strides[1]);
+  CHECK(v.keys.padded_rows == 128);
+  CHECK(v.keys.num_q_tiles == 128 / call.spec.tunables.keys.block_q);
+  CHECK(v.keys.num_kv_tiles ==
+        (192 + call.spec.tunables.keys.block_kv - 1) / call.spec.tunables.keys.block_kv);
+  CHECK(v.keys.scale == -2.0f);
+  CHECK(v.keys.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
+  CHECK(v.band.left == 5);
+  CHECK(v.seqlens.kv == call.args.forward.seqlens_kv);
+  CHECK(v.bias.heads_per_plane == 1);
+  CHECK(v.mask.heads_per_plane == 4);
+  CHECK(v.preprocess.lse == call.args.forward.lse);
+  CHECK(v.preprocess.out == call.args.forward.out.data);
+  CHECK(v.bias_sum.target == call.args.dbias->data);
+  const BackwardArguments plain = Call(backward_args()).arguments();
+  CHECK(plain.values().keys.exponent_scale ==
+        doctest::Approx(kernel::kLog2E / 8.0f));  // 1 / sqrt(64), folded
+}
+
+TEST_CASE("splits appear where the grid is small, and never in a deterministic call") {
+  const ForwardArgs small = test::forward_args(
+      {.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 8192, .seqlen_kv = 256});
+  const Call split(backward_args(small));
+  CHECK(split.layout.grid.splits > 1);
+  CHECK(split.arguments().runs(BackwardStep::kDkSum));
+  CHECK(split.arguments().values().keys.num_splits == split.layout.grid.splits);
+  const Call whole(backward_args());
+  CHECK(whole.layout.grid.splits == 1);
+  CHECK_FALSE(whole.arguments().runs(BackwardStep::kDkSum));
+  CHECK(Call(deterministic(backward_args(small))).layout.grid.splits == 1);
+}
+
+TEST_CASE("long key tiles of several heads take turns under a causal mask alone") {
+  ForwardArgs forward = test::forward_args();
+  CHECK(Call(backward_args(forward)).layout.grid.section_planes == 1);
+  forward.causal = true;
+  forward.diagonal = Diagonal::kTopLeft;
+  CHECK(Call(backward_args(forward)).layout.grid.section_planes > 1);
+  forward.window = {8, 0};
+  CHECK(Call(backward_args(forward)).layout.grid.section_planes == 1);
+}
+
+TEST_CASE("without rows sums are still set to zero, and without keys dq is") {
+  const Call no_rows(bias_args("bh1k", test::forward_args({.seqlen_q = 0})));
+  BackwardArguments arguments = no_rows.arguments();
+  CHECK(arguments.runs(BackwardStep::kKeys));
+  CHECK_FALSE(arguments.runs(BackwardStep::kDqSum));
+  CHECK(arguments.shape(BackwardStep::kPreprocess).grid[0] == 1);
+  CHECK(arguments.values().preprocess.num_row_blocks == 0);
+  CHECK(arguments.runs(BackwardStep::kBiasSum));
+  const Call no_keys(backward_args(test::forward_args({.seqlen_kv = 0})));
+  CHECK_FALSE(no_keys.arguments().runs(BackwardStep::kKeys));
+  CHECK(no_keys.arguments().runs(BackwardStep::kDqSum));
+  const Call no_batch(bias_args("1hqk", test::forward_args({.batch = 0})));
+  CHECK(no_batch.arguments().values().preprocess.num_row_blocks == 0);
+  CHECK(no_batch.arguments().runs(BackwardStep::kBiasSum));
+}
+
+TEST_CASE("a grid that no launch can have is refused, by name") {
+  const ForwardArgs many = test::forward_args(
+      {.batch = std::int64_t{1} << 20, .heads_q = 64, .heads_kv = 64, .seqlen_q = 4096});
+  CHECK_THROWS_WITH_AS(
+      Call(backward_args(many)).arguments(),
+      doctest::Contains("backward_preprocess needs 4294967296 thread blocks; at most 2147483647"),
+      Error);
+}

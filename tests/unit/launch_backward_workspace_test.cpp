@@ -1,0 +1,154 @@
+// The workspace of a backward over random problems: how large it may be, and that no two parts of
+// it share memory.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "launch/backward_arguments.hpp"
+#include "random_problem.hpp"
+#include "reference/host_problem.hpp"
+#include "tuner/backward_config_zero.hpp"
+
+using namespace attnjit;
+using codegen::DbiasMethod;
+using codegen::DqMethod;
+
+namespace {
+
+/// Bytes of the workspace that one part takes, from `first` on.
+struct Part {
+  std::int64_t first, bytes;
+};
+
+std::int64_t ceil64(std::int64_t rows) { return (rows + 63) / 64 * 64; }
+std::int64_t groups(std::int64_t columns) { return (columns + 7) / 8 * 8; }
+
+struct Workspace {
+  const launch::BackwardPlanSpec& spec;
+  const launch::BackwardLayout& layout;
+  const problem::BackwardProblem& problem;
+  const problem::Problem& p = problem.forward;
+  const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_q * ceil64(p.seqlen_q);
+  const std::int64_t kv_rows = std::int64_t{p.batch} * p.num_heads_kv * ceil64(p.seqlen_kv);
+  const std::int64_t head_dim = groups(p.head_dim), head_dim_v = groups(p.head_dim_v);
+
+  // A byte for each 64 x 64 elements of a mask over keys.
+  std::int64_t class_bytes() const {
+    if (p.mask.extent != problem::Extent::kPerKey && p.mask.extent != problem::Extent::kPerPair) {
+      return 0;
+    }
+    const std::int64_t planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
+    const bool per_pair = p.mask.extent == problem::Extent::kPerPair;
+    return planes * (per_pair ? ceil64(p.seqlen_q) / 64 : 1) * (ceil64(p.seqlen_kv) / 64);
+  }
+  std::int64_t dbias_elements() const {
+    const auto& g = problem.dbias;
+    if (g.extent == problem::Extent::kAbsent) return 0;
+    const bool per_query = g.extent == problem::Extent::kPerPair ||
+                           (g.extent == problem::Extent::kPerQuery && !g.scalar);
+    return std::int64_t{g.batches} * g.heads * (per_query ? p.seqlen_q : 1) *
+           (g.extent == problem::Extent::kPerQuery ? 1 : p.seqlen_kv);
+  }
+  // What launch/backward_plan_spec.hpp promises, padding apart.
+  std::int64_t bound() const {
+    std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
+    if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
+    if (problem.dbias.extent == problem::Extent::kPerKey) {
+      floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
+    }
+    return 4 * floats + class_bytes();
+  }
+  std::vector<Part> parts() const {
+    const auto part = [](std::size_t first, std::int64_t bytes) {
+      return Part{static_cast<std::int64_t>(first), bytes};
+    };
+    std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
+                              part(layout.live, rows / 8)};
+    const DbiasMethod method = spec.tunables.dbias;
+    if (method == DbiasMethod::kRows) list.push_back(part(layout.dlse_rows, rows * 4));
+    if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
+    if (spec.tunables.dq == DqMethod::kAdd) {
+      list.push_back(part(layout.dq_sum, rows * head_dim * 4));
+    }
+    if (layout.grid.splits > 1) {
+      list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
+      list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
+    }
+    if (method == DbiasMethod::kColumns) {
+      list.push_back(
+          part(layout.dbias_parts, std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv * 4));
+    } else if (method == DbiasMethod::kAdd) {
+      list.push_back(part(layout.dbias_parts, dbias_elements() * 4));
+    }
+    return list;
+  }
+};
+
+void check(const Workspace& workspace) {
+  const launch::BackwardLayout& layout = workspace.layout;
+  std::vector<Part> parts = workspace.parts();
+  const auto padding = static_cast<std::int64_t>(launch::kWorkspaceAlignment * parts.size());
+  const auto bytes = static_cast<std::int64_t>(layout.bytes);
+  CHECK(bytes <= workspace.bound() + padding);
+  std::ranges::sort(parts, {}, &Part::first);
+  std::int64_t end = 0;
+  for (const Part& part : parts) {
+    CHECK(part.first >= end);
+    CHECK(part.first % static_cast<std::int64_t>(launch::kWorkspaceAlignment) == 0);
+    end = part.first + part.bytes;
+  }
+  CHECK(end <= bytes);
+  // What is set to zero are whole pieces of 16 bytes, to the end of the workspace.
+  CHECK(layout.sums + layout.sum_bytes == layout.bytes);
+  CHECK(layout.sum_bytes % 16 == 0);
+}
+
+// Each way to compute the gradients of `family` on `arch`.
+std::vector<codegen::BackwardTunables> ways(const problem::BackwardPlanKey& key,
+                                            const codegen::Arch& arch) {
+  std::vector<codegen::BackwardTunables> list;
+  codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
+  for (const DqMethod dq : {DqMethod::kAdd, DqMethod::kKernel}) {
+    for (const bool split : {false, true}) {
+      for (const DbiasMethod dbias : {tunables.dbias, DbiasMethod::kAdd, DbiasMethod::kKernel}) {
+        codegen::BackwardTunables way = tunables;
+        way.dq = dq;
+        way.split = split;
+        way.dbias = dbias;
+        if (codegen::why_unfit(way, key.family, arch)) continue;
+        if (std::ranges::find(list, way) == list.end()) list.push_back(way);
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overlap") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const codegen::TemplateSet templates;
+  int splits = 0;
+  std::vector<int> methods(6);
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    reference::ProblemSpec random = test::random_backward_problem(i);
+    random.leave_out = true;
+    random.deterministic = i % 4 == 3;
+    CAPTURE(reference::describe(random));
+    const reference::HostProblem host(random, 1);
+    const problem::BackwardProblem problem = problem::make_problem(host.backward_args());
+    const problem::BackwardPlanKey key = problem::plan_key(problem);
+    for (const codegen::BackwardTunables& way : ways(key, arch)) {
+      CAPTURE(codegen::to_json(way));
+      const auto spec = launch::make_backward_plan_spec(key.family, way, arch, templates);
+      const launch::BackwardLayout layout = launch::workspace_layout(spec, problem);
+      check({spec, layout, problem});
+      splits += layout.grid.splits > 1;
+      ++methods[static_cast<std::size_t>(way.dbias)];
+    }
+  }
+  CHECK(splits > 20);
+  for (const int uses : methods) CHECK(uses > 10);
+}
