@@ -128,7 +128,9 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
     case DbiasMethod::kAdd:
       break;
   }
-  return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype), .over_queries = f.dbias_scalar};
+  return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
+                               .vectorized = f.dbias_vectorized,
+                               .over_queries = f.dbias_scalar};
 }
 
 std::string describe_tile(const BackwardTile& t) {

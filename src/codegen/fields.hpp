@@ -97,8 +97,9 @@ void for_each_field(Config& config, Visit&& visit) {
 template <class Config, class Visit>
 requires std::is_same_v<std::remove_const_t<Config>, kernel::BiasSumConfig>
 void for_each_field(Config& config, Visit&& visit) {
-  auto& [dtype, over_queries] = config;
+  auto& [dtype, vectorized, over_queries] = config;
   visit("dtype", dtype);
+  visit("vectorized", vectorized);
   visit("over_queries", over_queries);
 }
 

@@ -202,10 +202,11 @@ Source render_fragment_sum(const kernel::FragmentSumConfig& config, const Templa
 }
 
 Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
-  return render_small("bias_sum", "BiasSum",
-                      fmt::format("bias_sum {}{}", dtype_name(config.dtype),
-                                  config.over_queries ? " over queries" : ""),
-                      config, templates);
+  return render_small(
+      "bias_sum", "BiasSum",
+      fmt::format("bias_sum {}{}{}", dtype_name(config.dtype), config.vectorized ? "" : " scalar",
+                  config.over_queries ? " over queries" : ""),
+      config, templates);
 }
 
 }  // namespace attnjit::codegen

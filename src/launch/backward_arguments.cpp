@@ -18,6 +18,9 @@ kernel::RowStrides row_strides(const problem::RowStrides& s) { return {s.batch, 
 // Bytes as the kernels that clear memory count them.
 constexpr std::int64_t kPiece = 16;
 
+// A warp's part of dS where it is added up in fragments.
+constexpr int kPieceQueries = 16, kPieceKeys = 32;
+
 }  // namespace
 
 BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
@@ -66,6 +69,9 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
+  // Not where they add to the same sums: that would bring their additions together as well.
+  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched &&
+                    spec_.tunables.dbias != DbiasMethod::kAdd;
   p.scale = p.score_scale = forward.scale;
   const bool scale_first = codegen::keys_config(spec_.family, spec_.tunables).scale_first;
   p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
@@ -187,6 +193,9 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   std::int32_t batches = forward.batch / g.batches, heads = forward.num_heads_q / g.heads;
   std::int32_t queries = 1;
   const bool one_plane_per_batch = g.batches > 1;
+  const bool in_pieces = lq % kPieceQueries == 0 && lk % kPieceKeys == 0;
+  const auto fragments =
+      static_cast<kernel::int32>(spec_.tunables.dbias == DbiasMethod::kAdd && in_pieces);
   switch (spec_.tunables.dbias) {
     case DbiasMethod::kNone:
     case DbiasMethod::kStore:
@@ -216,7 +225,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                             g.heads > 1 ? head : 0,
                             query,
                             key,
-                            shared_by(g.heads)};
+                            shared_by(g.heads),
+                            fragments};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
@@ -231,6 +241,11 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
     sum.column = {forward.seqlen_kv, 1, key, g.key_stride};
   } else {
     sum.column = {g.scalar ? 1 : forward.seqlen_q, queries, query, g.query_stride};
+  }
+  sum.fragments = fragments;
+  if (fragments != 0) {
+    sum.row = {forward.seqlen_q / kPieceQueries, 1, kPieceQueries * query,
+               kPieceQueries * g.query_stride};
   }
   const auto config = *codegen::bias_sum_config(spec_.family, spec_.tunables.dbias);
   sum.num_column_blocks = kernel::ceil_div(sum.column.size, config.block_columns());

@@ -32,7 +32,7 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // How the features see that part: a tile of its own.
+  // How the features see what a warp computes at a time: tiles of 32 keys.
   ATTNJIT_CONSTEXPR ForwardConfig scores() const {
     return {dtype,
             head_dim,
@@ -42,7 +42,7 @@ struct BackwardConfig {
             scale_first,
             false,
             block_q,
-            warp_keys(),
+            32,
             1,
             query_warps,
             min_blocks,

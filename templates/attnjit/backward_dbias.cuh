@@ -30,7 +30,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   int q_tile_index, kv_tile;
   int first_batch, first_head, num_heads;  // that share the plane
   int next_sharer, end_sharer;
-  Tile sum;
+  Tile sum[Base::kSpans];
 
   ATTNJIT_DEVICE BackwardDbias(const BackwardParams& p, const BiasPlanes& b, const Features& f,
                                const BiasGrad& g)
@@ -97,16 +97,24 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    this->load_rows();
-    Tile p, ds;
-    this->probabilities(p, q_tile(slot), k_tile(slot), kv_tile, job.use);
-    this->score_gradients(ds, p, dout_tile(slot), v_tile(slot));
-    for_each_score(sum, [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
+    this->load_lse();
+    this->load_delta();
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
+      this->score_gradients(ds, p, dout_tile(slot), v_tile(slot), span);
+      for_each_score(sum[span],
+                     [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
+    }
   }
 
   ATTNJIT_DEVICE void run() {
     locate();
-    for_each_score(sum, [](float& element, int, int, int) { element = 0.0f; });
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      for_each_score(sum[span], [](float& element, int, int, int) { element = 0.0f; });
+    }
     Job job = next_job();
     load(0, job);
     ptx::copy_async_commit();
@@ -131,7 +139,8 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     }
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
-    bias_grad.add(*this, sum, kv_tile);
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
   }
 };
 

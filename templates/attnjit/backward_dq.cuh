@@ -83,10 +83,12 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                  keys);
   }
 
-  // dq += dS K. Score gradients are laid out as an operand already: two column groups are the 16
-  // columns of one A fragment, and K's rows are taken in the same order.
-  ATTNJIT_DEVICE void add_dq(const Tile& ds, const KTile& k) {
+  // dq += dS K over a span of keys. Score gradients are laid out as an operand already: two column
+  // groups are the 16 columns of one A fragment, and K's rows are taken in the same order.
+  ATTNJIT_DEVICE void add_dq(const Tile& ds, const KTile& k, int span) {
     const int lane = ptx::lane_index();
+    const int key = KeyOrder::row(0, lane & 7) + 2 * (lane >> 3 & 1);
+    const auto k_cursor = cursor(k, key, lane >> 4);
 #pragma unroll
     for (int n = 0; n < Base::kGroups; n += 2) {
       ptx::FragmentA a[Base::kRowTiles];
@@ -98,11 +100,10 @@ struct BackwardDq : GradientScores<kConfig, Features> {
           a[m].word[i] = ptx::pack<kConfig.dtype>(group[2 * (i & 1)], group[2 * (i & 1) + 1]);
         }
       }
-      const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
       for (int column = 0; column < kColumnGroups; column += 2) {
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b_transposed(k.address(row, column ^ (lane >> 4)));
+            ptx::load_fragment_b_transposed(k_cursor.at(32 * span + KeyOrder::row(n, 0), column));
 #pragma unroll
         for (int m = 0; m < Base::kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(dq[m][column], a[m], b.word[0]);
@@ -113,10 +114,13 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
-    Tile p, ds;
-    this->probabilities(p, q_tile(), k_tile(slot), job.tile, job.use);
-    this->score_gradients(ds, p, dout_tile(), v_tile(slot));
-    add_dq(ds, k_tile(slot));
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(), k_tile(slot), job.tile, span, job.use);
+      this->score_gradients(ds, p, dout_tile(), v_tile(slot), span);
+      add_dq(ds, k_tile(slot), span);
+    }
   }
 
   ATTNJIT_DEVICE void walk() {
@@ -178,7 +182,8 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
-    this->load_rows();
+    this->load_lse();
+    this->load_delta();
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     walk();
     write();

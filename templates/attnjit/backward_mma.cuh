@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_scores.cuh"
 #include "attnjit/ptx/accumulate.cuh"
+#include "attnjit/ptx/opaque.cuh"
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores.cuh,
@@ -27,9 +28,9 @@ struct NoBiasGrad {
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  // Takes the score gradients of the tile at hand.
+  // Takes the score gradients of a span of the tile at hand.
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int) {}
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
   // No more tiles of the head at hand. All threads call it together.
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
@@ -67,6 +68,7 @@ struct Backward : GradientScores<kConfig, Features> {
   };
 
   BiasGrad bias_grad;
+  uint32 shared;  // base of the shared memory
   int kv_tile, first_head;
   int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
   int next_position, end_position;  // the same as numbers
@@ -75,12 +77,12 @@ struct Backward : GradientScores<kConfig, Features> {
   Scores<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
-      : Base(p, f), bias_grad(g) {}
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()) {}
 
-  ATTNJIT_DEVICE KTile k_tile() const { return {ptx::shared_base()}; }
-  ATTNJIT_DEVICE VTile v_tile() const { return {ptx::shared_base() + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
+  ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
   ATTNJIT_DEVICE uint32 stage(int slot) const {
-    return ptx::shared_base() + kConfig.k_bytes() + kConfig.v_bytes() +
+    return shared + kConfig.k_bytes() + kConfig.v_bytes() +
            slot * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
@@ -104,8 +106,11 @@ struct Backward : GradientScores<kConfig, Features> {
     const int split = static_cast<int>(rest / planes % params.num_splits);
     kv_tile = static_cast<int>(rest / planes / params.num_splits);
     const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
-    first_head = static_cast<int>(plane % kv_heads) * kConfig.gqa_ratio;
-    this->enter_batch(static_cast<int>(plane / kv_heads), first_head);
+    const bool batch_fastest = params.batch_fastest != 0;
+    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
+    first_head = kv_head * kConfig.gqa_ratio;
+    this->enter_batch(batch, first_head);
     const int positions = kConfig.gqa_ratio * params.num_q_tiles;
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;
@@ -189,16 +194,21 @@ struct Backward : GradientScores<kConfig, Features> {
 
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    this->load_rows();
-    Tile p, ds;
-    this->probabilities(p, q_tile(slot), k_tile(), kv_tile, job.use);
-    this->store_scores(p_tile(), p);
-    this->score_gradients(ds, p, dout_tile(slot), v_tile());
-    bias_grad.add(*this, ds, kv_tile);
-    this->store_scores(ds_tile(), ds);
+    this->load_lse();
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      if (span == 0) this->load_delta();  // not before: scores with a bias need the registers
+      this->store_scores(p_tile(), p, span);
+      this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
+      bias_grad.add(*this, ds, kv_tile, span);
+      this->store_scores(ds_tile(), ds, span);
+    }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    shared = ptx::opaque(shared);  // some registers less through the loop
     if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
       this->enter_head(job.head);

@@ -4,6 +4,7 @@
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/store_keys.cuh"
 
 // The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
 // reduced, in a fixed order, and rounds. Parts are dS that were added up already (nothing left to
@@ -47,6 +48,34 @@ struct BiasSum {
     return total;
   }
 
+  // Rounds the block's pieces of 16 queries by 32 keys, of which `part` is the row's first.
+  ATTNJIT_DEVICE void copy_fragments(const float* part, int64 target, int block) const {
+    const int lane = ptx::lane_index();
+    const int first_key = block * kConfig.block_columns() + 8 * (lane & 3);
+    const int64 query_stride = params.row.target_stride / 16;
+    for (int piece = ptx::warp_index(); piece < kConfig.block_columns() / 32;
+         piece += kConfig.num_threads() / 32) {
+      const int key = first_key + 32 * piece;
+      if (key >= params.column.size) continue;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; i += 4) {
+          const ptx::Vector16 four =
+              ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
+                  part + static_cast<int64>(key & ~31) * 16 + bias_fragment_slot(h) + 32 * i));
+#pragma unroll
+          for (int j = 0; j < 4; ++j) v[i + j] = ptx::as_float(four.word[j]);
+        }
+        store_keys<kConfig.dtype, kConfig.vectorized>(
+            params.target,
+            target + (lane / 4 + 8 * h) * query_stride + key * params.column.target_stride, v, 8,
+            params.column.target_stride);
+      }
+    }
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int block = static_cast<int>(ptx::block_index() % params.num_column_blocks);
     int64 rest = ptx::block_index() / params.num_column_blocks;
@@ -59,7 +88,9 @@ struct BiasSum {
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
-    if constexpr (kConfig.over_queries) {
+    if (params.fragments != 0) {
+      copy_fragments(part, target, block);
+    } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
       for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
         total += sum(part + q * params.column.part_stride);

@@ -6,6 +6,7 @@ namespace attnjit::kernel {
 // Specialises the kernel that reduces fp32 parts of a bias gradient.
 struct BiasSumConfig {
   DType dtype;        // of dbias
+  bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
@@ -28,6 +29,7 @@ struct BiasSumParams {
   // `column` is the queries.
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
+  int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
 };
 
 }  // namespace attnjit::kernel

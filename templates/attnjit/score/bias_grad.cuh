@@ -7,35 +7,32 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
+#include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias: dS, summed over the axes that dbias reduces. Each takes the
 // thread's parts of the tiles, eight neighbouring keys of a row at a time.
 namespace attnjit::kernel {
 
 // visit(values, row, key) for each eight keys of the thread: `row` of the head, first key of the
-// tensor. Spans and rows past the tensor are left out; the last span may reach past it.
+// tensor. Keys and rows past the tensor are left out; the last eight keys may reach past it.
 template <class Kernel, class Visit>
-ATTNJIT_DEVICE void for_each_span(const Kernel& kernel, const typename Kernel::Tile& ds,
-                                  int first_row, int kv_tile, Visit visit) {
+ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
+                                 int first_row, int kv_tile, int span, Visit visit) {
   if (!Kernel::has_scores()) return;
   // Before lanes part: the index of a warp is asked for together.
   const int thread_row = first_row + Kernel::warp_row() + ptx::lane_index() / 4;
-  const int first_key = kv_tile * Kernel::kBlockKv + Kernel::warp_key() + kernel.block.thread_key;
+  const int key = kv_tile * Kernel::kBlockKv + Kernel::span_key(span) + kernel.block.thread_key;
+  if (key >= kernel.block.seqlen_kv) return;
 #pragma unroll
   for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = thread_row + 16 * m + 8 * h;
       if (row >= kernel.block.seqlen_q) continue;
+      float values[8];
 #pragma unroll
-      for (int s = 0; s < Kernel::kSpans; ++s) {
-        const int key = first_key + 32 * s;
-        if (key >= kernel.block.seqlen_kv) continue;
-        float values[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) values[i] = ds[m][4 * s + i / 2][2 * h + (i & 1)];
-        visit(values, row, key);
-      }
+      for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
+      visit(values, row, key);
     }
   }
 }
@@ -64,84 +61,59 @@ struct BiasGradStore : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
-    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile);
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
+    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile, span);
   }
   // Skipped tiles are zero.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel& kernel, int head, int q_tile, int kv_tile) {
     typename Kernel::Tile zero;
     for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
-    store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile);
+#pragma unroll
+    for (int span = 0; span < Kernel::kSpans; ++span) {
+      store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);
+    }
   }
 
  private:
   template <class Kernel>
   ATTNJIT_DEVICE void store(Kernel& kernel, const typename Kernel::Tile& ds, int head,
-                            int first_row, int kv_tile) const {
-    for_each_span(kernel, ds, first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
+                            int first_row, int kv_tile, int span) const {
+    for_each_row(kernel, ds, first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
       const int64 first = index(kernel.block.batch, head, row, key);
       const int keys = kernel.block.seqlen_kv - key;
-      if constexpr (kDType == DType::kFloat32) {
-        store_eight(static_cast<float*>(params.data) + first, v, keys);
-      } else {
-        store_eight(static_cast<uint16*>(params.data) + first, v, keys);
-      }
+      store_keys<kDType, kVectorized>(params.data, first, v, keys, params.key_stride);
     });
-  }
-  ATTNJIT_DEVICE void store_eight(float* target, const float (&v)[8], int keys) const {
-    if (kVectorized && keys >= 8) {
-#pragma unroll
-      for (int i = 0; i < 8; i += 4) {
-        ptx::store_global(reinterpret_cast<ptx::Vector16*>(target + i),
-                          ptx::Vector16{ptx::as_bits(v[i]), ptx::as_bits(v[i + 1]),
-                                        ptx::as_bits(v[i + 2]), ptx::as_bits(v[i + 3])});
-      }
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < keys) ptx::store_global(target + i * params.key_stride, v[i]);
-    }
-  }
-  ATTNJIT_DEVICE void store_eight(uint16* target, const float (&v)[8], int keys) const {
-    ptx::Vector16 packed;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) packed.word[i] = ptx::pack<kDType>(v[2 * i], v[2 * i + 1]);
-    if (kVectorized && keys >= 8) {
-      ptx::store_global(reinterpret_cast<ptx::Vector16*>(target), packed);
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (i < keys) {
-        ptx::store_global(target + i * params.key_stride,
-                          static_cast<uint16>(packed.word[i / 2] >> (16 * (i & 1))));
-      }
-    }
   }
 };
 
-// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key], which begin at 0.
+// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key] or, where 16
+// divides the queries and 32 the keys, [plane][query / 16][key / 32][512] as bias_fragment_slot()
+// has it, so that a warp adds to whole lines. The sums begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile) {
+  ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
     const Block& block = kernel.block;
-    for_each_span(kernel, ds, block.first_row, kv_tile, [&](const float(&v)[8], int row, int key) {
-      float* target = static_cast<float*>(params.data) + index(block.batch, block.head, row, key);
-      const int keys = block.seqlen_kv - key;
-      if (keys >= 8 && params.query_stride % 4 == 0) {
-        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-        ptx::add_global_4(target + 4, {v[4], v[5], v[6], v[7]});
-        return;
-      }
+    float* const data = static_cast<float*>(params.data);
+    for_each_row(
+        kernel, ds, block.first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
+          if (params.fragments != 0) {
+            // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
+            const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
+            float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
+            ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+            ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
+            return;
+          }
+          float* const target = data + index(block.batch, block.head, row, key);
+          const int keys = block.seqlen_kv - key;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (i < keys) ptx::add_global(target + i, v[i]);
-      }
-    });
+          for (int i = 0; i < 8; ++i) {
+            if (i < keys) ptx::add_global(target + i, v[i]);
+          }
+        });
   }
 };
 
@@ -161,16 +133,13 @@ struct BiasGradColumns : BiasGrad {
     }
   }
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int) {
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile& ds, int, int span) {
 #pragma unroll
     for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const float(&group)[4] = ds[m][4 * s + i / 2];
-          sum[s][i] += group[i & 1] + group[2 + (i & 1)];
-        }
+      for (int i = 0; i < 8; ++i) {
+        const float(&group)[4] = ds[m][i / 2];
+        sum[span][i] += group[i & 1] + group[2 + (i & 1)];
       }
     }
   }
@@ -179,7 +148,7 @@ struct BiasGradColumns : BiasGrad {
     const int lane = ptx::lane_index();
     // Before lanes part: the index of a warp is asked for together.
     const bool writes = Kernel::has_scores() && lane < 4;
-    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::warp_key() + 8 * (lane & 3));
+    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::span_key(0) + 8 * (lane & 3));
     ptx::block_sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {

@@ -14,12 +14,11 @@ template <BackwardConfig kConfig, Extent kExtent, bool kVectorized>
 struct ByteMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kRows = kPerPair ? kConfig.warp_queries() / 8 : 1;
-  static constexpr int kSpans = kConfig.warp_keys() / 32;
 
   const ByteMaskParams& params;
-  const uint8* plane;          // of the head at hand
-  const uint8* first_plane;    // of the first head that shares its kv head
-  uint64 keep[kRows][kSpans];  // the thread's eight keys of each span, a byte each
+  const uint8* plane;        // of the head at hand
+  const uint8* first_plane;  // of the first head that shares its kv head
+  uint64 keep[kRows];        // the thread's eight keys of a row of the span, a byte each
 
   ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
       : params(p), plane(nullptr), first_plane(nullptr) {}
@@ -73,18 +72,15 @@ struct ByteMask : Feature {
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
       const uint8* source = plane + (kPerPair ? last * params.query_stride : 0);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = eight_keys(source, first_key + 32 * s + block.thread_key, block.seqlen_kv);
-      }
+      keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score(scores, [&](float& score, int m, int n, int e) {
       const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
-      if ((span >> (8 * (offset & 7)) & 0xff) == 0) score = -ptx::infinity();
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
     });
   }
 
