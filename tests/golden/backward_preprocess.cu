@@ -114,6 +114,7 @@ struct BackwardParams {
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
   int32 num_planes;      // kv heads (dq: query heads) of all batch elements
   int32 section_planes;  // planes whose tiles take turns
+  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first

@@ -46,6 +46,7 @@ namespace attnjit::kernel {
 // Specialises the kernel that reduces fp32 parts of a bias gradient.
 struct BiasSumConfig {
   DType dtype;        // of dbias
+  bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
@@ -68,6 +69,7 @@ struct BiasSumParams {
   // `column` is the queries.
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
+  int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
 };
 
 }  // namespace attnjit::kernel
@@ -297,6 +299,56 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/tile/store_keys.cuh
+
+namespace attnjit::kernel {
+
+// Where the lane's first four keys of row half `h` begin in a piece of 16 rows by 32 keys; the
+// other four follow 128 floats later. The lane holds keys 8 (lane % 4) ... of rows lane / 4 and
+// + 8.
+ATTNJIT_DEVICE int bias_fragment_slot(int h) { return 256 * h + 4 * ptx::lane_index(); }
+
+// Writes the first `keys` of eight neighbouring keys of a row, rounded to kDType, to element
+// `first` of `data` and on. `kVectorized`: eight of them are contiguous and aligned to 16 bytes.
+template <DType kDType, bool kVectorized>
+ATTNJIT_DEVICE void store_keys(void* data, int64 first, const float (&v)[8], int keys,
+                               int64 key_stride) {
+  if constexpr (kDType == DType::kFloat32) {
+    float* const target = static_cast<float*>(data) + first;
+    if (kVectorized && keys >= 8) {
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) {
+        ptx::store_global(reinterpret_cast<ptx::Vector16*>(target + i),
+                          ptx::Vector16{ptx::as_bits(v[i]), ptx::as_bits(v[i + 1]),
+                                        ptx::as_bits(v[i + 2]), ptx::as_bits(v[i + 3])});
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < keys) ptx::store_global(target + i * key_stride, v[i]);
+    }
+  } else {
+    uint16* const target = static_cast<uint16*>(data) + first;
+    ptx::Vector16 packed;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) packed.word[i] = ptx::pack<kDType>(v[2 * i], v[2 * i + 1]);
+    if (kVectorized && keys >= 8) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(target), packed);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (i < keys) {
+        ptx::store_global(target + i * key_stride,
+                          static_cast<uint16>(packed.word[i / 2] >> (16 * (i & 1))));
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
+
 // The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
 // reduced, in a fixed order, and rounds. Parts are dS that were added up already (nothing left to
 // reduce), its column sums, or dlse, which is what the rows of dS sum to.
@@ -339,6 +391,34 @@ struct BiasSum {
     return total;
   }
 
+  // Rounds the block's pieces of 16 queries by 32 keys, of which `part` is the row's first.
+  ATTNJIT_DEVICE void copy_fragments(const float* part, int64 target, int block) const {
+    const int lane = ptx::lane_index();
+    const int first_key = block * kConfig.block_columns() + 8 * (lane & 3);
+    const int64 query_stride = params.row.target_stride / 16;
+    for (int piece = ptx::warp_index(); piece < kConfig.block_columns() / 32;
+         piece += kConfig.num_threads() / 32) {
+      const int key = first_key + 32 * piece;
+      if (key >= params.column.size) continue;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float v[8];
+#pragma unroll
+        for (int i = 0; i < 8; i += 4) {
+          const ptx::Vector16 four =
+              ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(
+                  part + static_cast<int64>(key & ~31) * 16 + bias_fragment_slot(h) + 32 * i));
+#pragma unroll
+          for (int j = 0; j < 4; ++j) v[i + j] = ptx::as_float(four.word[j]);
+        }
+        store_keys<kConfig.dtype, kConfig.vectorized>(
+            params.target,
+            target + (lane / 4 + 8 * h) * query_stride + key * params.column.target_stride, v, 8,
+            params.column.target_stride);
+      }
+    }
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int block = static_cast<int>(ptx::block_index() % params.num_column_blocks);
     int64 rest = ptx::block_index() / params.num_column_blocks;
@@ -351,7 +431,9 @@ struct BiasSum {
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
-    if constexpr (kConfig.over_queries) {
+    if (params.fragments != 0) {
+      copy_fragments(part, target, block);
+    } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
       for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
         total += sum(part + q * params.column.part_stride);
@@ -381,6 +463,7 @@ using namespace attnjit::kernel;
 
 inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
+    .vectorized = true,
     .over_queries = false,
 };
 

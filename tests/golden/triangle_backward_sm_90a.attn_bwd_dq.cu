@@ -1,4 +1,4 @@
-// attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv64 s2 w8 qw8 b1
+// attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w4 qw4 b1
 
 // ---- attnjit/backward_dq.cuh
 
@@ -142,7 +142,7 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // How the features see that part: a tile of its own.
+  // How the features see what a warp computes at a time: tiles of 32 keys.
   ATTNJIT_CONSTEXPR ForwardConfig scores() const {
     return {dtype,
             head_dim,
@@ -152,7 +152,7 @@ struct BackwardConfig {
             scale_first,
             false,
             block_q,
-            warp_keys(),
+            32,
             1,
             query_warps,
             min_blocks,
@@ -285,6 +285,7 @@ struct BackwardParams {
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
   int32 num_planes;      // kv heads (dq: query heads) of all batch elements
   int32 section_planes;  // planes whose tiles take turns
+  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
@@ -1157,8 +1158,9 @@ ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const Ti
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
 //
-// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys().
-// Within these the keys follow KeyOrder, as in the forward.
+// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys(), a
+// span of 32 keys at a time: more would not fit its registers. Within a span the keys follow
+// KeyOrder, as in the forward.
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features>
@@ -1166,7 +1168,7 @@ struct GradientScores {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kConfig.warp_queries() / 16;
-  static constexpr int kGroups = kConfig.warp_keys() / 8;
+  static constexpr int kGroups = 4;  // of 8 keys
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -1192,9 +1194,11 @@ struct GradientScores {
   ATTNJIT_DEVICE static bool has_scores() {
     return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
   }
-  // First row and key of the warp's part of a tile.
+  // First row of the warp's part of a tile, and first key of a span.
   ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
-  ATTNJIT_DEVICE static int warp_key() { return key_warp() * kConfig.warp_keys(); }
+  ATTNJIT_DEVICE static int span_key(int span) {
+    return key_warp() * kConfig.warp_keys() + 32 * span;
+  }
 
   template <class T>
   ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
@@ -1300,32 +1304,33 @@ struct GradientScores {
         });
   }
 
-  // lse and delta of the thread's rows.
-  ATTNJIT_DEVICE void load_rows() {
+  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
+  // multiple of kRowBlock.
+  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
+                                float none) const {
     const int64 first = row_index();
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = block.thread_row + 16 * m + 8 * h;
-        // The arrays end at a multiple of kRowBlock.
-        const bool there = row < params.padded_rows;
-        lse[m][h] =
-            there ? ptx::load_global_written(params.rows.lse + first + row) : ptx::infinity();
-        delta[m][h] = there ? ptx::load_global_written(params.rows.delta + first + row) : 0.0f;
+        values[m][h] =
+            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
       }
     }
   }
+  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
+  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
 
-  // P of the tile at hand, of which `use` is what the mask says. lse of its rows is loaded.
-  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile,
+  // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
+  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
                                     TileUse use) {
-    const int first_key = kv_tile * kConfig.block_kv + warp_key();
-    const TileUse band_use = features.use(block, first_key / kConfig.warp_keys());
+    const int first_key = kv_tile * kConfig.block_kv + span_key(span);
+    const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
     features.fetch(block, first_key, tile_use);
     for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
-    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, warp_key());
+    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
     if constexpr (kConfig.scale_first) {
       for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
     }
@@ -1355,39 +1360,34 @@ struct GradientScores {
     }
   }
 
-  // dS of the tile at hand.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout,
-                                      const VTile& v) {
-    for_each_score(ds, [](float& score, int, int, int) { score = 0.0f; });
-    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, warp_key());
-    for_each_score(ds, [&](float& score, int m, int n, int e) {
-      score = p[m][n][e] * (score - delta[m][e / 2]);
-    });
+  // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout, const VTile& v,
+                                      int span) {
+    for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
+    for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
   }
 
-  // The thread's eight neighbouring keys of span `s` in row (m, h), as KeyOrder deals them out.
-  ATTNJIT_DEVICE static ptx::Vector16 packed_span(const Tile& scores, int m, int h, int s) {
+  // The thread's eight neighbouring keys in row (m, h), as KeyOrder deals them out.
+  ATTNJIT_DEVICE static ptx::Vector16 packed_keys(const Tile& scores, int m, int h) {
     ptx::Vector16 v;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float(&pair)[4] = scores[m][4 * s + i];
+      const float(&pair)[4] = scores[m][i];
       v.word[i] = ptx::pack<kConfig.dtype>(pair[2 * h], pair[2 * h + 1]);
     }
     return v;
   }
-  // Rounds the warp's part of a tile and writes it to shared memory, keys in their natural order.
-  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile,
-                                   const Tile& scores) const {
+  // Rounds a span and writes it to shared memory, keys in their natural order.
+  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile, const Tile& scores,
+                                   int span) const {
     const int lane = ptx::lane_index();
-    const auto target = cursor(tile, warp_row() + lane / 4, warp_key() / 8 + (lane & 3));
+    const auto target = cursor(tile, warp_row() + lane / 4, span_key(0) / 8 + (lane & 3));
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * s), packed_span(scores, m, h, s));
-        }
+        ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * span), packed_keys(scores, m, h));
       }
     }
   }
@@ -1477,10 +1477,12 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                  keys);
   }
 
-  // dq += dS K. Score gradients are laid out as an operand already: two column groups are the 16
-  // columns of one A fragment, and K's rows are taken in the same order.
-  ATTNJIT_DEVICE void add_dq(const Tile& ds, const KTile& k) {
+  // dq += dS K over a span of keys. Score gradients are laid out as an operand already: two column
+  // groups are the 16 columns of one A fragment, and K's rows are taken in the same order.
+  ATTNJIT_DEVICE void add_dq(const Tile& ds, const KTile& k, int span) {
     const int lane = ptx::lane_index();
+    const int key = KeyOrder::row(0, lane & 7) + 2 * (lane >> 3 & 1);
+    const auto k_cursor = cursor(k, key, lane >> 4);
 #pragma unroll
     for (int n = 0; n < Base::kGroups; n += 2) {
       ptx::FragmentA a[Base::kRowTiles];
@@ -1492,11 +1494,10 @@ struct BackwardDq : GradientScores<kConfig, Features> {
           a[m].word[i] = ptx::pack<kConfig.dtype>(group[2 * (i & 1)], group[2 * (i & 1) + 1]);
         }
       }
-      const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
       for (int column = 0; column < kColumnGroups; column += 2) {
         const ptx::FragmentBPair b =
-            ptx::load_fragment_b_transposed(k.address(row, column ^ (lane >> 4)));
+            ptx::load_fragment_b_transposed(k_cursor.at(32 * span + KeyOrder::row(n, 0), column));
 #pragma unroll
         for (int m = 0; m < Base::kRowTiles; ++m) {
           ptx::multiply_accumulate<kConfig.dtype>(dq[m][column], a[m], b.word[0]);
@@ -1507,10 +1508,13 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
-    Tile p, ds;
-    this->probabilities(p, q_tile(), k_tile(slot), job.tile, job.use);
-    this->score_gradients(ds, p, dout_tile(), v_tile(slot));
-    add_dq(ds, k_tile(slot));
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(), k_tile(slot), job.tile, span, job.use);
+      this->score_gradients(ds, p, dout_tile(), v_tile(slot), span);
+      add_dq(ds, k_tile(slot), span);
+    }
   }
 
   ATTNJIT_DEVICE void walk() {
@@ -1572,7 +1576,8 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
-    this->load_rows();
+    this->load_lse();
+    this->load_delta();
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     walk();
     write();
@@ -1743,12 +1748,11 @@ template <BackwardConfig kConfig, Extent kExtent, bool kVectorized>
 struct ByteMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kRows = kPerPair ? kConfig.warp_queries() / 8 : 1;
-  static constexpr int kSpans = kConfig.warp_keys() / 32;
 
   const ByteMaskParams& params;
-  const uint8* plane;          // of the head at hand
-  const uint8* first_plane;    // of the first head that shares its kv head
-  uint64 keep[kRows][kSpans];  // the thread's eight keys of each span, a byte each
+  const uint8* plane;        // of the head at hand
+  const uint8* first_plane;  // of the first head that shares its kv head
+  uint64 keep[kRows];        // the thread's eight keys of a row of the span, a byte each
 
   ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
       : params(p), plane(nullptr), first_plane(nullptr) {}
@@ -1802,18 +1806,15 @@ struct ByteMask : Feature {
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
       const uint8* source = plane + (kPerPair ? last * params.query_stride : 0);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = eight_keys(source, first_key + 32 * s + block.thread_key, block.seqlen_kv);
-      }
+      keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score(scores, [&](float& score, int m, int n, int e) {
       const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
-      if ((span >> (8 * (offset & 7)) & 0xff) == 0) score = -ptx::infinity();
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
     });
   }
 
@@ -1872,10 +1873,10 @@ inline constexpr BackwardConfig kConfig{
     .scale_first = true,
     .adds_dq = false,
     .block_q = 128,
-    .block_kv = 64,
+    .block_kv = 32,
     .num_stages = 2,
-    .num_warps = 8,
-    .query_warps = 8,
+    .num_warps = 4,
+    .query_warps = 4,
     .min_blocks = 1,
 };
 inline constexpr ForwardConfig kScores = kConfig.scores();

@@ -142,7 +142,7 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // How the features see that part: a tile of its own.
+  // How the features see what a warp computes at a time: tiles of 32 keys.
   ATTNJIT_CONSTEXPR ForwardConfig scores() const {
     return {dtype,
             head_dim,
@@ -152,7 +152,7 @@ struct BackwardConfig {
             scale_first,
             false,
             block_q,
-            warp_keys(),
+            32,
             1,
             query_warps,
             min_blocks,
@@ -285,6 +285,7 @@ struct BackwardParams {
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
   int32 num_planes;      // kv heads (dq: query heads) of all batch elements
   int32 section_planes;  // planes whose tiles take turns
+  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
@@ -1157,8 +1158,9 @@ ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const Ti
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
 //
-// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys().
-// Within these the keys follow KeyOrder, as in the forward.
+// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys(), a
+// span of 32 keys at a time: more would not fit its registers. Within a span the keys follow
+// KeyOrder, as in the forward.
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features>
@@ -1166,7 +1168,7 @@ struct GradientScores {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kConfig.warp_queries() / 16;
-  static constexpr int kGroups = kConfig.warp_keys() / 8;
+  static constexpr int kGroups = 4;  // of 8 keys
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -1192,9 +1194,11 @@ struct GradientScores {
   ATTNJIT_DEVICE static bool has_scores() {
     return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
   }
-  // First row and key of the warp's part of a tile.
+  // First row of the warp's part of a tile, and first key of a span.
   ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
-  ATTNJIT_DEVICE static int warp_key() { return key_warp() * kConfig.warp_keys(); }
+  ATTNJIT_DEVICE static int span_key(int span) {
+    return key_warp() * kConfig.warp_keys() + 32 * span;
+  }
 
   template <class T>
   ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
@@ -1300,32 +1304,33 @@ struct GradientScores {
         });
   }
 
-  // lse and delta of the thread's rows.
-  ATTNJIT_DEVICE void load_rows() {
+  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
+  // multiple of kRowBlock.
+  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
+                                float none) const {
     const int64 first = row_index();
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = block.thread_row + 16 * m + 8 * h;
-        // The arrays end at a multiple of kRowBlock.
-        const bool there = row < params.padded_rows;
-        lse[m][h] =
-            there ? ptx::load_global_written(params.rows.lse + first + row) : ptx::infinity();
-        delta[m][h] = there ? ptx::load_global_written(params.rows.delta + first + row) : 0.0f;
+        values[m][h] =
+            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
       }
     }
   }
+  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
+  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
 
-  // P of the tile at hand, of which `use` is what the mask says. lse of its rows is loaded.
-  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile,
+  // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
+  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
                                     TileUse use) {
-    const int first_key = kv_tile * kConfig.block_kv + warp_key();
-    const TileUse band_use = features.use(block, first_key / kConfig.warp_keys());
+    const int first_key = kv_tile * kConfig.block_kv + span_key(span);
+    const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
     features.fetch(block, first_key, tile_use);
     for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
-    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, warp_key());
+    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
     if constexpr (kConfig.scale_first) {
       for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
     }
@@ -1355,39 +1360,34 @@ struct GradientScores {
     }
   }
 
-  // dS of the tile at hand.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout,
-                                      const VTile& v) {
-    for_each_score(ds, [](float& score, int, int, int) { score = 0.0f; });
-    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, warp_key());
-    for_each_score(ds, [&](float& score, int m, int n, int e) {
-      score = p[m][n][e] * (score - delta[m][e / 2]);
-    });
+  // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout, const VTile& v,
+                                      int span) {
+    for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
+    for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
   }
 
-  // The thread's eight neighbouring keys of span `s` in row (m, h), as KeyOrder deals them out.
-  ATTNJIT_DEVICE static ptx::Vector16 packed_span(const Tile& scores, int m, int h, int s) {
+  // The thread's eight neighbouring keys in row (m, h), as KeyOrder deals them out.
+  ATTNJIT_DEVICE static ptx::Vector16 packed_keys(const Tile& scores, int m, int h) {
     ptx::Vector16 v;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float(&pair)[4] = scores[m][4 * s + i];
+      const float(&pair)[4] = scores[m][i];
       v.word[i] = ptx::pack<kConfig.dtype>(pair[2 * h], pair[2 * h + 1]);
     }
     return v;
   }
-  // Rounds the warp's part of a tile and writes it to shared memory, keys in their natural order.
-  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile,
-                                   const Tile& scores) const {
+  // Rounds a span and writes it to shared memory, keys in their natural order.
+  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile, const Tile& scores,
+                                   int span) const {
     const int lane = ptx::lane_index();
-    const auto target = cursor(tile, warp_row() + lane / 4, warp_key() / 8 + (lane & 3));
+    const auto target = cursor(tile, warp_row() + lane / 4, span_key(0) / 8 + (lane & 3));
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * s), packed_span(scores, m, h, s));
-        }
+        ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * span), packed_keys(scores, m, h));
       }
     }
   }
@@ -1443,6 +1443,19 @@ ATTNJIT_DEVICE void load_fragment(float (&value)[4], const float* fragment) {
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/ptx/opaque.cuh
+
+namespace attnjit::kernel::ptx {
+
+// `value`, of which the compiler must not know that it is the same as last time: what follows from
+// it is computed anew in each turn of a loop instead of being kept in registers through all of it.
+ATTNJIT_DEVICE uint32 opaque(uint32 value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores.cuh,
 //
@@ -1468,9 +1481,9 @@ struct NoBiasGrad {
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  // Takes the score gradients of the tile at hand.
+  // Takes the score gradients of a span of the tile at hand.
   template <class Kernel>
-  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int) {}
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
   // No more tiles of the head at hand. All threads call it together.
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
@@ -1508,6 +1521,7 @@ struct Backward : GradientScores<kConfig, Features> {
   };
 
   BiasGrad bias_grad;
+  uint32 shared;  // base of the shared memory
   int kv_tile, first_head;
   int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
   int next_position, end_position;  // the same as numbers
@@ -1516,12 +1530,12 @@ struct Backward : GradientScores<kConfig, Features> {
   Scores<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
-      : Base(p, f), bias_grad(g) {}
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()) {}
 
-  ATTNJIT_DEVICE KTile k_tile() const { return {ptx::shared_base()}; }
-  ATTNJIT_DEVICE VTile v_tile() const { return {ptx::shared_base() + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
+  ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
   ATTNJIT_DEVICE uint32 stage(int slot) const {
-    return ptx::shared_base() + kConfig.k_bytes() + kConfig.v_bytes() +
+    return shared + kConfig.k_bytes() + kConfig.v_bytes() +
            slot * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
@@ -1545,8 +1559,11 @@ struct Backward : GradientScores<kConfig, Features> {
     const int split = static_cast<int>(rest / planes % params.num_splits);
     kv_tile = static_cast<int>(rest / planes / params.num_splits);
     const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
-    first_head = static_cast<int>(plane % kv_heads) * kConfig.gqa_ratio;
-    this->enter_batch(static_cast<int>(plane / kv_heads), first_head);
+    const bool batch_fastest = params.batch_fastest != 0;
+    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
+    first_head = kv_head * kConfig.gqa_ratio;
+    this->enter_batch(batch, first_head);
     const int positions = kConfig.gqa_ratio * params.num_q_tiles;
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;
@@ -1630,16 +1647,21 @@ struct Backward : GradientScores<kConfig, Features> {
 
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    this->load_rows();
-    Tile p, ds;
-    this->probabilities(p, q_tile(slot), k_tile(), kv_tile, job.use);
-    this->store_scores(p_tile(), p);
-    this->score_gradients(ds, p, dout_tile(slot), v_tile());
-    bias_grad.add(*this, ds, kv_tile);
-    this->store_scores(ds_tile(), ds);
+    this->load_lse();
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      if (span == 0) this->load_delta();  // not before: scores with a bias need the registers
+      this->store_scores(p_tile(), p, span);
+      this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
+      bias_grad.add(*this, ds, kv_tile, span);
+      this->store_scores(ds_tile(), ds, span);
+    }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    shared = ptx::opaque(shared);  // some registers less through the loop
     if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
       this->enter_head(job.head);
