@@ -49,11 +49,10 @@ class Bench {
 
   /// The same for a backward; `config_json` sets members of its tunables.
   std::string backward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
-                       bool deterministic = false, const std::string& config_json = "{}") {
+                       const std::string& config_json = "{}") {
     reference::HostProblem host(spec, 1);
     host.poison_outputs();
-    BackwardArgs args = host.backward_args();
-    args.deterministic = deterministic;
+    const BackwardArgs args = host.backward_args();
     const problem::BackwardProblem problem = problem::make_problem(args);
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     codegen::BackwardTunables tunables = tuner::config_zero(key, arch);

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench.hpp"
-#include "changed_templates.hpp"
+#include "mutations.hpp"
 
 namespace attnjit::executor_test {
 namespace {
@@ -18,43 +17,6 @@ const std::string kCombine = "attnjit/forward_combine.cuh";
 const std::string kMaskPack = "attnjit/mask_pack.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
 const std::string kBias = "attnjit/score/bias.cuh";
-
-/// A kernel's text with one thing changed.
-struct Mutation {
-  std::string file;
-  std::string before;
-  std::string after;
-};
-
-/// What it is run on.
-struct Run {
-  ProblemSpec spec;
-  std::string config = "{}";
-};
-
-class Mutations {
- public:
-  /// Expects the kernels of `run` to be right as they are, and to lead to a report that has all of
-  /// `parts` once `mutation` is made.
-  void expect_report(const Mutation& mutation, const Run& run,
-                     const std::vector<std::string>& parts) {
-    CAPTURE(mutation.before);
-    CAPTURE(mutation.after);
-    CHECK(original_.forward(run.spec, arch_, run.config) == "");
-    Bench changed(changed_templates(mutation.file, mutation.before, mutation.after));
-    const std::string report = changed.forward(run.spec, arch_, run.config);
-    CAPTURE(report);
-    for (const std::string& part : parts) {
-      CAPTURE(part);
-      CHECK(report.find(part) != std::string::npos);
-    }
-  }
-
- private:
-  // The combine step overlaps the forward there.
-  const codegen::Arch& arch_ = codegen::find_arch("sm_90a");
-  Bench original_;
-};
 
 // Rows and keys end within a tile, and there are two tiles of each.
 const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64};

@@ -1,0 +1,87 @@
+// As mutation_test.cpp, for the backward's kernels.
+#include "mutations.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using reference::ProblemSpec;
+
+const std::string kBackward = "attnjit/backward_mma.cuh";
+const std::string kLiveRows = "attnjit/tile/live_rows.cuh";
+const std::string kBiasGrad = "attnjit/score/bias_grad.cuh";
+
+// Rows and keys end within a tile, and there are two tiles of each.
+const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64, .backward = true};
+
+// Tiles of queries take turns in one buffer or in two; queries are not split.
+const std::string kAlternating =
+    R"({"split": false, "keys": {"block_q": 32, "block_kv": 64, "num_stages": 1}})";
+const std::string kRing =
+    R"({"split": false, "keys": {"block_q": 32, "block_kv": 64, "num_stages": 2}})";
+
+ProblemSpec with_bias(ProblemSpec spec) {
+  spec.bias = "11qk";
+  spec.want_dbias = true;
+  return spec;
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a barrier of the backward that is missing") {
+  const std::string no_barrier = "with no barrier of the block in between";
+  const Mutation arrival = {
+      kBackward,
+      "ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other "
+      "slot",
+      ""};
+  expect_report(arrival, {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
+  expect_report(arrival, {kSmall, kRing}, {"attn_bwd, block ", "shared memory at +"});
+  expect_report({kBackward, "ptx::block_sync();  // P and dS are complete", ""},
+                {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
+  expect_report(
+      {kBackward, "ptx::block_sync();  // all are done with the tiles that are loaded next", ""},
+      {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
+  expect_report(
+      {kBackward, "ptx::block_sync();  // all are done with K and V, whose places dK and dV take",
+       ""},
+      {kSmall, kRing}, {"store_shared_4: writes shared memory at +", no_barrier});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same") {
+  // One row more: it lies beside the tensor. The last tile begins at row 64.
+  expect_report(
+      {kLiveRows, "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;",
+       "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0 || row + i == 6;"},
+      {kSmall, kAlternating},
+      {"attn_bwd, block ", "copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
+  ProblemSpec odd = kSmall;
+  odd.head_dim = 40;
+  odd.poison_dropped_keys = true;  // NaN in dout of dead rows
+  odd.mask = "11qk";
+  odd.mask_kind = reference::MaskKind::kDeadRows;
+  odd.seqlen_q = 64;  // every row exists
+  expect_report({kLiveRows, "[&](int row) { return live.has(row); }", "[](int) { return true; }"},
+                {odd}, {"not finite"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not everywhere") {
+  expect_report(
+      {kBiasGrad, "if (row >= kernel.block.seqlen_q) continue;",
+       "if (row > kernel.block.seqlen_q) continue;"},
+      {with_bias(kSmall)},
+      {"attn_bwd, block ", "store_global: writes ", "past the end of dbias [1, 1, 70, 100]"});
+  ProblemSpec causal = with_bias(kSmall);
+  causal.causal = true;
+  causal.diagonal = Diagonal::kTopLeft;
+  // The zeros of tiles that have no kept score.
+  expect_report(
+      {kBiasGrad, "store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);", ""},
+      {causal, kAlternating}, {"dbias: ", "elements were never written"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a gradient that is not scaled") {
+  expect_report({kBackward, "stage_rows(k_tile(), dk, k_share(), params.scale);",
+                 "stage_rows(k_tile(), dk, k_share(), 1.0f);"},
+                {kSmall, kAlternating}, {"dk:"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test
