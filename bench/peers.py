@@ -2,6 +2,7 @@
 
 Needs a GPU and PyTorch, nothing else:
   python3 bench/peers.py --shapes bench/shapes/forward.json --output peers.json
+Of a problem whose pass is backward, only the backward is timed.
 """
 
 import argparse
@@ -63,21 +64,41 @@ def refusal(error, caught):
     return " ".join(telling) or str(error).splitlines()[0]
 
 
+def time_backward(timer, out, leaves):
+    """The rounds of the gradients of `out` by `leaves`, and the bytes that they needed at most."""
+    dout = torch.randn_like(out)
+
+    def launch():
+        return torch.autograd.grad(out, leaves, dout, retain_graph=True)
+
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    launch()
+    return {"peak_bytes": torch.cuda.max_memory_allocated() - before,
+            "rounds": timer.rounds(launch)}
+
+
 def run_backend(timer, backend, inputs):
     """{"rounds": ...} of a backend, with "expanded_heads" where it takes no grouped heads and k and
     v were expanded beforehand. Raises Refused."""
-    q, k, v, attn_mask, is_causal = inputs
+    q, k, v, attn_mask, is_causal, leaves = inputs
     grouped = k.shape[1] != q.shape[1]
     for expand in (False, True) if grouped else (False,):
         copies = q.shape[1] // k.shape[1] if expand else 1
         keys, values = (x.repeat_interleave(copies, 1) if expand else x for x in (k, v))
         with warnings.catch_warnings(record=True) as caught, sdpa_kernel(backend):
             warnings.simplefilter("always")
+            def forward():
+                return scaled_dot_product_attention(q, keys, values, attn_mask, is_causal=is_causal,
+                                                    enable_gqa=grouped and not expand)
             try:
-                rounds = timer.rounds(lambda: scaled_dot_product_attention(
-                    q, keys, values, attn_mask, is_causal=is_causal,
-                    enable_gqa=grouped and not expand))
-                return {"rounds": rounds, **({"expanded_heads": True} if expand else {})}
+                if leaves:
+                    measured = time_backward(timer, forward(), leaves)
+                else:
+                    with torch.inference_mode():
+                        measured = {"rounds": timer.rounds(forward)}
+                return {**measured, **({"expanded_heads": True} if expand else {})}
             except RuntimeError as error:  # refusals, and memory that does not suffice
                 reason = refusal(error, caught)
     raise Refused(reason)
@@ -140,7 +161,7 @@ def main():
         print("peers.py: error: PyTorch finds no GPU", file=sys.stderr)
         return 7
     device = torch.cuda.get_device_properties()
-    report = {"schema": 1, "benchmark": "forward peers",
+    report = {"schema": 1, "benchmark": "peers",
               "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
               "torch": torch.__version__, "cuda": torch.version.cuda,
               "cudnn": torch.backends.cudnn.version(),
@@ -150,8 +171,7 @@ def main():
           f"{'spread':>7} {'TFLOP/s':>8} {'KV TB/s':>8}")
     torch.set_warn_always(True)  # for the reasons of refusals
     timer = ColdTimer()
-    with torch.inference_mode():
-        report["rows"] = [run_problem(timer, p, options.backends) for p in problems]
+    report["rows"] = [run_problem(timer, p, options.backends) for p in problems]
     report["gpus_after"] = query_gpus()
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:

@@ -12,7 +12,7 @@ import sys
 # The members of an entry, in the order in which their lists cross.
 _MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
             "diagonal", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
-            "scale", "layout", "use_seqlens", "seed")
+            "scale", "layout", "use_seqlens", "seed", "dbias")
 # Members whose value is a pair of numbers, and what stands between the two in a name.
 _PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
 _LABELS = ("name", "source", "pass")
@@ -20,7 +20,7 @@ _LABELS = ("name", "source", "pass")
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One attention forward. Patterns are four letters over (batch, head, query, key) as in
+    """One attention forward, or its backward. Patterns are four letters over (batch, head, query, key) as in
     configs/schema/manifest.schema.json, empty where the operand is absent."""
 
     name: str
@@ -38,6 +38,8 @@ class Problem:
     mask_density: float
     bias: str
     seed: int
+    backward: bool
+    dbias: bool  # whether the backward computes the bias's gradient
     others: tuple  # members of the entry that are none of the above
 
     def scores(self):
@@ -49,8 +51,10 @@ class Problem:
         return self.batch * sum(rows)
 
     def flop(self):
-        """Of both products; masks and biases count nothing."""
-        return 2 * self.scores() * self.heads_q * (self.head_dim + self.head_dim_v)
+        """Of the two products of a forward, or the five of a backward; masks and biases count
+        nothing."""
+        forward = 2 * self.scores() * self.heads_q * (self.head_dim + self.head_dim_v)
+        return 2.5 * forward if self.backward else forward
 
     def kv_bytes(self):
         """Bytes of k and v."""
@@ -88,7 +92,7 @@ def _pattern(value):
     return "" if value == "none" else value
 
 
-def _problem(name, given):
+def _problem(name, given, backward):
     known = dict(given)
     heads_q, heads_kv = known.pop("heads")
     seqlen_q, seqlen_kv = known.pop("seqlens")
@@ -101,11 +105,21 @@ def _problem(name, given):
                    mask_kind=_word(known.pop("mask_kind", "random")),
                    mask_density=known.pop("mask_density", 0.7),
                    bias=_pattern(known.pop("bias", "")), seed=known.pop("seed", 1),
+                   backward=backward, dbias=known.pop("dbias", False),
                    others=tuple(known))
 
 
 def _cross(entry):
-    """One problem for each combination of the values of an entry's members."""
+    """One problem for each pass and combination of the values of an entry's members."""
+    passes = entry.get("pass", "forward")
+    for wanted in passes if isinstance(passes, list) else [passes]:
+        yield from _cross_pass(entry, wanted == "backward")
+
+
+def _cross_pass(entry, backward):
+    name = entry["name"]
+    if backward and "backward" not in name:
+        name += " backward"
     unknown = set(entry) - set(_MEMBERS) - set(_LABELS)
     if unknown:
         raise ValueError(f"{entry['name']}: unknown members {sorted(unknown)}")
@@ -113,7 +127,7 @@ def _cross(entry):
     for choice in itertools.product(*axes.values()):
         given = dict(zip(axes, choice))
         varying = (f" {m}={_text(m, v)}" for m, v in given.items() if len(axes[m]) > 1)
-        yield _problem(entry["name"] + "".join(varying), given)
+        yield _problem(name + "".join(varying), given, backward)
 
 
 def load(path):

@@ -52,7 +52,8 @@ def per_query_head(problem, pattern, operand):
 
 
 def make_inputs(problem, device):
-    """q, k, v, attn_mask, is_causal of N(0, 1) data."""
+    """q, k, v, attn_mask, is_causal of N(0, 1) data, and for a backward the tensors whose gradients
+    are wanted."""
     if problem.others:
         raise Refused(f"{', '.join(problem.others)}: not part of this comparison")
     torch.manual_seed(problem.seed)
@@ -65,7 +66,10 @@ def make_inputs(problem, device):
     v = normal(problem.batch, problem.heads_kv, problem.seqlen_kv, problem.head_dim_v)
     bias = normal(*problem.pattern_shape(problem.bias)) if problem.bias else None
     mask = make_mask(problem, bias, device) if problem.mask else None
+    leaves = [q, k, v] + ([bias] if problem.dbias else []) if problem.backward else []
+    for leaf in leaves:
+        leaf.requires_grad_()
     attn_mask, is_causal = merge_operands(
         problem, mask if mask is None else per_query_head(problem, problem.mask, mask),
         bias if bias is None else per_query_head(problem, problem.bias, bias), device)
-    return q, k, v, attn_mask, is_causal
+    return q, k, v, attn_mask, is_causal, leaves
