@@ -19,10 +19,9 @@ using problem::Extent;
 // scores while the other multiplies. With a bias or mask a few bytes spill, outside the products.
 BackwardTile keys_tile(const problem::BackwardFamily& f, int columns, bool roomy, bool roomiest) {
   const bool operands = f.scores.bias != Extent::kAbsent || f.scores.mask != Extent::kAbsent;
-  const bool band = f.scores.bounded_left || f.scores.bounded_right;
   if (columns <= 64) {
     if (!roomy || operands) return {64, 64, 2, 4, 2, 2};
-    return band ? BackwardTile{128, 64, 2, 4, 2, 1} : BackwardTile{64, 128, 2, 4, 2, 1};
+    return {64, 128, 2, 4, 2, 1};
   }
   if (columns <= 128) {
     if (!roomy) return {64, 64, 1, 8, 4, 1};
