@@ -11,7 +11,7 @@ using problem::BackwardFamily;
 using problem::Extent;
 
 kernel::BackwardConfig config(const BackwardFamily& f, const BackwardTile& tile, bool adds_dq) {
-  const bool adds = f.scores.bias == Extent::kPerKey || f.scores.bias == Extent::kPerPair;
+  const bool adds = f.scores.bias != Extent::kAbsent;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -105,12 +105,9 @@ std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamil
 }
 
 kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f) {
-  const bool row_bias = f.scores.bias == Extent::kPerQuery;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
-          .aligned = f.scores.aligned,
-          .row_bias = row_bias,
-          .bias_dtype = kernel_dtype(row_bias ? f.scores.bias_dtype : f.scores.dtype)};
+          .aligned = f.scores.aligned};
 }
 
 kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {

@@ -77,12 +77,10 @@ void for_each_field(Config& config, Visit&& visit) {
 template <class Config, class Visit>
 requires std::is_same_v<std::remove_const_t<Config>, kernel::BackwardPreprocessConfig>
 void for_each_field(Config& config, Visit&& visit) {
-  auto& [dtype, head_dim_v, aligned, row_bias, bias_dtype] = config;
+  auto& [dtype, head_dim_v, aligned] = config;
   visit("dtype", dtype);
   visit("head_dim_v", head_dim_v);
   visit("aligned", aligned);
-  visit("row_bias", row_bias);
-  visit("bias_dtype", bias_dtype);
 }
 
 template <class Config, class Visit>

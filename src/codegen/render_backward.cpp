@@ -24,12 +24,16 @@ FeatureText feature_text(BackwardFeature feature, const problem::Family& f) {
   switch (feature) {
     case BackwardFeature::kSeqlens:
       return {"seqlens.cuh", "SeqlensParams", "seqlens", "Seqlens"};
-    case BackwardFeature::kBias:
+    case BackwardFeature::kBias: {
+      // One that is the same for all keys of a row is read as one that is not, at stride 0: it must
+      // be added before lse is taken off, or the digits that lse lacks would be missed.
+      const Extent extent = f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair;
       return {
           "bias.cuh", "OperandParams", "bias",
           fmt::format("Bias<kScores, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
-                      literal(kernel_dtype(f.bias_dtype)), literal(f.bias),
+                      literal(kernel_dtype(f.bias_dtype)), literal(extent),
                       literal(f.bias_vectorized))};
+    }
     case BackwardFeature::kByteMask:
       return {
           "byte_mask.cuh", "ByteMaskParams", "mask",
@@ -141,9 +145,7 @@ std::vector<BackwardFeature> backward_features(const BackwardFamily& family) {
   const problem::Family& f = family.scores;
   std::vector<BackwardFeature> features;
   if (f.seqlens) features.push_back(BackwardFeature::kSeqlens);
-  if (f.bias == Extent::kPerKey || f.bias == Extent::kPerPair) {
-    features.push_back(BackwardFeature::kBias);
-  }
+  if (f.bias != Extent::kAbsent) features.push_back(BackwardFeature::kBias);
   if (f.mask == Extent::kPerKey || f.mask == Extent::kPerPair) {
     features.push_back(BackwardFeature::kByteMask);
   }
@@ -187,11 +189,10 @@ Source render_mask_classes(const kernel::MaskClassesConfig& config, const Templa
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
-  return render_small(
-      "backward_preprocess", "BackwardPreprocess",
-      fmt::format("backward_preprocess {} dv{}{}{}", dtype_name(config.dtype), config.head_dim_v,
-                  config.aligned ? "" : " unaligned", config.row_bias ? " row bias" : ""),
-      config, templates);
+  return render_small("backward_preprocess", "BackwardPreprocess",
+                      fmt::format("backward_preprocess {} dv{}{}", dtype_name(config.dtype),
+                                  config.head_dim_v, config.aligned ? "" : " unaligned"),
+                      config, templates);
 }
 
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {

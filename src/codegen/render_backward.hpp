@@ -7,7 +7,8 @@
 namespace attnjit::codegen {
 
 /// The features of a backward kernel, in the order of its parameters. kBand and kLength exclude
-/// each other; the last has no parameter. What is the same for all keys of a row is in lse already.
+/// each other; the last has no parameter. A mask that is the same for all
+/// keys of a row is in lse already.
 enum class BackwardFeature { kSeqlens, kBias, kByteMask, kBand, kLength };
 std::vector<BackwardFeature> backward_features(const problem::BackwardFamily& family);
 

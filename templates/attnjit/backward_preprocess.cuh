@@ -9,7 +9,7 @@
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
-//   lse = lse - row bias, +inf for a dead row      delta = rowsum(dout out) - dlse
+//   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
 // One thread block takes kRowBlock rows of one query head. No shared memory.
 namespace attnjit::kernel {
@@ -55,27 +55,12 @@ struct BackwardPreprocess {
     }
   }
 
-  // The bias of a row, which lse holds and the scores of the backward do not.
-  ATTNJIT_DEVICE float row_bias(int64 plane, int row) const {
-    if constexpr (!kConfig.row_bias) return 0.0f;
-    const OperandParams& bias = params.row_bias;
-    const int64 index = plane / params.num_heads_q * bias.batch_stride +
-                        plane % params.num_heads_q / bias.heads_per_plane * bias.head_stride +
-                        row * bias.query_stride;
-    if constexpr (kConfig.bias_dtype == DType::kFloat32) {
-      return ptx::load_global(static_cast<const float*>(bias.data) + index);
-    } else {
-      return ptx::widen<kConfig.bias_dtype>(
-          ptx::load_global(static_cast<const uint16*>(bias.data) + index));
-    }
-  }
-
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
     const bool live = lse != -ptx::infinity();
     const int64 index = padded_row(plane, row);
-    ptx::store_global(params.rows.lse + index, live ? lse - row_bias(plane, row) : ptx::infinity());
+    ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
     if (params.dlse_rows != nullptr) {
       ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
     }

@@ -1,6 +1,5 @@
 #pragma once
 #include "attnjit/backward_params.h"
-#include "attnjit/score/operand_params.h"
 
 namespace attnjit::kernel {
 
@@ -8,9 +7,7 @@ namespace attnjit::kernel {
 struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
-  bool aligned;      // rows of out and dout move in 16-byte pieces
-  bool row_bias;     // lse holds a bias that is the same for all keys of a row
-  DType bias_dtype;  // of that
+  bool aligned;  // rows of out and dout move in 16-byte pieces
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -31,7 +28,6 @@ struct BackwardPreprocessParams {
   float* sums;        // memory to be set to zero, 16-byte aligned
   int64 sum_pieces;   // of 16 bytes
   RowStrides out_strides, dout_strides;
-  OperandParams row_bias;
   int32 num_heads_q;
   int32 seqlen_q;
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)

@@ -183,10 +183,6 @@ TEST_CASE("a backward's small kernels take what they need from the family") {
   const BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
   REQUIRE(codegen::mask_classes_config(masked));
   CHECK(codegen::mask_classes_config(masked)->per_pair);
-  CHECK_FALSE(codegen::preprocess_config(masked).row_bias);
-  CHECK(codegen::preprocess_config(with([](BackwardFamily& f) {
-          f.scores.bias = Extent::kPerQuery;
-        })).row_bias);
   for (const DbiasMethod method : {DbiasMethod::kNone, DbiasMethod::kStore, DbiasMethod::kKernel}) {
     CHECK(codegen::bias_sum_config(masked, method) == std::nullopt);
   }
