@@ -102,8 +102,7 @@ launch::BackwardPlanSpec Engine::plan_backward(
   const problem::BackwardPlanKey key = problem::plan_key(problem);
   const codegen::BackwardTunables chosen = tunables.value_or(tuner::config_zero(key, arch));
   if (const auto rule = codegen::why_unfit(chosen, key.family, arch)) {
-    throw Error(ErrorKind::kInvalidProblem,
-                fmt::format("config {}: {}", codegen::describe_tile(chosen.keys), *rule));
+    throw Error(ErrorKind::kInvalidProblem, fmt::format("config: {}", *rule));
   }
   return launch::make_backward_plan_spec(key.family, chosen, arch, templates_);
 }

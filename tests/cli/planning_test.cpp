@@ -70,7 +70,8 @@ TEST_CASE("a config sets members of a backward's tunables") {
   const auto plan = [&](const char* config) {
     return Planner(engine, config, {}).plan(backward_case(), arch);
   };
-  const Planned planned = plan(R"({"dbias": "kernel", "bias_tile": {"block_q": 32}})");
+  const Planned planned = plan(R"({"dbias": "kernel", "bias_tile": {
+      "block_q": 32, "block_kv": 32, "num_stages": 1, "num_warps": 4, "query_warps": 2}})");
   CHECK(planned.config_from == "--config");
   CHECK(pick_step(planned, "attn_bwd_dbias").tile.find("q32 ") == 0);
   CHECK_THROWS_WITH_AS(plan(R"({"dbias": "rows"})"), doctest::Contains("does not serve"), Error);
