@@ -83,7 +83,7 @@ inline constexpr int kRowBlock = 64;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {
-  float* lse;    // less the row's own bias; +inf for a dead row: its probabilities become 0
+  float* lse;    // +inf for a dead row: its probabilities become 0
   float* delta;  // rowsum(dout out) - dlse, 0 for a dead row
   uint32* live;  // a bit per row, [batch][query head][padded row / 32]
 };
@@ -122,28 +122,13 @@ struct BackwardParams {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/score/operand_params.h
-
-namespace attnjit::kernel {
-
-// A bias or a per-query mask, read in place. Broadcast axes have stride 0.
-struct OperandParams {
-  const void* data;
-  int64 batch_stride, head_stride, query_stride, key_stride;  // elements
-  int32 heads_per_plane;  // query heads that share one plane of the operand
-};
-
-}  // namespace attnjit::kernel
-
 namespace attnjit::kernel {
 
 // Specialises the kernel that prepares the rows of the backward.
 struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
-  bool aligned;      // rows of out and dout move in 16-byte pieces
-  bool row_bias;     // lse holds a bias that is the same for all keys of a row
-  DType bias_dtype;  // of that
+  bool aligned;  // rows of out and dout move in 16-byte pieces
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -164,7 +149,6 @@ struct BackwardPreprocessParams {
   float* sums;        // memory to be set to zero, 16-byte aligned
   int64 sum_pieces;   // of 16 bytes
   RowStrides out_strides, dout_strides;
-  OperandParams row_bias;
   int32 num_heads_q;
   int32 seqlen_q;
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
@@ -533,7 +517,7 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
-//   lse = lse - row bias, +inf for a dead row      delta = rowsum(dout out) - dlse
+//   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
 // One thread block takes kRowBlock rows of one query head. No shared memory.
 namespace attnjit::kernel {
@@ -579,27 +563,12 @@ struct BackwardPreprocess {
     }
   }
 
-  // The bias of a row, which lse holds and the scores of the backward do not.
-  ATTNJIT_DEVICE float row_bias(int64 plane, int row) const {
-    if constexpr (!kConfig.row_bias) return 0.0f;
-    const OperandParams& bias = params.row_bias;
-    const int64 index = plane / params.num_heads_q * bias.batch_stride +
-                        plane % params.num_heads_q / bias.heads_per_plane * bias.head_stride +
-                        row * bias.query_stride;
-    if constexpr (kConfig.bias_dtype == DType::kFloat32) {
-      return ptx::load_global(static_cast<const float*>(bias.data) + index);
-    } else {
-      return ptx::widen<kConfig.bias_dtype>(
-          ptx::load_global(static_cast<const uint16*>(bias.data) + index));
-    }
-  }
-
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
     const bool live = lse != -ptx::infinity();
     const int64 index = padded_row(plane, row);
-    ptx::store_global(params.rows.lse + index, live ? lse - row_bias(plane, row) : ptx::infinity());
+    ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
     if (params.dlse_rows != nullptr) {
       ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
     }
@@ -665,8 +634,6 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 128,
     .aligned = true,
-    .row_bias = false,
-    .bias_dtype = DType::kBFloat16,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

@@ -254,7 +254,7 @@ inline constexpr int kRowBlock = 64;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {
-  float* lse;    // less the row's own bias; +inf for a dead row: its probabilities become 0
+  float* lse;    // +inf for a dead row: its probabilities become 0
   float* delta;  // rowsum(dout out) - dlse, 0 for a dead row
   uint32* live;  // a bit per row, [batch][query head][padded row / 32]
 };
