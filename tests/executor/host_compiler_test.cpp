@@ -110,19 +110,15 @@ TEST_CASE("host compiler: a mistake is shown with its place") {
 }
 
 TEST_CASE("host compiler: nothing is left behind in the temporary directory") {
-  const auto count = [] {
-    std::size_t found = 0;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::temp_directory_path())) {
-      found += entry.path().filename().string().starts_with("attnjit-host-");
-    }
-    return found;
-  };
-  const std::size_t before = count();
+  const test::TempDirectory directory;
+  const auto variable = std::getenv("TMPDIR");
+  const std::string before = variable ? variable : "";
+  setenv("TMPDIR", directory.path().c_str(), 1);
   executor::HostCompiler compiler;
   compiler.compile("int answer() { return 42; }");
   CHECK_THROWS_AS(compiler.compile("int answer("), Error);
-  CHECK(count() == before);
+  CHECK(std::filesystem::is_empty(directory.path()));
+  before.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", before.c_str(), 1);
 }
 
 /// A kernel that writes `answer`.
