@@ -100,13 +100,17 @@ TEST_CASE("a feature that a backward lacks leaves no word in its kernels") {
   }
 }
 
-TEST_CASE("what is the same for all keys of a row is in lse, and not in the kernels") {
-  const BackwardFamily rows = with([](BackwardFamily& f) {
-    f.scores.mask = Extent::kPerQuery;
-    f.scores.bias = Extent::kPerQuery;
-  });
+TEST_CASE("a mask that is the same for all keys of a row is in lse, and not in the kernels") {
+  const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerQuery; });
   CHECK(codegen::backward_features(rows) == std::vector{BackwardFeature::kLength});
   CHECK(code_of(keys(rows).stub) == code_of(keys(plain()).stub));
+}
+
+TEST_CASE("a bias that is the same for all keys of a row is read as one per pair") {
+  const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.bias = Extent::kPerQuery; });
+  CHECK(codegen::backward_features(rows) ==
+        std::vector{BackwardFeature::kBias, BackwardFeature::kLength});
+  CHECK(keys(rows).stub.find(".extent = Extent::kPerPair") != std::string::npos);
 }
 
 TEST_CASE("features of a backward come in one order") {
