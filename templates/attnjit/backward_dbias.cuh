@@ -16,7 +16,6 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
-  static constexpr int kStages = kConfig.num_stages;
 
   // A (batch element, head) that shares the plane and has scores in the tile; none after the last.
   struct Job {
@@ -115,28 +114,10 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     for (int span = 0; span < Base::kSpans; ++span) {
       for_each_score(sum[span], [](float& element, int, int, int) { element = 0.0f; });
     }
-    Job job = next_job();
-    load(0, job);
-    ptx::copy_async_commit();
-    int slot = 0;
-    while (job.exists()) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // the tiles are there for all; all are done with the other slot
-      if constexpr (kStages == 2) {
-        const Job next = next_job();
-        load(slot ^ 1, next);
-        ptx::copy_async_commit();
-        if (Base::has_scores()) add_sharer(job, slot);
-        slot ^= 1;
-        job = next;
-      } else {
-        if (Base::has_scores()) add_sharer(job, 0);
-        ptx::block_sync();  // all are done with the tiles that are loaded next
-        job = next_job();
-        load(0, job);
-        ptx::copy_async_commit();
-      }
-    }
+    this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
+               [&](const Job& job, int slot) {
+                 if (Base::has_scores()) add_sharer(job, slot);
+               });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
 #pragma unroll

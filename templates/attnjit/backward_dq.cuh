@@ -17,7 +17,6 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
-  static constexpr int kStages = kConfig.num_stages;
   static constexpr int kColumnGroups = kConfig.padded_head_dim() / 8;
 
   // A tile of keys to be worked on; none after the last.
@@ -123,31 +122,6 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     }
   }
 
-  ATTNJIT_DEVICE void walk() {
-    Job job = next_job();
-    load_keys_of(0, job);
-    ptx::copy_async_commit();
-    int slot = 0;
-    while (job.exists()) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // the tile is there for all; all are done with the other slot
-      if constexpr (kStages == 2) {
-        const Job next = next_job();
-        load_keys_of(slot ^ 1, next);
-        ptx::copy_async_commit();
-        attend(job, slot);
-        slot ^= 1;
-        job = next;
-      } else {
-        attend(job, 0);
-        ptx::block_sync();  // all are done with the tiles that are loaded next
-        job = next_job();
-        load_keys_of(0, job);
-        ptx::copy_async_commit();
-      }
-    }
-  }
-
   ATTNJIT_DEVICE void write() {
     ptx::copy_async_wait<0>();
     ptx::block_sync();  // all are done with Q, whose place dQ takes
@@ -185,7 +159,9 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     this->load_lse();
     this->load_delta();
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
-    walk();
+    this->walk([&] { return next_job(); },
+               [&](int slot, const Job& job) { load_keys_of(slot, job); },
+               [&](const Job& job, int slot) { attend(job, slot); });
     write();
   }
 };

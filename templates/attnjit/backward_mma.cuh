@@ -178,7 +178,7 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE static void add_fragments(float* sums, const Scores<kTiles, Share::kGroups>& part,
                                            const Share& share, int64 plane, int first_row,
                                            int padded_rows) {
-    constexpr int kGroups = (kValid + 7) / 8;
+    constexpr int kGroups = ceil_div(kValid, 8);
     float* base = sums + (plane * padded_rows + first_row) * (8 * kGroups);
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
@@ -225,31 +225,6 @@ struct Backward : GradientScores<kConfig, Features> {
     if constexpr (kConfig.adds_dq) add_dq(job);
   }
 
-  ATTNJIT_DEVICE void walk() {
-    Job job = next_job();
-    load_rows_of(0, job);
-    ptx::copy_async_commit();
-    int slot = 0;
-    while (job.exists()) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other slot
-      if constexpr (kStages == 2) {
-        const Job next = next_job();
-        load_rows_of(slot ^ 1, next);
-        ptx::copy_async_commit();
-        attend(job, slot);
-        slot ^= 1;
-        job = next;
-      } else {
-        attend(job, 0);
-        ptx::block_sync();  // all are done with the tiles that are loaded next
-        job = next_job();
-        load_rows_of(0, job);
-        ptx::copy_async_commit();
-      }
-    }
-  }
-
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
   ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Scores<kKeyTiles, Share::kGroups>& part,
@@ -293,7 +268,7 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void write_sums() {
     const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
                         this->kv_head();
-    const int padded = (params.seqlen_kv + kRowBlock - 1) / kRowBlock * kRowBlock;
+    const int padded = round_up(params.seqlen_kv, kRowBlock);
     const int row = kv_tile * kConfig.block_kv + grad_key();
     add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
     add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
@@ -308,7 +283,9 @@ struct Backward : GradientScores<kConfig, Features> {
                                                  keys);
     for_each_score(dk, [](float& element, int, int, int) { element = 0.0f; });
     for_each_score(dv, [](float& element, int, int, int) { element = 0.0f; });
-    walk();
+    this->walk([&] { return next_job(); },
+               [&](int slot, const Job& job) { load_rows_of(slot, job); },
+               [&](const Job& job, int slot) { attend(job, slot); });
     bias_grad.leave_head(*this, kv_tile);
     if (params.num_splits == 1) {
       write();

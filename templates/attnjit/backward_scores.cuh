@@ -160,6 +160,35 @@ struct GradientScores {
         });
   }
 
+  // The pipeline of all three kernels: load(slot, job) starts loading a job's tiles, one job ahead
+  // where there are two buffers, and attend(job, slot) works on them. next() gives a job that does
+  // not exist after the last.
+  template <class Next, class Load, class Attend>
+  ATTNJIT_DEVICE static void walk(Next next, Load load, Attend attend) {
+    auto job = next();
+    load(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tiles are there for all; all are done with the job before
+      if constexpr (kConfig.num_stages == 2) {
+        const auto ahead = next();
+        load(slot ^ 1, ahead);
+        ptx::copy_async_commit();
+        attend(job, slot);
+        slot ^= 1;
+        job = ahead;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next();
+        load(0, job);
+        ptx::copy_async_commit();
+      }
+    }
+  }
+
   // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
   // multiple of kRowBlock.
   ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,

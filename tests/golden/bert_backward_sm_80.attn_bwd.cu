@@ -826,9 +826,7 @@ namespace attnjit::kernel {
 // twist also keeps the stores apart that write four chunks in each of two rows at a time.
 template <int kRows, int kColumns>
 struct ScoreTile {
-  static constexpr int kChunks = kColumns / 8;
-  static constexpr int kSlabBytes = kRows * 128;  // of 64 columns
-  uint32 base;                                    // a multiple of 128
+  uint32 base;  // a multiple of 128
 
   ATTNJIT_CONSTEXPR static int twist(int row) {
     return ((row & 1) << 2 | (row >> 1 & 3)) ^ (row >> 3 & 3);
@@ -1304,6 +1302,35 @@ struct GradientScores {
         });
   }
 
+  // The pipeline of all three kernels: load(slot, job) starts loading a job's tiles, one job ahead
+  // where there are two buffers, and attend(job, slot) works on them. next() gives a job that does
+  // not exist after the last.
+  template <class Next, class Load, class Attend>
+  ATTNJIT_DEVICE static void walk(Next next, Load load, Attend attend) {
+    auto job = next();
+    load(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tiles are there for all; all are done with the job before
+      if constexpr (kConfig.num_stages == 2) {
+        const auto ahead = next();
+        load(slot ^ 1, ahead);
+        ptx::copy_async_commit();
+        attend(job, slot);
+        slot ^= 1;
+        job = ahead;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next();
+        load(0, job);
+        ptx::copy_async_commit();
+      }
+    }
+  }
+
   // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
   // multiple of kRowBlock.
   ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
@@ -1631,7 +1658,7 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE static void add_fragments(float* sums, const Scores<kTiles, Share::kGroups>& part,
                                            const Share& share, int64 plane, int first_row,
                                            int padded_rows) {
-    constexpr int kGroups = (kValid + 7) / 8;
+    constexpr int kGroups = ceil_div(kValid, 8);
     float* base = sums + (plane * padded_rows + first_row) * (8 * kGroups);
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
@@ -1678,31 +1705,6 @@ struct Backward : GradientScores<kConfig, Features> {
     if constexpr (kConfig.adds_dq) add_dq(job);
   }
 
-  ATTNJIT_DEVICE void walk() {
-    Job job = next_job();
-    load_rows_of(0, job);
-    ptx::copy_async_commit();
-    int slot = 0;
-    while (job.exists()) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other slot
-      if constexpr (kStages == 2) {
-        const Job next = next_job();
-        load_rows_of(slot ^ 1, next);
-        ptx::copy_async_commit();
-        attend(job, slot);
-        slot ^= 1;
-        job = next;
-      } else {
-        attend(job, 0);
-        ptx::block_sync();  // all are done with the tiles that are loaded next
-        job = next_job();
-        load_rows_of(0, job);
-        ptx::copy_async_commit();
-      }
-    }
-  }
-
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
   ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Scores<kKeyTiles, Share::kGroups>& part,
@@ -1746,7 +1748,7 @@ struct Backward : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void write_sums() {
     const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
                         this->kv_head();
-    const int padded = (params.seqlen_kv + kRowBlock - 1) / kRowBlock * kRowBlock;
+    const int padded = round_up(params.seqlen_kv, kRowBlock);
     const int row = kv_tile * kConfig.block_kv + grad_key();
     add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
     add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
@@ -1761,7 +1763,9 @@ struct Backward : GradientScores<kConfig, Features> {
                                                  keys);
     for_each_score(dk, [](float& element, int, int, int) { element = 0.0f; });
     for_each_score(dv, [](float& element, int, int, int) { element = 0.0f; });
-    walk();
+    this->walk([&] { return next_job(); },
+               [&](int slot, const Job& job) { load_rows_of(slot, job); },
+               [&](const Job& job, int slot) { attend(job, slot); });
     bias_grad.leave_head(*this, kv_tile);
     if (params.num_splits == 1) {
       write();

@@ -826,9 +826,7 @@ namespace attnjit::kernel {
 // twist also keeps the stores apart that write four chunks in each of two rows at a time.
 template <int kRows, int kColumns>
 struct ScoreTile {
-  static constexpr int kChunks = kColumns / 8;
-  static constexpr int kSlabBytes = kRows * 128;  // of 64 columns
-  uint32 base;                                    // a multiple of 128
+  uint32 base;  // a multiple of 128
 
   ATTNJIT_CONSTEXPR static int twist(int row) {
     return ((row & 1) << 2 | (row >> 1 & 3)) ^ (row >> 3 & 3);
@@ -1304,6 +1302,35 @@ struct GradientScores {
         });
   }
 
+  // The pipeline of all three kernels: load(slot, job) starts loading a job's tiles, one job ahead
+  // where there are two buffers, and attend(job, slot) works on them. next() gives a job that does
+  // not exist after the last.
+  template <class Next, class Load, class Attend>
+  ATTNJIT_DEVICE static void walk(Next next, Load load, Attend attend) {
+    auto job = next();
+    load(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tiles are there for all; all are done with the job before
+      if constexpr (kConfig.num_stages == 2) {
+        const auto ahead = next();
+        load(slot ^ 1, ahead);
+        ptx::copy_async_commit();
+        attend(job, slot);
+        slot ^= 1;
+        job = ahead;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next();
+        load(0, job);
+        ptx::copy_async_commit();
+      }
+    }
+  }
+
   // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
   // multiple of kRowBlock.
   ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
@@ -1703,7 +1730,6 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
-  static constexpr int kStages = kConfig.num_stages;
 
   // A (batch element, head) that shares the plane and has scores in the tile; none after the last.
   struct Job {
@@ -1802,28 +1828,10 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     for (int span = 0; span < Base::kSpans; ++span) {
       for_each_score(sum[span], [](float& element, int, int, int) { element = 0.0f; });
     }
-    Job job = next_job();
-    load(0, job);
-    ptx::copy_async_commit();
-    int slot = 0;
-    while (job.exists()) {
-      ptx::copy_async_wait<0>();
-      ptx::block_sync();  // the tiles are there for all; all are done with the other slot
-      if constexpr (kStages == 2) {
-        const Job next = next_job();
-        load(slot ^ 1, next);
-        ptx::copy_async_commit();
-        if (Base::has_scores()) add_sharer(job, slot);
-        slot ^= 1;
-        job = next;
-      } else {
-        if (Base::has_scores()) add_sharer(job, 0);
-        ptx::block_sync();  // all are done with the tiles that are loaded next
-        job = next_job();
-        load(0, job);
-        ptx::copy_async_commit();
-      }
-    }
+    this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
+               [&](const Job& job, int slot) {
+                 if (Base::has_scores()) add_sharer(job, slot);
+               });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
 #pragma unroll

@@ -10,9 +10,7 @@ namespace attnjit::kernel {
 // twist also keeps the stores apart that write four chunks in each of two rows at a time.
 template <int kRows, int kColumns>
 struct ScoreTile {
-  static constexpr int kChunks = kColumns / 8;
-  static constexpr int kSlabBytes = kRows * 128;  // of 64 columns
-  uint32 base;                                    // a multiple of 128
+  uint32 base;  // a multiple of 128
 
   ATTNJIT_CONSTEXPR static int twist(int row) {
     return ((row & 1) << 2 | (row >> 1 & 3)) ^ (row >> 3 & 3);
