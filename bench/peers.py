@@ -1,4 +1,5 @@
-"""Times the backends of PyTorch's scaled_dot_product_attention as `attnjit bench` times attnjit.
+"""Times PyTorch's attention as `attnjit bench` times attnjit: the backends of
+scaled_dot_product_attention, and FlexAttention where the only operand is a bias.
 
 Needs a GPU and PyTorch, nothing else:
   python3 bench/peers.py --shapes bench/shapes/forward.json --output peers.json
@@ -15,13 +16,14 @@ import warnings
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 import shapes
 from torch_inputs import Refused, make_inputs
 
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
-            "efficient": SDPBackend.EFFICIENT_ATTENTION}
+            "efficient": SDPBackend.EFFICIENT_ATTENTION, "flex": None}
 ROUNDS = 7
 WARM_UPS = 3
 ROUND_MS = 25  # of kernel time that a round aims at
@@ -104,6 +106,30 @@ def run_backend(timer, backend, inputs):
     raise Refused(reason)
 
 
+def run_flex(timer, problem, inputs):
+    """As run_backend(), of FlexAttention."""
+    q, k, v, bias, is_causal, leaves = inputs
+    if problem.mask or problem.causal or bias is None:
+        raise Refused("compared where a bias is the only operand")
+    varies = [size > 1 for size in bias.shape]
+
+    def add_bias(score, *place):
+        return score + bias[tuple(i if v else 0 for i, v in zip(place, varies))]
+
+    torch.compiler.reset()
+    flex = torch.compile(flex_attention, dynamic=False)
+
+    def forward():
+        return flex(q, k, v, score_mod=add_bias, enable_gqa=k.shape[1] != q.shape[1])
+    try:
+        if leaves:
+            return time_backward(timer, forward(), leaves)
+        with torch.inference_mode():
+            return {"rounds": timer.rounds(forward)}
+    except RuntimeError as error:
+        raise Refused(refusal(error, [])) from error
+
+
 def rounded(value):
     """Five significant digits."""
     return float(f"{value:.5g}")
@@ -125,7 +151,9 @@ def run_problem(timer, problem, names):
         print(f"{problem.name:<40} {name:<10}", end=" ")
         try:
             inputs = make_inputs(problem, "cuda")
-            result = backend_row(problem, run_backend(timer, BACKENDS[name], inputs))
+            measured = (run_flex(timer, problem, inputs) if name == "flex"
+                        else run_backend(timer, BACKENDS[name], inputs))
+            result = backend_row(problem, measured)
             spread = 100 * (result["round_ms"][-1] / result["round_ms"][0] - 1)
             print(f"{result['ms']:9.4f} {spread:6.1f}% {result['tflops']:8.1f} "
                   f"{result['kv_tb_per_s']:8.2f}", flush=True)
@@ -151,7 +179,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default="bench/shapes/forward.json")
     parser.add_argument("--filter", default="", help="only problems with this in their name")
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(BACKENDS))
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=["flash", "cudnn", "efficient"])
     parser.add_argument("--output", help="file of results to write, JSON")
     options = parser.parse_args()
     problems = [p for p in shapes.load(options.shapes) if options.filter in p.name]

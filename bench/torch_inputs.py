@@ -27,6 +27,10 @@ def make_mask(problem, bias, device):
     if problem.mask_kind == "top-bias" and bias is not None:
         kept = bias.topk(round(density * shape[3]), dim=-1, sorted=False).indices
         return torch.zeros(shape, dtype=torch.bool, device=device).scatter_(-1, kept, True)
+    if problem.mask_kind == "band" and shape[2] > 1 and shape[3] > 1:
+        full = torch.ones(shape, dtype=torch.bool, device=device)
+        shift = shape[3] - shape[2]
+        return full.tril(shift).triu(shift + 1 - round(density * shape[3]))
     raise Refused(f"masks of kind {problem.mask_kind} are not made here")
 
 

@@ -65,7 +65,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--mask", flags.mask, "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, ...");
   add("--mask-kind", flags.mask_kind,
       "random (default), suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, "
-      "all-false, top-bias");
+      "all-false, top-bias, band");
   add("--mask-density", flags.mask_density, "Share of elements kept, default 0.7");
   add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
   add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");

@@ -169,8 +169,8 @@ constexpr Member kMembers[] = {
     {"diagonal", false, false, "\"bottom_right\" or \"top_left\"", diagonal},
     {"mask", false, false, kPattern, pattern<&Spec::mask>},
     {"mask_kind", false, false,
-     "random, suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, all-false or "
-     "top-bias",
+     "random, suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, all-false, "
+     "top-bias or band",
      mask_kind},
     {"mask_density", false, false, "a number from 0 to 1", mask_density},
     {"bias", false, false, kPattern, pattern<&Spec::bias>},

@@ -92,6 +92,8 @@ class MaskRule {
         return row.head != row.batch % shape_[1] && keep_random(row, key);
       case MaskKind::kDeadBatch:
         return row.batch != shape_[0] - 1 && keep_random(row, key);
+      case MaskKind::kBand:
+        return keep_band(row.query, key);
       case MaskKind::kRandom:
       case MaskKind::kTopBias:
         break;
@@ -103,10 +105,11 @@ class MaskRule {
   static MaskKind usable(MaskKind kind, const Shape& shape) {
     const bool needs_batch = kind == MaskKind::kDeadBatch && shape[0] == 1;
     const bool needs_heads = kind == MaskKind::kDeadHead && shape[1] == 1;
-    const bool needs_queries = kind == MaskKind::kDeadRows && shape[2] == 1;
-    const bool needs_keys =
-        (kind == MaskKind::kSuffix || kind == MaskKind::kScattered || kind == MaskKind::kBlocks) &&
-        shape[3] == 1;
+    const bool needs_queries =
+        (kind == MaskKind::kDeadRows || kind == MaskKind::kBand) && shape[2] == 1;
+    const bool needs_keys = (kind == MaskKind::kSuffix || kind == MaskKind::kScattered ||
+                             kind == MaskKind::kBlocks || kind == MaskKind::kBand) &&
+                            shape[3] == 1;
     return needs_batch || needs_heads || needs_queries || needs_keys ? MaskKind::kRandom : kind;
   }
 
@@ -119,6 +122,12 @@ class MaskRule {
     const auto place =
         static_cast<std::uint64_t>(tile_q) << 32 | static_cast<std::uint64_t>(tile_kv);
     return tile_kv % 3 != 1 && random_.stream(plane).uniform(place) < density_;
+  }
+
+  bool keep_band(std::int64_t query, std::int64_t key) const {
+    const std::int64_t diagonal = query + shape_[3] - shape_[2];
+    return key <= diagonal &&
+           key > diagonal - std::llround(density_ * static_cast<double>(shape_[3]));
   }
 
   MaskKind kind_;

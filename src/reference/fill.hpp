@@ -23,6 +23,7 @@ enum class MaskKind {
   kAllTrue,
   kAllFalse,
   kTopBias,  ///< the share `density` of each row's keys, those with the largest bias
+  kBand,     ///< the share `density` of the keys, those up to the diagonal from the bottom right
 };
 
 /// What a generated bias holds.
@@ -34,9 +35,9 @@ enum class BiasKind {
   kVeryNegative,   ///< N(-300, 1): drives lse far below -88
 };
 
-inline constexpr std::array<std::string_view, 10> kMaskKindNames = {
-    "random",    "suffix",     "scattered", "blocks",    "dead-rows",
-    "dead-head", "dead-batch", "all-true",  "all-false", "top-bias"};
+inline constexpr std::array<std::string_view, 11> kMaskKindNames = {
+    "random",     "suffix",   "scattered", "blocks",   "dead-rows", "dead-head",
+    "dead-batch", "all-true", "all-false", "top-bias", "band"};
 inline constexpr std::array<std::string_view, 5> kBiasKindNames = {
     "normal", "minus-infinity", "lowest", "huge-logit", "very-negative"};
 

@@ -166,6 +166,14 @@ TEST_CASE("a top-bias mask keeps the largest biases of each row, the first ones 
   CHECK(keep == Kept{1, 1, 1, 1, 9, 1, 1, 1, 1, 9, 1, 1, 1, 1, 9});
 }
 
+TEST_CASE("a band mask keeps the keys up to the diagonal from the bottom right") {
+  CHECK(make_mask({1, 1, 4, 4}, MaskKind::kBand, 0.5) ==
+        std::vector<std::uint8_t>{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1});
+  CHECK(make_mask({1, 1, 2, 4}, MaskKind::kBand, 0.5) ==
+        std::vector<std::uint8_t>{0, 1, 1, 0, 0, 0, 1, 1});
+  CHECK(make_mask({1, 1, 2, 3}, MaskKind::kBand, 1) == std::vector<std::uint8_t>{1, 1, 0, 1, 1, 1});
+}
+
 TEST_CASE("bias kinds plant what they say, in each dtype") {
   const Shape shape = {1, 1, 50, 400};
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
