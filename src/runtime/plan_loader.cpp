@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.hpp"
+
 namespace attnjit::runtime {
 
 codegen::Arch arch_of(const cuda::DeviceInfo& device) {
@@ -19,9 +21,14 @@ template <class Pass>
 std::unique_ptr<launch::Plan<Pass>> load_plan(Engine& engine, const cuda::Driver& driver,
                                               typename Pass::Spec spec, const codegen::Arch& arch,
                                               const typename Pass::Problem& problem) {
+  // Compiles what is not cached on several threads; modules are loaded on the one whose context is
+  // current.
+  std::vector<std::shared_ptr<const cache::Entry>> entries(spec.steps.size());
+  base::parallel_for(entries.size(), engine.environment().jobs, [&](std::size_t i) {
+    entries[i] = engine.kernel(spec.steps[i].source, arch, problem::describe(problem));
+  });
   std::vector<std::unique_ptr<cuda::Library>> libraries;
-  for (const launch::StepSpec& step : spec.steps) {
-    const auto entry = engine.kernel(step.source, arch, problem::describe(problem));
+  for (const auto& entry : entries) {
     libraries.push_back(std::make_unique<cuda::Library>(driver, entry->cubin));
   }
   return std::make_unique<launch::Plan<Pass>>(std::move(spec), std::move(libraries));
