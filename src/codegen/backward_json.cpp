@@ -26,13 +26,15 @@ constexpr std::pair<const char*, DbiasMethod> kDbiasMethods[] = {
 // Every member of a tile, by name; a member that is missing here does not compile.
 template <class Tile, class Visit>
 void for_each_member(Tile& tile, Visit&& visit) {
-  auto& [block_q, block_kv, num_stages, num_warps, query_warps, min_blocks] = tile;
+  auto& [block_q, block_kv, num_stages, num_warps, query_warps, min_blocks, late, fresh] = tile;
   visit("block_q", block_q);
   visit("block_kv", block_kv);
   visit("num_stages", num_stages);
   visit("num_warps", num_warps);
   visit("query_warps", query_warps);
   visit("min_blocks", min_blocks);
+  visit("late", late);
+  visit("fresh", fresh);
 }
 
 template <class Method, std::size_t N>

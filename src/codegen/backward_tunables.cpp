@@ -24,7 +24,9 @@ kernel::BackwardConfig config(const BackwardFamily& f, const BackwardTile& tile,
           .num_stages = tile.num_stages,
           .num_warps = tile.num_warps,
           .query_warps = tile.query_warps,
-          .min_blocks = tile.min_blocks};
+          .min_blocks = tile.min_blocks,
+          .late = tile.late,
+          .fresh = tile.fresh};
 }
 
 std::optional<std::string> why_invalid(const char* what, const kernel::BackwardConfig& config,
@@ -131,8 +133,9 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
 }
 
 std::string describe_tile(const BackwardTile& t) {
-  return fmt::format("q{} kv{} s{} w{} qw{} b{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
-                     t.query_warps, t.min_blocks);
+  return fmt::format("q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages,
+                     t.num_warps, t.query_warps, t.min_blocks, t.late != 0 ? " late" : "",
+                     t.fresh != 0 ? fmt::format(" fresh{}", t.fresh) : "");
 }
 
 }  // namespace attnjit::codegen

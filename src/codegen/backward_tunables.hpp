@@ -31,6 +31,7 @@ enum class DbiasMethod {
 /// The tile of one kernel, see kernel::BackwardConfig.
 struct BackwardTile {
   int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, query_warps = 0, min_blocks = 0;
+  int late = 0, fresh = 0;
   bool operator==(const BackwardTile&) const = default;
 };
 
@@ -67,7 +68,7 @@ kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& fam
 std::optional<kernel::BiasSumConfig> bias_sum_config(const problem::BackwardFamily& family,
                                                      DbiasMethod method);
 
-/// "q64 kv128 s2 w8 qw2 b1": a tile for titles and tables.
+/// "q64 kv128 s2 w8 qw2 b1 late fresh2": a tile for titles and tables.
 std::string describe_tile(const BackwardTile& tile);
 
 /// The tunables as a JSON object, and the other way round: members of `tunables` that `json` names

@@ -58,7 +58,7 @@ template <class Config, class Visit>
 requires std::is_same_v<std::remove_const_t<Config>, kernel::BackwardConfig>
 void for_each_field(Config& config, Visit&& visit) {
   auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, scale_first, adds_dq, block_q, block_kv,
-         num_stages, num_warps, query_warps, min_blocks] = config;
+         num_stages, num_warps, query_warps, min_blocks, late, fresh] = config;
   visit("dtype", dtype);
   visit("head_dim", head_dim);
   visit("head_dim_v", head_dim_v);
@@ -72,6 +72,8 @@ void for_each_field(Config& config, Visit&& visit) {
   visit("num_warps", num_warps);
   visit("query_warps", query_warps);
   visit("min_blocks", min_blocks);
+  visit("late", late);
+  visit("fresh", fresh);
 }
 
 template <class Config, class Visit>

@@ -29,10 +29,10 @@ FeatureText feature_text(BackwardFeature feature, const problem::Family& f) {
       // be added before lse is taken off, or the digits that lse lacks would be missed.
       const Extent extent = f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair;
       return {
-          "bias.cuh", "OperandParams", "bias",
-          fmt::format("Bias<kScores, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
-                      literal(kernel_dtype(f.bias_dtype)), literal(extent),
-                      literal(f.bias_vectorized))};
+          "gradient_bias.cuh", "OperandParams", "bias",
+          fmt::format(
+              "GradientBias<kConfig, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
+              literal(kernel_dtype(f.bias_dtype)), literal(extent), literal(f.bias_vectorized))};
     }
     case BackwardFeature::kByteMask:
       return {
@@ -98,7 +98,8 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
     arguments += fmt::format(",\n    {}({})", text.policy, text.parameter);
   }
   const BackwardTile tile{config.block_q,   config.block_kv,    config.num_stages,
-                          config.num_warps, config.query_warps, config.min_blocks};
+                          config.num_warps, config.query_warps, config.min_blocks,
+                          config.late,      config.fresh};
   Source source;
   source.entry = kernel.entry;
   source.title = fmt::format("{} {} | {}{}", kernel.entry, describe(family), describe_tile(tile),
@@ -115,7 +116,8 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
   return source;
 }
 
-// A kernel whose only parameter is a struct called after its config.
+// A kernel whose only parameter is a struct called after its config. The 1 of its launch bounds
+// lets it have the registers it needs; ptxas may choose fewer otherwise.
 template <class Config>
 Source render_small(const char* name, const char* type, std::string title, const Config& config,
                     const TemplateSet& templates) {
@@ -125,7 +127,7 @@ Source render_small(const char* name, const char* type, std::string title, const
   source.stub = fmt::format(
       "// {0}\n#include \"attnjit/{1}.cuh\"\n\nusing namespace attnjit::kernel;\n\n"
       "inline constexpr {2}Config kConfig{{\n{3}}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
+      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), 1)\n"
       "{1}(const __grid_constant__ {2}Params params) {{\n  "
       "attnjit::kernel::{1}<kConfig>(params);\n}}\n",
       source.title, name, type, initialiser(config));

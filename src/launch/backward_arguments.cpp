@@ -69,9 +69,7 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
-  // Not where they add to the same sums: that would bring their additions together as well.
-  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched &&
-                    spec_.tunables.dbias != DbiasMethod::kAdd;
+  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched;
   p.scale = p.score_scale = forward.scale;
   const bool scale_first = codegen::keys_config(spec_.family, spec_.tunables).scale_first;
   p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
@@ -150,7 +148,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
                         .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
                         .out_strides = row_strides(forward.out),
                         .dout_strides = row_strides(problem.dout),
-                                          .num_heads_q = forward.num_heads_q,
+                        .num_heads_q = forward.num_heads_q,
                         .seqlen_q = forward.seqlen_q,
                         .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
                         .num_blocks = static_cast<kernel::int32>(blocks)};

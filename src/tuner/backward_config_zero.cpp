@@ -14,35 +14,65 @@ constexpr int kRoomy = 160 << 10, kRoomiest = 220 << 10;
 
 using problem::Extent;
 
-// Tiles of the kernel of dk and dv: the fastest on an H200 (2026-11-21) where shared memory is
-// roomy. Thread blocks of four warps, two per SM, beat one of eight by 5 to 10 %: one computes
-// scores while the other multiplies. With a bias or mask a few bytes spill, outside the products.
+bool has_mask(const problem::Family& f) {
+  return f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
+}
+bool has_bias(const problem::Family& f) { return f.bias != Extent::kAbsent; }
+
+// Whether the operands want more registers than the fastest tiles leave them: those that are read
+// element by element or are fp32, and a bias beside lengths.
+bool crowded(const problem::Family& f) {
+  return !f.aligned || (has_mask(f) && !f.mask_vectorized) ||
+         (has_bias(f) && (f.seqlens || !f.bias_vectorized || f.bias_dtype == DType::kFloat32));
+}
+
+// Tiles of the kernel of dk and dv: the fastest on an H200 (2026-11-21) of those that do not spill,
+// where shared memory is roomy. Thread blocks of four warps, two per SM, beat one of eight by 5 to
+// 10 %: one computes scores while the other multiplies. Wide heads need eight, half of which add up
+// dq meanwhile. What registers are short of depends on the operands, and so do `late` and `fresh`.
 BackwardTile keys_tile(const problem::BackwardFamily& f, int columns, bool roomy, bool roomiest) {
-  const bool operands = f.scores.bias != Extent::kAbsent || f.scores.mask != Extent::kAbsent;
+  const bool bias = has_bias(f.scores), mask = has_mask(f.scores);
+  const bool sums_columns = f.dbias == Extent::kPerKey;
+  const bool adds = f.dbias == Extent::kPerPair && f.dbias_reduces_planes && !f.deterministic;
+  const bool stores = f.dbias == Extent::kPerPair && !f.dbias_reduces_planes;
   if (columns <= 64) {
-    if (!roomy || operands) return {64, 64, 2, 4, 2, 2};
-    return {64, 128, 2, 4, 2, 1};
+    if (!roomy && crowded(f.scores)) return {64, 64, 2, 8, 4, 1};
+    if (!roomiest && (bias || mask)) return {64, 64, 2, 4, 2, 2};
+    if (!roomy || sums_columns || (bias && mask) || crowded(f.scores)) return {64, 64, 2, 4, 2, 2};
+    if (!bias && !mask) return {64, 128, 2, 4, 2, 1, 0, 7};
+    return {64, 128, 2, 4, 2, 1, adds, 3};
   }
   if (columns <= 128) {
     if (!roomy) return {64, 64, 1, 8, 4, 1};
-    const bool stores = f.dbias == Extent::kPerPair && !f.dbias_reduces_planes;
-    return stores ? BackwardTile{64, 128, 2, 8, 2, 1} : BackwardTile{64, 64, 2, 4, 2, 1};
+    if (crowded(f.scores) || (mask && f.dbias != Extent::kAbsent)) return {64, 64, 2, 8, 4, 1};
+    if (mask && bias) return {64, 64, 2, 4, 2, 1, 1, 0};
+    if (sums_columns) return {64, 64, 2, 4, 2, 1, 0, 5};
+    if (adds) return {64, 128, 2, 8, 2, 1, 1, 0};
+    return {64, 64, 2, 4, 2, 1, !stores, 3};
   }
-  if (!roomy) return {32, 32, 1, 4, 2, 1};
-  return roomiest ? BackwardTile{64, 64, 2, 8, 2, 1} : BackwardTile{64, 64, 1, 8, 2, 1};
+  if (!roomy) return {32, 32, 1, 8, 2, 1};
+  if (crowded(f.scores) || (mask && bias) || f.scores.mask == Extent::kPerKey || sums_columns) {
+    return {32, 32, 2, 8, 2, 1};
+  }
+  if (!roomiest) return {32, 64, 2, 8, 2, 1, 0, 3};
+  if (bias || mask) return {64, 64, 2, 8, 2, 1, 1, 3};
+  return {64, 64, 2, 8, 2, 1, 0, 7};
 }
 
-BackwardTile queries_tile(int columns, bool roomy) {
-  if (columns <= 128) {
-    return roomy ? BackwardTile{128, 32, 2, 4, 4, 1} : BackwardTile{64, 64, 1, 4, 4, 1};
+BackwardTile queries_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
+  const bool many = crowded(f.scores) || (has_mask(f.scores) && has_bias(f.scores));
+  if (columns > 128) {
+    return roomy && !many ? BackwardTile{64, 64, 1, 4, 4, 1} : BackwardTile{64, 32, 1, 4, 4, 1};
   }
-  return roomy ? BackwardTile{64, 64, 1, 4, 4, 1} : BackwardTile{64, 32, 1, 4, 4, 1};
+  if (!roomy) return {64, 64, 1, 4, 4, 1};
+  return many ? BackwardTile{128, 32, 2, 8, 8, 1} : BackwardTile{128, 32, 2, 4, 4, 1};
 }
 
-BackwardTile bias_tile(int columns, bool roomy) {
+BackwardTile bias_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
+  if (columns > 128 && !roomy) return {32, 64, 1, 4, 2, 1};
+  if (crowded(f.scores)) return {64, 64, 1, 8, 4, 1};
   if (columns <= 128 && roomy) return {128, 64, 1, 8, 4, 2};
-  if (columns <= 128 || roomy) return {64, 64, 1, 4, 2, 1};
-  return {32, 64, 1, 4, 2, 1};
+  return {64, 64, 1, 4, 2, 1};
 }
 
 }  // namespace
@@ -56,8 +86,8 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
           .dbias = codegen::default_dbias_method(f),
           .split = !f.deterministic,
           .keys = keys_tile(f, columns, roomy, arch.shared_bytes_per_block >= kRoomiest),
-          .queries = queries_tile(columns, roomy),
-          .bias_tile = bias_tile(columns, roomy)};
+          .queries = queries_tile(f, columns, roomy),
+          .bias_tile = bias_tile(f, columns, roomy)};
 }
 
 }  // namespace attnjit::tuner

@@ -20,6 +20,11 @@ struct BackwardConfig {
   int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
                     // each at least, and rest where there are fewer
   int min_blocks;   // thread blocks per SM that registers are limited for
+  int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
+                    // the scores are computed, to arrive meanwhile
+  int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
+                    // follows from the base of shared memory; 2: from the number of the warp; 4:
+                    // from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
@@ -48,10 +53,14 @@ struct BackwardConfig {
             min_blocks,
             SoftmaxPolicy::kRunningMax};
   }
-  // Rows of a product of `rows` rows that one warp computes: 32, or 16 where that goes
+  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // others compute the scores of the next tile.
+  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
+  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
+  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
   // round; 0 where neither does. The other warps share its columns.
-  ATTNJIT_CONSTEXPR int product_rows(int rows) const {
-    return num_warps % (rows / 32) == 0 ? 32 : num_warps % (rows / 16) == 0 ? 16 : 0;
+  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
+    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
   }
 
   // Sizes in shared memory, in bytes.
@@ -60,17 +69,20 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
-  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS].
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
+  // stages of rows].
   ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes()) + 2 * scores_bytes();
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
+           (defers_dq() ? 3 : 2) * scores_bytes();
   }
-  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V].
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
   ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
-    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes());
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
   }
-  // Of the kernel of dbias: [stages of Q, dO, K and V].
+  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
   ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
-    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes());
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
   }
 };
 
@@ -93,10 +105,13 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
     return "block_q must be a multiple of 16 rows per warp";
   if (config.block_kv % (32 * config.key_warps()) != 0)
     return "block_kv must be a multiple of 32 keys per warp";
-  if (config.product_rows(config.block_q) == 0 || config.product_rows(config.block_kv) == 0)
+  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
+      config.product_rows(config.block_kv, config.num_warps) == 0)
     return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
   if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  if (config.late < 0 || config.late > 1) return "late must be 0 or 1";
+  if (config.fresh < 0 || config.fresh > 7) return "fresh must be 0 to 7";
   return nullptr;
 }
 

@@ -7,7 +7,7 @@
 // so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
-// heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V ].
+// heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
@@ -36,8 +36,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
       : Base(p, f), planes(b), bias_grad(g) {}
 
   ATTNJIT_DEVICE uint32 stage(int slot) const {
-    return ptx::shared_base() + slot * (kConfig.q_bytes() + kConfig.dout_bytes() +
-                                        kConfig.k_bytes() + kConfig.v_bytes());
+    return ptx::shared_base() + slot * (kConfig.dbias_shared_bytes() / kConfig.num_stages);
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
@@ -47,6 +46,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE VTile v_tile(int slot) const {
     return {stage(slot) + kConfig.q_bytes() + kConfig.dout_bytes() + kConfig.k_bytes()};
   }
+  ATTNJIT_DEVICE uint32 rows(int slot) const { return stage(slot + 1) - kConfig.rows_bytes(); }
 
   ATTNJIT_DEVICE void locate() {
     kv_tile = static_cast<int>(ptx::block_index() % params.num_kv_tiles);
@@ -86,6 +86,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
                                                   job.head, q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(
         dout_tile(slot), params.dout, params.dout_strides, job.head, q_tile_index, live);
+    this->load_rows(rows(slot), job.head, q_tile_index);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(slot), params.k, params.k_strides, kv_tile,
                                                keys);
@@ -96,13 +97,15 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    this->load_lse();
-    this->load_delta();
+    typename Base::RowValues lse, delta;
+    this->read_lse(lse, rows(slot));
+    this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->probabilities(p, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
-      this->score_gradients(ds, p, dout_tile(slot), v_tile(slot), span);
+      this->scores(p, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
+      this->exponentiate(p, lse);
+      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
       for_each_score(sum[span],
                      [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
     }
@@ -116,10 +119,11 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     }
     this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
                [&](const Job& job, int slot) {
-                 if (Base::has_scores()) add_sharer(job, slot);
+                 if (this->has_scores()) add_sharer(job, slot);
                });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
+    bias_grad.enter_head(block);
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
   }

@@ -7,7 +7,7 @@
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A
 // warp owns whole rows, so that its dS is an operand of dS K as it lies in registers.
 //
-// Shared memory: [ Q, at the end dQ | dO | num_stages times K and V ].
+// Shared memory: [ Q, at the end dQ | dO | num_stages times K and V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features>
@@ -41,6 +41,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   }
   ATTNJIT_DEVICE KTile k_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE VTile v_tile(int slot) const { return {stage(slot) + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE uint32 rows() const { return stage(kConfig.num_stages); }
 
   // Finds the block's place. Blocks go through the row tiles of a section of planes together, later
   // rows first: under a causal mask they take longest.
@@ -116,8 +117,12 @@ struct BackwardDq : GradientScores<kConfig, Features> {
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->probabilities(p, q_tile(), k_tile(slot), job.tile, span, job.use);
-      this->score_gradients(ds, p, dout_tile(), v_tile(slot), span);
+      typename Base::RowValues row;
+      this->scores(p, q_tile(), k_tile(slot), job.tile, span, job.use);
+      this->read_lse(row, rows());
+      this->exponentiate(p, row);
+      this->read_delta(row, rows());
+      this->score_gradients(ds, p, row, dout_tile(), v_tile(slot), span);
       add_dq(ds, k_tile(slot), span);
     }
   }
@@ -130,7 +135,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     for (int m = 0; m < Base::kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = Base::warp_row() + 16 * m + 8 * h + lane / 4;
+        const int row = this->warp_row() + 16 * m + 8 * h + lane / 4;
 #pragma unroll
         for (int n = 0; n < kColumnGroups; ++n) {
           ptx::store_shared_4(q_tile().address(row, n) + 4 * (lane & 3),
@@ -156,8 +161,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
-    this->load_lse();
-    this->load_delta();
+    this->load_rows(rows(), block.head, q_tile_index);
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_keys_of(slot, job); },

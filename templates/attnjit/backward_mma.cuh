@@ -18,13 +18,14 @@
 //             +------+------+
 //
 // P and dS change hands between these through shared memory:
-// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS ].
+// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS, twice where dq is
+//   deferred | num_stages times lse and delta ].
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
 // Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
-  ATTNJIT_DEVICE void begin() {}
+  ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
@@ -48,16 +49,18 @@ struct Backward : GradientScores<kConfig, Features> {
   static constexpr int kColumns = kConfig.padded_head_dim();
   static constexpr int kColumnsV = kConfig.padded_head_dim_v();
   // dk and dv: warps along the keys, 32 rows each where there are enough, and along the columns.
-  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv);
+  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv, kConfig.num_warps);
   static constexpr int kKeyTiles = kKeyRows / 16;
   static constexpr int kKeySplit = kConfig.num_warps * kKeyRows / kConfig.block_kv;
   using KShare = ColumnShare<kColumns, kKeySplit>;
   using VShare = ColumnShare<kColumnsV, kKeySplit>;
-  // dq: the same along the queries.
-  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q);
+  // dq: the same along the queries; half of the warps take two shares of the columns in turn.
+  static constexpr bool kDefersDq = kConfig.defers_dq();
+  static constexpr int kDqShares = kDefersDq ? 2 : 1;
+  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q, kConfig.dq_warps());
   static constexpr int kQueryTiles = kQueryRows / 16;
-  static constexpr int kQuerySplit = kConfig.num_warps * kQueryRows / kConfig.block_q;
-  using QShare = ColumnShare<kColumns, kQuerySplit>;
+  static constexpr int kQuerySplit = kConfig.dq_warps() * kQueryRows / kConfig.block_q;
+  using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
 
   // A tile of queries to be worked on; none after the last.
   struct Job {
@@ -73,11 +76,13 @@ struct Backward : GradientScores<kConfig, Features> {
   int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
   int next_position, end_position;  // the same as numbers
   LiveRows looked_up;               // of the position that the lane has looked up
+  int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
+  int ds_slot;                      // of the tile at hand
   Scores<kKeyTiles, KShare::kGroups> dk;
   Scores<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
-      : Base(p, f), bias_grad(g), shared(ptx::shared_base()) {}
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
 
   ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
   ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
@@ -87,10 +92,15 @@ struct Backward : GradientScores<kConfig, Features> {
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
+  ATTNJIT_DEVICE uint32 rows(int slot) const {
+    return shared + kConfig.shared_bytes() - (kStages - slot) * kConfig.rows_bytes();
+  }
   // Shared memory that nobody uses between the barriers around leave_head().
   ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
   ATTNJIT_DEVICE PTile p_tile() const { return {stage(kStages)}; }
-  ATTNJIT_DEVICE PTile ds_tile() const { return {stage(kStages) + kConfig.scores_bytes()}; }
+  ATTNJIT_DEVICE PTile ds_tile(int slot) const {
+    return {stage(kStages) + (1 + slot) * kConfig.scores_bytes()};
+  }
 
   // Finds the block's place. Blocks go through a section of planes before the next, and through the
   // key tiles of its planes together, first ones first: under a causal mask they take longest.
@@ -153,25 +163,39 @@ struct Backward : GradientScores<kConfig, Features> {
                                                   job.head, job.tile, job.live);
     this->template load_queries<kConfig.head_dim_v>(
         dout_tile(slot), params.dout, params.dout_strides, job.head, job.tile, job.live);
+    this->load_rows(rows(slot), job.head, job.tile);
+    features.prefetch(block, job.head, job.tile, kv_tile);
   }
 
   // First key or query of the warp's part of dk and dv, or of dq, and its columns.
-  ATTNJIT_DEVICE static int grad_key() { return ptx::warp_index() / kKeySplit * kKeyRows; }
-  ATTNJIT_DEVICE static int grad_query() { return ptx::warp_index() / kQuerySplit * kQueryRows; }
-  ATTNJIT_DEVICE static KShare k_share() { return KShare(ptx::warp_index() % kKeySplit); }
-  ATTNJIT_DEVICE static VShare v_share() { return VShare(ptx::warp_index() % kKeySplit); }
-  ATTNJIT_DEVICE static QShare q_share() { return QShare(ptx::warp_index() % kQuerySplit); }
+  ATTNJIT_DEVICE int grad_key() const { return Base::warp / kKeySplit * kKeyRows; }
+  ATTNJIT_DEVICE int dq_warp() const {
+    return Base::warp - (kConfig.num_warps - kConfig.dq_warps());
+  }
+  ATTNJIT_DEVICE int grad_query() const { return dq_warp() / kQuerySplit * kQueryRows; }
+  ATTNJIT_DEVICE KShare k_share() const { return KShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE VShare v_share() const { return VShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE QShare q_share(int i) const {
+    return QShare(dq_warp() % kQuerySplit * kDqShares + i);
+  }
 
-  // dq += dS K over this tile's keys.
-  ATTNJIT_DEVICE void add_dq(const Job& job) {
-    Scores<kQueryTiles, QShare::kGroups> dq;
-    for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
-    add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(), grad_query(), k_tile(),
-                                                              q_share());
-    add_fragments<kConfig.head_dim, kQueryTiles>(
-        params.dq_sum, dq, q_share(),
-        static_cast<int64>(block.batch) * params.num_heads_q + job.head,
-        job.tile * kConfig.block_q + grad_query(), params.padded_rows);
+  // dq += dS K over this tile's keys, for a tile of queries.
+  ATTNJIT_DEVICE void add_dq(int head, int tile, int slot) {
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll 1
+    for (int i = 0; i < kDqShares; ++i) {
+      Scores<kQueryTiles, QShare::kGroups> dq;
+      for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+      add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
+                                                                k_tile(), q_share(i));
+      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
+                                                   tile * kConfig.block_q + grad_query(),
+                                                   params.padded_rows);
+    }
+  }
+  // Adds what the tile before left to the warps without scores.
+  ATTNJIT_DEVICE void add_deferred_dq() {
+    if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
   }
   // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
@@ -179,50 +203,62 @@ struct Backward : GradientScores<kConfig, Features> {
                                            const Share& share, int64 plane, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
-    float* base = sums + (plane * padded_rows + first_row) * (8 * kGroups);
+    float* first = sums + (plane * padded_rows + first_row) * (8 * kGroups) + share.group(0) * 128;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
       if (first_row + 16 * m >= padded_rows) continue;
 #pragma unroll
       for (int n = 0; n < Share::kGroups; ++n) {
-        const int group = share.group(n / 2) + n % 2;
-        if (!share.has(n / 2) || group >= kGroups) continue;
-        ptx::add_fragment(base + (m * kGroups + group) * 128, part[m][n]);
+        if (!share.has(n / 2) || share.group(n / 2) + n % 2 >= kGroups) continue;
+        ptx::add_fragment(first + (m * kGroups + n) * 128, part[m][n]);
       }
     }
   }
 
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    this->load_lse();
-    this->load_delta();
+    // One span does without delta while it computes P; several would read it several times, which
+    // costs more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
+    constexpr bool kLateDelta = Base::kSpans == 1;
+    typename Base::RowValues lse, delta;
+    this->read_lse(lse, rows(slot));
+    if constexpr (!kLateDelta) this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->scores(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->exponentiate(p, lse);
       this->store_scores(p_tile(), p, span);
-      this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
+      if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
+      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
-      this->store_scores(ds_tile(), ds, span);
+      this->store_scores(ds_tile(ds_slot), ds, span);
     }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
-    // Some registers less through the loop; wider heads lose more than they gain (H200, 2026-11-21:
-    // D128 + 3 %, D256 - 4 %).
-    if constexpr (kColumns <= 128) shared = ptx::opaque(shared);
     if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
       this->enter_head(job.head);
+      bias_grad.enter_head(block);
     }
     this->enter_tile(job.tile);
-    if (Base::has_scores()) compute_scores(job, slot);
+    if constexpr ((kConfig.fresh & 1) != 0) shared = ptx::opaque(shared);
+    if constexpr ((kConfig.fresh & 2) != 0) Base::warp = ptx::opaque(Base::warp);
+    if constexpr (kDefersDq) add_deferred_dq();
+    if (this->has_scores()) compute_scores(job, slot);
     ptx::block_sync();  // P and dS are complete
     add_product<kDType, true, kConfig.block_q, kKeyTiles>(dv, p_tile(), grad_key(), dout_tile(slot),
                                                           v_share());
-    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(), grad_key(), q_tile(slot),
-                                                          k_share());
-    if constexpr (kConfig.adds_dq) add_dq(job);
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(ds_slot), grad_key(),
+                                                          q_tile(slot), k_share());
+    if constexpr (kDefersDq) {
+      dq_head = job.head;
+      dq_tile = job.tile;
+      ds_slot ^= 1;
+    } else if constexpr (kConfig.adds_dq) {
+      add_dq(job.head, job.tile, ds_slot);
+    }
   }
 
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
@@ -276,7 +312,7 @@ struct Backward : GradientScores<kConfig, Features> {
 
   ATTNJIT_DEVICE void run() {
     locate();
-    bias_grad.begin();
+    bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
     this->template load_keys<kConfig.head_dim_v>(v_tile(), params.v, params.v_strides, kv_tile,
@@ -286,6 +322,7 @@ struct Backward : GradientScores<kConfig, Features> {
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_rows_of(slot, job); },
                [&](const Job& job, int slot) { attend(job, slot); });
+    if constexpr (kDefersDq) add_deferred_dq();
     bias_grad.leave_head(*this, kv_tile);
     if (params.num_splits == 1) {
       write();

@@ -37,22 +37,22 @@ struct GradientScores {
   const BackwardParams& params;
   Features features;
   Block block;
-  float lse[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
-  int known;                                     // the group of 32 tiles that is looked up, or -1
+  int warp;           // of the block
+  int known;          // the group of 32 tiles that is looked up, or -1
   uint32 some, part;  // its tiles with a kept key, and those that need the mask
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
-      : params(p), features(f), known(-1), some(0), part(0) {}
+      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
 
-  ATTNJIT_DEVICE static int query_warp() { return ptx::warp_index() / kConfig.key_warps(); }
-  ATTNJIT_DEVICE static int key_warp() { return ptx::warp_index() % kConfig.key_warps(); }
+  ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
+  ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
   // Whether the warp has a part of a tile of scores.
-  ATTNJIT_DEVICE static bool has_scores() {
-    return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
+  ATTNJIT_DEVICE bool has_scores() const {
+    return kConfig.score_warps() == kConfig.num_warps || warp < kConfig.score_warps();
   }
   // First row of the warp's part of a tile, and first key of a span.
-  ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
-  ATTNJIT_DEVICE static int span_key(int span) {
+  ATTNJIT_DEVICE int warp_row() const { return query_warp() * kConfig.warp_queries(); }
+  ATTNJIT_DEVICE int span_key(int span) const {
     return key_warp() * kConfig.warp_keys() + 32 * span;
   }
 
@@ -141,7 +141,8 @@ struct GradientScores {
                                    int head, int q_tile, const LiveRows& live) const {
     const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
-    load_live_rows<kConfig.aligned, kColumns, kThreads>(tile, source, strides.row, live);
+    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+        tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
   // not read but zeroed.
@@ -189,27 +190,46 @@ struct GradientScores {
     }
   }
 
-  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
-  // multiple of kRowBlock.
-  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
-                                float none) const {
-    const int64 first = row_index();
+  // Starts loading lse and delta of a tile of queries to `rows` in shared memory. Past their end, a
+  // multiple of kRowBlock, rows are dead.
+  ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
+    constexpr int kChunks = kConfig.block_q / 4;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll
+    for (int first = 0; first < 2 * kChunks; first += kThreads) {
+      const int i = first + ptx::thread_index();
+      if (i >= 2 * kChunks) break;
+      const bool is_lse = i < kChunks;
+      const int row = q_tile * kConfig.block_q + i % kChunks * 4;
+      const float* array = is_lse ? params.rows.lse : params.rows.delta;
+      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      } else {
+        const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
+        ptx::store_shared_16(rows + 16 * i, {none, none, none, none});
+      }
+    }
+  }
+  // One of the two values of the thread's rows, from where load_rows() has put them.
+  using RowValues = float[kRowTiles][2];
+  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+    const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = block.thread_row + 16 * m + 8 * h;
-        values[m][h] =
-            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
+        values[m][h] = ptx::as_float(ptx::load_shared_4(first + 4 * (16 * m + 8 * h)));
       }
     }
   }
-  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
-  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
+  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+    read_rows(delta, rows + 4 * kConfig.block_q);
+  }
 
-  // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
-  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
-                                    TileUse use) {
+  // Scores of a span of the tile at hand, of which `use` is what the mask says.
+  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
+                             TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + span_key(span);
     const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
@@ -221,13 +241,12 @@ struct GradientScores {
     }
     features.add(block, p);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
-    exponentiate(p);
   }
 
-  // A bias may be so large that lse has few digits left after the point: scores that hold one are
-  // compared with lse before they are scaled to log2 units, as the forward's formulas have it.
-  // Other scores save the instruction.
-  ATTNJIT_DEVICE void exponentiate(Tile& p) const {
+  // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
+  // that hold one are compared with lse before they are scaled to log2 units, as the forward's
+  // formulas have it. Other scores save the instruction.
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
     if constexpr (kConfig.scale_first) {
       for_each_score(p, [&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
@@ -246,8 +265,8 @@ struct GradientScores {
   }
 
   // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout, const VTile& v,
-                                      int span) {
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+                                      const DoutTile& dout, const VTile& v, int span) const {
     for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
     add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
     for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });

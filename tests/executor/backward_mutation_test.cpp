@@ -7,6 +7,7 @@ namespace {
 using reference::ProblemSpec;
 
 const std::string kBackward = "attnjit/backward_mma.cuh";
+const std::string kScores = "attnjit/backward_scores.cuh";
 const std::string kLiveRows = "attnjit/tile/live_rows.cuh";
 const std::string kBiasGrad = "attnjit/score/bias_grad.cuh";
 
@@ -28,21 +29,31 @@ ProblemSpec with_bias(ProblemSpec spec) {
 TEST_CASE_FIXTURE(Mutations, "caught: a barrier of the backward that is missing") {
   const std::string no_barrier = "with no barrier of the block in between";
   const Mutation arrival = {
-      kBackward,
-      "ptx::block_sync();  // Q and dO are there for all; all are done with P, dS and the other "
-      "slot",
-      ""};
+      kScores,
+      "ptx::block_sync();  // the tiles are there for all; all are done with the job before", ""};
   expect_report(arrival, {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
   expect_report(arrival, {kSmall, kRing}, {"attn_bwd, block ", "shared memory at +"});
   expect_report({kBackward, "ptx::block_sync();  // P and dS are complete", ""},
                 {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
   expect_report(
-      {kBackward, "ptx::block_sync();  // all are done with the tiles that are loaded next", ""},
-      {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
+      {kScores, "ptx::block_sync();  // all are done with the tiles that are loaded next", ""},
+      {kSmall, kAlternating}, {"copy_async_16_if: writes shared memory at +", no_barrier});
   expect_report(
       {kBackward, "ptx::block_sync();  // all are done with K and V, whose places dK and dV take",
        ""},
       {kSmall, kRing}, {"store_shared_4: writes shared memory at +", no_barrier});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: score gradients that are overwritten before dq has them") {
+  // Half of the warps have no scores: they add dq of the tile before meanwhile.
+  const std::string deferring =
+      R"({"split": false, "keys": {"block_q": 64, "block_kv": 64, "num_stages": 1, "num_warps": 8,
+          "query_warps": 2, "late": 0, "fresh": 0}})";
+  expect_report({kBackward, "ds_slot ^= 1;", ""}, {kSmall, deferring},
+                {"attn_bwd, block ", "shared memory at +"});
+  expect_report({kBackward, "if constexpr (kDefersDq) add_deferred_dq();\n    bias_grad.leave_head",
+                 "bias_grad.leave_head"},
+                {kSmall, deferring}, {"dq:"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same") {
@@ -51,7 +62,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
       {kLiveRows, "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;",
        "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0 || row + i == 6;"},
       {kSmall, kAlternating},
-      {"attn_bwd, block ", "copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
+      {"attn_bwd, block ", "copy_async_16_if: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
   ProblemSpec odd = kSmall;
   odd.head_dim = 40;
   odd.poison_dropped_keys = true;  // NaN in dout of dead rows
@@ -64,17 +75,20 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
 
 TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not everywhere") {
   expect_report(
-      {kBiasGrad, "if (row >= kernel.block.seqlen_q) continue;",
-       "if (row > kernel.block.seqlen_q) continue;"},
+      {kBiasGrad, "if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;",
+       "if (row + 16 * m + 8 * h > kernel.block.seqlen_q) continue;"},
       {with_bias(kSmall)},
       {"attn_bwd, block ", "store_global: writes ", "past the end of dbias [1, 1, 70, 100]"});
   ProblemSpec causal = with_bias(kSmall);
   causal.causal = true;
   causal.diagonal = Diagonal::kTopLeft;
   // The zeros of tiles that have no kept score.
-  expect_report(
-      {kBiasGrad, "store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);", ""},
-      {causal, kAlternating}, {"dbias: ", "elements were never written"});
+  expect_report({kBiasGrad,
+                 "store(kernel, zero, plane_of(kernel.block.batch, head), q_tile * "
+                 "Kernel::kBlockQ, kv_tile,\n"
+                 "            span);",
+                 ""},
+                {causal, kAlternating}, {"dbias: ", "elements were never written"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a gradient that is not scaled") {

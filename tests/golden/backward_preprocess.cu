@@ -636,7 +636,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .aligned = true,
 };
 
-extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
 backward_preprocess(const __grid_constant__ BackwardPreprocessParams params) {
   attnjit::kernel::backward_preprocess<kConfig>(params);
 }

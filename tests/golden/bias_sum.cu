@@ -467,7 +467,7 @@ inline constexpr BiasSumConfig kConfig{
     .over_queries = false,
 };
 
-extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
 bias_sum(const __grid_constant__ BiasSumParams params) {
   attnjit::kernel::bias_sum<kConfig>(params);
 }

@@ -1,4 +1,4 @@
-// attn_bwd fp16 d96 dv64 gqa4 left right seqlens mask=qk bias=qk,fp32 dbias=qk,fp32 | q64 kv128 s2 w8 qw2 b1 dq
+// attn_bwd fp16 d96 dv64 gqa4 left right seqlens mask=qk bias=qk,fp32 dbias=qk,fp32 | q64 kv64 s2 w8 qw4 b1 dq
 
 // ---- attnjit/backward_mma.cuh
 
@@ -130,6 +130,11 @@ struct BackwardConfig {
   int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
                     // each at least, and rest where there are fewer
   int min_blocks;   // thread blocks per SM that registers are limited for
+  int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
+                    // the scores are computed, to arrive meanwhile
+  int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
+                    // follows from the base of shared memory; 2: from the number of the warp; 4:
+                    // from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
@@ -158,10 +163,14 @@ struct BackwardConfig {
             min_blocks,
             SoftmaxPolicy::kRunningMax};
   }
-  // Rows of a product of `rows` rows that one warp computes: 32, or 16 where that goes
+  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // others compute the scores of the next tile.
+  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
+  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
+  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
   // round; 0 where neither does. The other warps share its columns.
-  ATTNJIT_CONSTEXPR int product_rows(int rows) const {
-    return num_warps % (rows / 32) == 0 ? 32 : num_warps % (rows / 16) == 0 ? 16 : 0;
+  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
+    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
   }
 
   // Sizes in shared memory, in bytes.
@@ -170,17 +179,20 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
-  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS].
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
+  // stages of rows].
   ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes()) + 2 * scores_bytes();
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
+           (defers_dq() ? 3 : 2) * scores_bytes();
   }
-  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V].
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
   ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
-    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes());
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
   }
-  // Of the kernel of dbias: [stages of Q, dO, K and V].
+  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
   ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
-    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes());
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
   }
 };
 
@@ -203,10 +215,13 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
     return "block_q must be a multiple of 16 rows per warp";
   if (config.block_kv % (32 * config.key_warps()) != 0)
     return "block_kv must be a multiple of 32 keys per warp";
-  if (config.product_rows(config.block_q) == 0 || config.product_rows(config.block_kv) == 0)
+  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
+      config.product_rows(config.block_kv, config.num_warps) == 0)
     return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
   if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  if (config.late < 0 || config.late > 1) return "late must be 0 or 1";
+  if (config.fresh < 0 || config.fresh > 7) return "fresh must be 0 to 7";
   return nullptr;
 }
 
@@ -653,9 +668,10 @@ struct FeatureSet : Features... {
 namespace attnjit::kernel {
 
 // Features as the backward sees them: the verbs of the forward, called for the part of a tile that
-// a warp computes, and one that only a mask has:
+// a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
+//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;
@@ -665,8 +681,17 @@ struct GradientFeatures : FeatureSet<Features...> {
     (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
     return lowest;
   }
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  }
 
  private:
+  template <class F>
+  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
+      F::prefetch(block, head, q_tile, kv_tile);
+    }
+  }
   template <class F>
   ATTNJIT_DEVICE void lower(TileUse& lowest, int batch, int head, int q_tile, int kv_tile) const {
     if constexpr (requires(const F& f) { f.tile_use(batch, head, q_tile, kv_tile); }) {
@@ -679,6 +704,37 @@ struct GradientFeatures : FeatureSet<Features...> {
 }  // namespace attnjit::kernel
 
 // ---- attnjit/tile/live_rows.cuh
+
+// ---- attnjit/ptx/copy_if.cuh
+
+namespace attnjit::kernel::ptx {
+
+// As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
+// four instructions less for each copy.
+ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
+  asm volatile(
+      "{\n.reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n}" ::"r"(shared),
+      "l"(global), "r"(static_cast<uint32>(valid))
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/opaque.cuh
+
+namespace attnjit::kernel::ptx {
+
+// `value`, of which the compiler must not know that it is the same as last time: what follows from
+// it is computed anew in each turn of a loop instead of being kept in registers through all of it.
+template <class T>
+ATTNJIT_DEVICE T opaque(T value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/ptx/shuffle.cuh
 
@@ -910,8 +966,9 @@ struct LiveRows {
 };
 
 // Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
-// Rows that are not live become zero and are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
+// Rows that are not live become zero and are not read. kFresh: addresses are computed anew each
+// time. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, bool kFresh, int kRows, int kPadded>
 ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
                                    int64 stride, const LiveRows& live) {
   constexpr int kChunks = kPadded / 8;
@@ -920,8 +977,9 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
                            kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
   if constexpr (kSteady) {
     // All that differs from chunk to chunk is known at compile time but the step of the pointer.
-    const int row = ptx::thread_index() / kChunks;
-    const int chunk = ptx::thread_index() % kChunks;
+    const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();
+    const int row = thread / kChunks;
+    const int chunk = thread % kChunks;
     const auto target = cursor(tile, row, chunk);
     const uint64 low = live.low >> row;
     const uint64 high = live.high >> row;
@@ -930,7 +988,7 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
 #pragma unroll
     for (int i = 0; i < kRows; i += kStep, address += step) {
       const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;
-      ptx::copy_async_16(target.at(i, 0), address, valid);
+      ptx::copy_async_16_if(valid, target.at(i, 0), address);
     }
   } else {
     load_tile<kAligned, kColumns, kThreads>(
@@ -1179,22 +1237,22 @@ struct GradientScores {
   const BackwardParams& params;
   Features features;
   Block block;
-  float lse[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
-  int known;                                     // the group of 32 tiles that is looked up, or -1
+  int warp;           // of the block
+  int known;          // the group of 32 tiles that is looked up, or -1
   uint32 some, part;  // its tiles with a kept key, and those that need the mask
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
-      : params(p), features(f), known(-1), some(0), part(0) {}
+      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
 
-  ATTNJIT_DEVICE static int query_warp() { return ptx::warp_index() / kConfig.key_warps(); }
-  ATTNJIT_DEVICE static int key_warp() { return ptx::warp_index() % kConfig.key_warps(); }
+  ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
+  ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
   // Whether the warp has a part of a tile of scores.
-  ATTNJIT_DEVICE static bool has_scores() {
-    return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
+  ATTNJIT_DEVICE bool has_scores() const {
+    return kConfig.score_warps() == kConfig.num_warps || warp < kConfig.score_warps();
   }
   // First row of the warp's part of a tile, and first key of a span.
-  ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
-  ATTNJIT_DEVICE static int span_key(int span) {
+  ATTNJIT_DEVICE int warp_row() const { return query_warp() * kConfig.warp_queries(); }
+  ATTNJIT_DEVICE int span_key(int span) const {
     return key_warp() * kConfig.warp_keys() + 32 * span;
   }
 
@@ -1283,7 +1341,8 @@ struct GradientScores {
                                    int head, int q_tile, const LiveRows& live) const {
     const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
-    load_live_rows<kConfig.aligned, kColumns, kThreads>(tile, source, strides.row, live);
+    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+        tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
   // not read but zeroed.
@@ -1331,27 +1390,46 @@ struct GradientScores {
     }
   }
 
-  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
-  // multiple of kRowBlock.
-  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
-                                float none) const {
-    const int64 first = row_index();
+  // Starts loading lse and delta of a tile of queries to `rows` in shared memory. Past their end, a
+  // multiple of kRowBlock, rows are dead.
+  ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
+    constexpr int kChunks = kConfig.block_q / 4;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll
+    for (int first = 0; first < 2 * kChunks; first += kThreads) {
+      const int i = first + ptx::thread_index();
+      if (i >= 2 * kChunks) break;
+      const bool is_lse = i < kChunks;
+      const int row = q_tile * kConfig.block_q + i % kChunks * 4;
+      const float* array = is_lse ? params.rows.lse : params.rows.delta;
+      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      } else {
+        const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
+        ptx::store_shared_16(rows + 16 * i, {none, none, none, none});
+      }
+    }
+  }
+  // One of the two values of the thread's rows, from where load_rows() has put them.
+  using RowValues = float[kRowTiles][2];
+  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+    const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = block.thread_row + 16 * m + 8 * h;
-        values[m][h] =
-            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
+        values[m][h] = ptx::as_float(ptx::load_shared_4(first + 4 * (16 * m + 8 * h)));
       }
     }
   }
-  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
-  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
+  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+    read_rows(delta, rows + 4 * kConfig.block_q);
+  }
 
-  // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
-  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
-                                    TileUse use) {
+  // Scores of a span of the tile at hand, of which `use` is what the mask says.
+  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
+                             TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + span_key(span);
     const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
@@ -1363,13 +1441,12 @@ struct GradientScores {
     }
     features.add(block, p);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
-    exponentiate(p);
   }
 
-  // A bias may be so large that lse has few digits left after the point: scores that hold one are
-  // compared with lse before they are scaled to log2 units, as the forward's formulas have it.
-  // Other scores save the instruction.
-  ATTNJIT_DEVICE void exponentiate(Tile& p) const {
+  // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
+  // that hold one are compared with lse before they are scaled to log2 units, as the forward's
+  // formulas have it. Other scores save the instruction.
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
     if constexpr (kConfig.scale_first) {
       for_each_score(p, [&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
@@ -1388,8 +1465,8 @@ struct GradientScores {
   }
 
   // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout, const VTile& v,
-                                      int span) {
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+                                      const DoutTile& dout, const VTile& v, int span) const {
     for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
     add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
     for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
@@ -1470,19 +1547,6 @@ ATTNJIT_DEVICE void load_fragment(float (&value)[4], const float* fragment) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/ptx/opaque.cuh
-
-namespace attnjit::kernel::ptx {
-
-// `value`, of which the compiler must not know that it is the same as last time: what follows from
-// it is computed anew in each turn of a loop instead of being kept in registers through all of it.
-ATTNJIT_DEVICE uint32 opaque(uint32 value) {
-  asm volatile("" : "+r"(value));
-  return value;
-}
-
-}  // namespace attnjit::kernel::ptx
-
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores.cuh,
 //
@@ -1498,13 +1562,14 @@ ATTNJIT_DEVICE uint32 opaque(uint32 value) {
 //             +------+------+
 //
 // P and dS change hands between these through shared memory:
-// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS ].
+// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS, twice where dq is
+//   deferred | num_stages times lse and delta ].
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
 // Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
-  ATTNJIT_DEVICE void begin() {}
+  ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
@@ -1528,16 +1593,18 @@ struct Backward : GradientScores<kConfig, Features> {
   static constexpr int kColumns = kConfig.padded_head_dim();
   static constexpr int kColumnsV = kConfig.padded_head_dim_v();
   // dk and dv: warps along the keys, 32 rows each where there are enough, and along the columns.
-  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv);
+  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv, kConfig.num_warps);
   static constexpr int kKeyTiles = kKeyRows / 16;
   static constexpr int kKeySplit = kConfig.num_warps * kKeyRows / kConfig.block_kv;
   using KShare = ColumnShare<kColumns, kKeySplit>;
   using VShare = ColumnShare<kColumnsV, kKeySplit>;
-  // dq: the same along the queries.
-  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q);
+  // dq: the same along the queries; half of the warps take two shares of the columns in turn.
+  static constexpr bool kDefersDq = kConfig.defers_dq();
+  static constexpr int kDqShares = kDefersDq ? 2 : 1;
+  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q, kConfig.dq_warps());
   static constexpr int kQueryTiles = kQueryRows / 16;
-  static constexpr int kQuerySplit = kConfig.num_warps * kQueryRows / kConfig.block_q;
-  using QShare = ColumnShare<kColumns, kQuerySplit>;
+  static constexpr int kQuerySplit = kConfig.dq_warps() * kQueryRows / kConfig.block_q;
+  using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
 
   // A tile of queries to be worked on; none after the last.
   struct Job {
@@ -1553,11 +1620,13 @@ struct Backward : GradientScores<kConfig, Features> {
   int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
   int next_position, end_position;  // the same as numbers
   LiveRows looked_up;               // of the position that the lane has looked up
+  int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
+  int ds_slot;                      // of the tile at hand
   Scores<kKeyTiles, KShare::kGroups> dk;
   Scores<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
-      : Base(p, f), bias_grad(g), shared(ptx::shared_base()) {}
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
 
   ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
   ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
@@ -1567,10 +1636,15 @@ struct Backward : GradientScores<kConfig, Features> {
   }
   ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
+  ATTNJIT_DEVICE uint32 rows(int slot) const {
+    return shared + kConfig.shared_bytes() - (kStages - slot) * kConfig.rows_bytes();
+  }
   // Shared memory that nobody uses between the barriers around leave_head().
   ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
   ATTNJIT_DEVICE PTile p_tile() const { return {stage(kStages)}; }
-  ATTNJIT_DEVICE PTile ds_tile() const { return {stage(kStages) + kConfig.scores_bytes()}; }
+  ATTNJIT_DEVICE PTile ds_tile(int slot) const {
+    return {stage(kStages) + (1 + slot) * kConfig.scores_bytes()};
+  }
 
   // Finds the block's place. Blocks go through a section of planes before the next, and through the
   // key tiles of its planes together, first ones first: under a causal mask they take longest.
@@ -1633,25 +1707,39 @@ struct Backward : GradientScores<kConfig, Features> {
                                                   job.head, job.tile, job.live);
     this->template load_queries<kConfig.head_dim_v>(
         dout_tile(slot), params.dout, params.dout_strides, job.head, job.tile, job.live);
+    this->load_rows(rows(slot), job.head, job.tile);
+    features.prefetch(block, job.head, job.tile, kv_tile);
   }
 
   // First key or query of the warp's part of dk and dv, or of dq, and its columns.
-  ATTNJIT_DEVICE static int grad_key() { return ptx::warp_index() / kKeySplit * kKeyRows; }
-  ATTNJIT_DEVICE static int grad_query() { return ptx::warp_index() / kQuerySplit * kQueryRows; }
-  ATTNJIT_DEVICE static KShare k_share() { return KShare(ptx::warp_index() % kKeySplit); }
-  ATTNJIT_DEVICE static VShare v_share() { return VShare(ptx::warp_index() % kKeySplit); }
-  ATTNJIT_DEVICE static QShare q_share() { return QShare(ptx::warp_index() % kQuerySplit); }
+  ATTNJIT_DEVICE int grad_key() const { return Base::warp / kKeySplit * kKeyRows; }
+  ATTNJIT_DEVICE int dq_warp() const {
+    return Base::warp - (kConfig.num_warps - kConfig.dq_warps());
+  }
+  ATTNJIT_DEVICE int grad_query() const { return dq_warp() / kQuerySplit * kQueryRows; }
+  ATTNJIT_DEVICE KShare k_share() const { return KShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE VShare v_share() const { return VShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE QShare q_share(int i) const {
+    return QShare(dq_warp() % kQuerySplit * kDqShares + i);
+  }
 
-  // dq += dS K over this tile's keys.
-  ATTNJIT_DEVICE void add_dq(const Job& job) {
-    Scores<kQueryTiles, QShare::kGroups> dq;
-    for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
-    add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(), grad_query(), k_tile(),
-                                                              q_share());
-    add_fragments<kConfig.head_dim, kQueryTiles>(
-        params.dq_sum, dq, q_share(),
-        static_cast<int64>(block.batch) * params.num_heads_q + job.head,
-        job.tile * kConfig.block_q + grad_query(), params.padded_rows);
+  // dq += dS K over this tile's keys, for a tile of queries.
+  ATTNJIT_DEVICE void add_dq(int head, int tile, int slot) {
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll 1
+    for (int i = 0; i < kDqShares; ++i) {
+      Scores<kQueryTiles, QShare::kGroups> dq;
+      for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+      add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
+                                                                k_tile(), q_share(i));
+      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
+                                                   tile * kConfig.block_q + grad_query(),
+                                                   params.padded_rows);
+    }
+  }
+  // Adds what the tile before left to the warps without scores.
+  ATTNJIT_DEVICE void add_deferred_dq() {
+    if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
   }
   // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
@@ -1659,50 +1747,62 @@ struct Backward : GradientScores<kConfig, Features> {
                                            const Share& share, int64 plane, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
-    float* base = sums + (plane * padded_rows + first_row) * (8 * kGroups);
+    float* first = sums + (plane * padded_rows + first_row) * (8 * kGroups) + share.group(0) * 128;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
       if (first_row + 16 * m >= padded_rows) continue;
 #pragma unroll
       for (int n = 0; n < Share::kGroups; ++n) {
-        const int group = share.group(n / 2) + n % 2;
-        if (!share.has(n / 2) || group >= kGroups) continue;
-        ptx::add_fragment(base + (m * kGroups + group) * 128, part[m][n]);
+        if (!share.has(n / 2) || share.group(n / 2) + n % 2 >= kGroups) continue;
+        ptx::add_fragment(first + (m * kGroups + n) * 128, part[m][n]);
       }
     }
   }
 
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
-    this->load_lse();
-    this->load_delta();
+    // One span does without delta while it computes P; several would read it several times, which
+    // costs more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
+    constexpr bool kLateDelta = Base::kSpans == 1;
+    typename Base::RowValues lse, delta;
+    this->read_lse(lse, rows(slot));
+    if constexpr (!kLateDelta) this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->probabilities(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->scores(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->exponentiate(p, lse);
       this->store_scores(p_tile(), p, span);
-      this->score_gradients(ds, p, dout_tile(slot), v_tile(), span);
+      if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
+      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
-      this->store_scores(ds_tile(), ds, span);
+      this->store_scores(ds_tile(ds_slot), ds, span);
     }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
-    // Some registers less through the loop; wider heads lose more than they gain (H200, 2026-11-21:
-    // D128 + 3 %, D256 - 4 %).
-    if constexpr (kColumns <= 128) shared = ptx::opaque(shared);
     if (job.head != block.head) {
       bias_grad.leave_head(*this, kv_tile);
       this->enter_head(job.head);
+      bias_grad.enter_head(block);
     }
     this->enter_tile(job.tile);
-    if (Base::has_scores()) compute_scores(job, slot);
+    if constexpr ((kConfig.fresh & 1) != 0) shared = ptx::opaque(shared);
+    if constexpr ((kConfig.fresh & 2) != 0) Base::warp = ptx::opaque(Base::warp);
+    if constexpr (kDefersDq) add_deferred_dq();
+    if (this->has_scores()) compute_scores(job, slot);
     ptx::block_sync();  // P and dS are complete
     add_product<kDType, true, kConfig.block_q, kKeyTiles>(dv, p_tile(), grad_key(), dout_tile(slot),
                                                           v_share());
-    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(), grad_key(), q_tile(slot),
-                                                          k_share());
-    if constexpr (kConfig.adds_dq) add_dq(job);
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(ds_slot), grad_key(),
+                                                          q_tile(slot), k_share());
+    if constexpr (kDefersDq) {
+      dq_head = job.head;
+      dq_tile = job.tile;
+      ds_slot ^= 1;
+    } else if constexpr (kConfig.adds_dq) {
+      add_dq(job.head, job.tile, ds_slot);
+    }
   }
 
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
@@ -1756,7 +1856,7 @@ struct Backward : GradientScores<kConfig, Features> {
 
   ATTNJIT_DEVICE void run() {
     locate();
-    bias_grad.begin();
+    bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
     this->template load_keys<kConfig.head_dim_v>(v_tile(), params.v, params.v_strides, kv_tile,
@@ -1766,6 +1866,7 @@ struct Backward : GradientScores<kConfig, Features> {
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_rows_of(slot, job); },
                [&](const Job& job, int slot) { attend(job, slot); });
+    if constexpr (kDefersDq) add_deferred_dq();
     bias_grad.leave_head(*this, kv_tile);
     if (params.num_splits == 1) {
       write();
@@ -1859,42 +1960,49 @@ ATTNJIT_DEVICE void store_keys(void* data, int64 first, const float (&v)[8], int
 // thread's parts of the tiles, eight neighbouring keys of a row at a time.
 namespace attnjit::kernel {
 
-// visit(values, row, key) for each eight keys of the thread: `row` of the head, first key of the
-// tensor. Keys and rows past the tensor are left out; the last eight keys may reach past it.
-template <class Kernel, class Visit>
-ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
-                                 int first_row, int kv_tile, int span, Visit visit) {
-  if (!Kernel::has_scores()) return;
-  // Before lanes part: the index of a warp is asked for together.
-  const int thread_row = first_row + Kernel::warp_row() + ptx::lane_index() / 4;
-  const int key = kv_tile * Kernel::kBlockKv + Kernel::span_key(span) + kernel.block.thread_key;
-  if (key >= kernel.block.seqlen_kv) return;
+// The thread's part of a span of a tile: eight neighbouring keys in each of its rows.
+struct SpanPart {
+  int row;  // of the head: the first, others follow 8 rows later each
+  int key;  // of the tensor: the first
+  bool exists;
+
+  template <class Kernel>
+  ATTNJIT_DEVICE SpanPart(const Kernel& kernel, int first_row, int kv_tile, int span)
+      : row(first_row + kernel.warp_row() + ptx::lane_index() / 4),
+        key(kv_tile * Kernel::kBlockKv + kernel.span_key(span) + kernel.block.thread_key),
+        exists(kernel.has_scores() && key < kernel.block.seqlen_kv) {}
+
+  // visit(values, m, h) for the eight keys of row 16 m + 8 h after the first. Rows past the tensor
+  // are left out; the keys may reach past it.
+  template <class Kernel, class Visit>
+  ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
+                                   Visit visit) const {
+    if (!exists) return;
 #pragma unroll
-  for (int m = 0; m < Kernel::kRowTiles; ++m) {
+    for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = thread_row + 16 * m + 8 * h;
-      if (row >= kernel.block.seqlen_q) continue;
-      float values[8];
+      for (int h = 0; h < 2; ++h) {
+        if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;
+        float values[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
-      visit(values, row, key);
+        for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
+        visit(values, m, h);
+      }
     }
   }
-}
+};
 
 // What all policies share.
 struct BiasGrad {
   const BiasGradParams& params;
+  int64 plane;  // of the head at hand: its first element
 
-  ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p) {}
+  ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p), plane(0) {}
 
-  ATTNJIT_DEVICE int64 index(int batch, int head, int row, int key) const {
-    return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride +
-           row * params.query_stride + key * params.key_stride;
+  ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
+    return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride;
   }
-
-  ATTNJIT_DEVICE void begin() {}
+  ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Kernel>
@@ -1908,7 +2016,7 @@ struct BiasGradStore : BiasGrad {
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
-    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile, span);
+    store(kernel, ds, plane, kernel.block.first_row, kv_tile, span);
   }
   // Skipped tiles are zero.
   template <class Kernel>
@@ -1917,18 +2025,22 @@ struct BiasGradStore : BiasGrad {
     for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
 #pragma unroll
     for (int span = 0; span < Kernel::kSpans; ++span) {
-      store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);
+      store(kernel, zero, plane_of(kernel.block.batch, head), q_tile * Kernel::kBlockQ, kv_tile,
+            span);
     }
   }
 
  private:
   template <class Kernel>
-  ATTNJIT_DEVICE void store(Kernel& kernel, const typename Kernel::Tile& ds, int head,
-                            int first_row, int kv_tile, int span) const {
-    for_each_row(kernel, ds, first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
-      const int64 first = index(kernel.block.batch, head, row, key);
-      const int keys = kernel.block.seqlen_kv - key;
-      store_keys<kDType, kVectorized>(params.data, first, v, keys, params.key_stride);
+  ATTNJIT_DEVICE void store(const Kernel& kernel, const typename Kernel::Tile& ds,
+                            int64 first_element, int first_row, int kv_tile, int span) const {
+    const SpanPart part(kernel, first_row, kv_tile, span);
+    const int64 first =
+        first_element + part.row * params.query_stride + part.key * params.key_stride;
+    const int keys = kernel.block.seqlen_kv - part.key;
+    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+      store_keys<kDType, kVectorized>(params.data, first + (16 * m + 8 * h) * params.query_stride,
+                                      v, keys, params.key_stride);
     });
   }
 };
@@ -1941,25 +2053,28 @@ struct BiasGradAdd : BiasGrad {
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
-    const Block& block = kernel.block;
-    float* const data = static_cast<float*>(params.data);
-    for_each_row(
-        kernel, ds, block.first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
-          if (params.fragments != 0) {
-            // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-            const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
-            float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
-            ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-            ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
-            return;
-          }
-          float* const target = data + index(block.batch, block.head, row, key);
-          const int keys = block.seqlen_kv - key;
+    const SpanPart part(kernel, kernel.block.first_row, kv_tile, span);
+    float* const sums = static_cast<float*>(params.data) + plane;
+    if (params.fragments != 0) {
+      // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
+      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16 +
+                           bias_fragment_slot(0);
+      part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+        float* const target = first + 16 * m * params.query_stride + 256 * h;
+        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
+      });
+      return;
+    }
+    float* const first = sums + part.row * params.query_stride + part.key;
+    const int keys = kernel.block.seqlen_kv - part.key;
+    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+      float* const target = first + (16 * m + 8 * h) * params.query_stride;
 #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if (i < keys) ptx::add_global(target + i, v[i]);
-          }
-        });
+      for (int i = 0; i < 8; ++i) {
+        if (i < keys) ptx::add_global(target + i, v[i]);
+      }
+    });
   }
 };
 
@@ -1971,7 +2086,8 @@ struct BiasGradColumns : BiasGrad {
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   float sum[kSpans][8];  // of the thread's keys
 
-  ATTNJIT_DEVICE void begin() {
+  ATTNJIT_DEVICE void enter_head(const Block& block) {
+    BiasGrad::enter_head(block);
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
 #pragma unroll
@@ -1992,9 +2108,8 @@ struct BiasGradColumns : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
     const int lane = ptx::lane_index();
-    // Before lanes part: the index of a warp is asked for together.
-    const bool writes = Kernel::has_scores() && lane < 4;
-    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::span_key(0) + 8 * (lane & 3));
+    const bool writes = kernel.has_scores() && lane < 4;
+    const uint32 first = slot(kernel, kernel.query_warp(), kernel.span_key(0) + 8 * (lane & 3));
     ptx::block_sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
@@ -2013,12 +2128,9 @@ struct BiasGradColumns : BiasGrad {
       for (int w = 0; w < kConfig.query_warps; ++w) {
         total += ptx::as_float(ptx::load_shared_4(slot(kernel, w, i)));
       }
-      ptx::add_global(static_cast<float*>(params.data) +
-                          index(kernel.block.batch, kernel.block.head, 0, first_key + i),
-                      total);
+      ptx::add_global(static_cast<float*>(params.data) + plane + first_key + i, total);
     }
     ptx::block_sync();  // all are done with the sums
-    begin();
   }
 
  private:
@@ -2067,6 +2179,19 @@ struct Seqlens : Feature {
 };
 
 }  // namespace attnjit::kernel
+
+// ---- attnjit/score/gradient_bias.cuh
+
+// ---- attnjit/ptx/prefetch.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for the line of global memory at `address` to be brought to the L2 cache.
+ATTNJIT_DEVICE void prefetch_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+}  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/score/bias.cuh
 
@@ -2194,6 +2319,50 @@ struct Bias : Feature {
 
 }  // namespace attnjit::kernel
 
+namespace attnjit::kernel {
+
+// The bias of the backward, read to registers when the config says. Where that is late it is asked
+// for a tile ahead, as far as L2.
+template <BackwardConfig kConfig, BiasConfig kBias>
+struct GradientBias : Bias<kConfig.scores(), kBias> {
+  using Base = Bias<kConfig.scores(), kBias>;
+  using Base::Base, Base::params, Base::plane, Base::tile_key;
+
+  // Asks for a tile of the head at hand; the first tile of a head is not asked for.
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (kConfig.late != 0 && kBias.extent == Extent::kPerPair && kBias.vectorized) {
+      if (head != block.head) return;
+      constexpr int kLineKeys = 128 / Base::kElementBytes;
+      constexpr int kLines = ceil_div(kConfig.block_kv, kLineKeys);  // of a row
+      const int thread = ptx::thread_index();
+#pragma unroll
+      for (int first = 0; first < kConfig.block_q * kLines; first += kConfig.num_threads()) {
+        const int line = first + thread;
+        const int row = q_tile * kConfig.block_q + line / kLines;
+        const int key = kv_tile * kConfig.block_kv + line % kLines * kLineKeys;
+        if (line >= kConfig.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+          continue;
+        }
+        ptx::prefetch_l2(plane + (row * params.query_stride + key) * Base::kElementBytes);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+    if constexpr (kConfig.late != 0) {
+      tile_key = first_key;
+    } else {
+      Base::fetch(block, first_key, use);
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    if constexpr (kConfig.late != 0 && kBias.vectorized) this->read(block);
+    Base::add(block, scores);
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/byte_mask.cuh
 
 // ---- attnjit/score/byte_mask_params.h
@@ -2275,7 +2444,20 @@ struct ByteMask : Feature {
     return kept;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use != TileUse::kMasked) return;
+    if (kConfig.late == 0 && tile_use == TileUse::kMasked) read(block, first_key);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    if constexpr (kConfig.late != 0) read(block, first_key);
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      const int offset = KeyOrder::offset(n, e);
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
+    });
+  }
+
+ private:
+  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + 8 * r;
@@ -2285,16 +2467,6 @@ struct ByteMask : Feature {
       keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
     }
   }
-  template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
-      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
-    });
-  }
-
- private:
   // The eight keys from `key` on of one row; those past the tensor are 0.
   ATTNJIT_DEVICE uint64 eight_keys(const uint8* row, int key, int seqlen_kv) const {
     if (kVectorized && key + 8 <= seqlen_kv) {
@@ -2403,11 +2575,13 @@ inline constexpr BackwardConfig kConfig{
     .scale_first = true,
     .adds_dq = true,
     .block_q = 64,
-    .block_kv = 128,
+    .block_kv = 64,
     .num_stages = 2,
     .num_warps = 8,
-    .query_warps = 2,
+    .query_warps = 4,
     .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
 };
 inline constexpr ForwardConfig kScores = kConfig.scores();
 
@@ -2422,7 +2596,7 @@ attn_bwd(
   backward<kConfig>(params,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Seqlens(seqlens),
-    Bias<kScores, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
     ByteMask<kConfig, Extent::kPerPair, true>(mask),
     Band<kScores, true, true>(band));
 }

@@ -595,7 +595,7 @@ inline constexpr FragmentSumConfig kConfig{
     .aligned = true,
 };
 
-extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
 fragment_sum(const __grid_constant__ FragmentSumParams params) {
   attnjit::kernel::fragment_sum<kConfig>(params);
 }

@@ -1,4 +1,4 @@
-// attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w4 qw4 b1
+// attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w8 qw8 b1
 
 // ---- attnjit/backward_dq.cuh
 
@@ -130,6 +130,11 @@ struct BackwardConfig {
   int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
                     // each at least, and rest where there are fewer
   int min_blocks;   // thread blocks per SM that registers are limited for
+  int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
+                    // the scores are computed, to arrive meanwhile
+  int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
+                    // follows from the base of shared memory; 2: from the number of the warp; 4:
+                    // from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
@@ -158,10 +163,14 @@ struct BackwardConfig {
             min_blocks,
             SoftmaxPolicy::kRunningMax};
   }
-  // Rows of a product of `rows` rows that one warp computes: 32, or 16 where that goes
+  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // others compute the scores of the next tile.
+  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
+  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
+  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
   // round; 0 where neither does. The other warps share its columns.
-  ATTNJIT_CONSTEXPR int product_rows(int rows) const {
-    return num_warps % (rows / 32) == 0 ? 32 : num_warps % (rows / 16) == 0 ? 16 : 0;
+  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
+    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
   }
 
   // Sizes in shared memory, in bytes.
@@ -170,17 +179,20 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
-  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS].
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
+  // stages of rows].
   ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes()) + 2 * scores_bytes();
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
+           (defers_dq() ? 3 : 2) * scores_bytes();
   }
-  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V].
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
   ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
-    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes());
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
   }
-  // Of the kernel of dbias: [stages of Q, dO, K and V].
+  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
   ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
-    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes());
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
   }
 };
 
@@ -203,10 +215,13 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
     return "block_q must be a multiple of 16 rows per warp";
   if (config.block_kv % (32 * config.key_warps()) != 0)
     return "block_kv must be a multiple of 32 keys per warp";
-  if (config.product_rows(config.block_q) == 0 || config.product_rows(config.block_kv) == 0)
+  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
+      config.product_rows(config.block_kv, config.num_warps) == 0)
     return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
   if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  if (config.late < 0 || config.late > 1) return "late must be 0 or 1";
+  if (config.fresh < 0 || config.fresh > 7) return "fresh must be 0 to 7";
   return nullptr;
 }
 
@@ -653,9 +668,10 @@ struct FeatureSet : Features... {
 namespace attnjit::kernel {
 
 // Features as the backward sees them: the verbs of the forward, called for the part of a tile that
-// a warp computes, and one that only a mask has:
+// a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
+//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;
@@ -665,8 +681,17 @@ struct GradientFeatures : FeatureSet<Features...> {
     (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
     return lowest;
   }
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  }
 
  private:
+  template <class F>
+  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
+      F::prefetch(block, head, q_tile, kv_tile);
+    }
+  }
   template <class F>
   ATTNJIT_DEVICE void lower(TileUse& lowest, int batch, int head, int q_tile, int kv_tile) const {
     if constexpr (requires(const F& f) { f.tile_use(batch, head, q_tile, kv_tile); }) {
@@ -679,6 +704,37 @@ struct GradientFeatures : FeatureSet<Features...> {
 }  // namespace attnjit::kernel
 
 // ---- attnjit/tile/live_rows.cuh
+
+// ---- attnjit/ptx/copy_if.cuh
+
+namespace attnjit::kernel::ptx {
+
+// As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
+// four instructions less for each copy.
+ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
+  asm volatile(
+      "{\n.reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n}" ::"r"(shared),
+      "l"(global), "r"(static_cast<uint32>(valid))
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/opaque.cuh
+
+namespace attnjit::kernel::ptx {
+
+// `value`, of which the compiler must not know that it is the same as last time: what follows from
+// it is computed anew in each turn of a loop instead of being kept in registers through all of it.
+template <class T>
+ATTNJIT_DEVICE T opaque(T value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/ptx/shuffle.cuh
 
@@ -910,8 +966,9 @@ struct LiveRows {
 };
 
 // Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
-// Rows that are not live become zero and are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
+// Rows that are not live become zero and are not read. kFresh: addresses are computed anew each
+// time. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, bool kFresh, int kRows, int kPadded>
 ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
                                    int64 stride, const LiveRows& live) {
   constexpr int kChunks = kPadded / 8;
@@ -920,8 +977,9 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
                            kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
   if constexpr (kSteady) {
     // All that differs from chunk to chunk is known at compile time but the step of the pointer.
-    const int row = ptx::thread_index() / kChunks;
-    const int chunk = ptx::thread_index() % kChunks;
+    const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();
+    const int row = thread / kChunks;
+    const int chunk = thread % kChunks;
     const auto target = cursor(tile, row, chunk);
     const uint64 low = live.low >> row;
     const uint64 high = live.high >> row;
@@ -930,7 +988,7 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
 #pragma unroll
     for (int i = 0; i < kRows; i += kStep, address += step) {
       const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;
-      ptx::copy_async_16(target.at(i, 0), address, valid);
+      ptx::copy_async_16_if(valid, target.at(i, 0), address);
     }
   } else {
     load_tile<kAligned, kColumns, kThreads>(
@@ -1179,22 +1237,22 @@ struct GradientScores {
   const BackwardParams& params;
   Features features;
   Block block;
-  float lse[kRowTiles][2], delta[kRowTiles][2];  // of the thread's rows
-  int known;                                     // the group of 32 tiles that is looked up, or -1
+  int warp;           // of the block
+  int known;          // the group of 32 tiles that is looked up, or -1
   uint32 some, part;  // its tiles with a kept key, and those that need the mask
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
-      : params(p), features(f), known(-1), some(0), part(0) {}
+      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
 
-  ATTNJIT_DEVICE static int query_warp() { return ptx::warp_index() / kConfig.key_warps(); }
-  ATTNJIT_DEVICE static int key_warp() { return ptx::warp_index() % kConfig.key_warps(); }
+  ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
+  ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
   // Whether the warp has a part of a tile of scores.
-  ATTNJIT_DEVICE static bool has_scores() {
-    return kConfig.score_warps() == kConfig.num_warps || ptx::warp_index() < kConfig.score_warps();
+  ATTNJIT_DEVICE bool has_scores() const {
+    return kConfig.score_warps() == kConfig.num_warps || warp < kConfig.score_warps();
   }
   // First row of the warp's part of a tile, and first key of a span.
-  ATTNJIT_DEVICE static int warp_row() { return query_warp() * kConfig.warp_queries(); }
-  ATTNJIT_DEVICE static int span_key(int span) {
+  ATTNJIT_DEVICE int warp_row() const { return query_warp() * kConfig.warp_queries(); }
+  ATTNJIT_DEVICE int span_key(int span) const {
     return key_warp() * kConfig.warp_keys() + 32 * span;
   }
 
@@ -1283,7 +1341,8 @@ struct GradientScores {
                                    int head, int q_tile, const LiveRows& live) const {
     const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
-    load_live_rows<kConfig.aligned, kColumns, kThreads>(tile, source, strides.row, live);
+    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+        tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
   // not read but zeroed.
@@ -1331,27 +1390,46 @@ struct GradientScores {
     }
   }
 
-  // What the thread's rows have at `array`, one of GradientRows; `none` past its end, which is a
-  // multiple of kRowBlock.
-  ATTNJIT_DEVICE void load_rows(float (&values)[kRowTiles][2], const float* array,
-                                float none) const {
-    const int64 first = row_index();
+  // Starts loading lse and delta of a tile of queries to `rows` in shared memory. Past their end, a
+  // multiple of kRowBlock, rows are dead.
+  ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
+    constexpr int kChunks = kConfig.block_q / 4;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll
+    for (int first = 0; first < 2 * kChunks; first += kThreads) {
+      const int i = first + ptx::thread_index();
+      if (i >= 2 * kChunks) break;
+      const bool is_lse = i < kChunks;
+      const int row = q_tile * kConfig.block_q + i % kChunks * 4;
+      const float* array = is_lse ? params.rows.lse : params.rows.delta;
+      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      } else {
+        const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
+        ptx::store_shared_16(rows + 16 * i, {none, none, none, none});
+      }
+    }
+  }
+  // One of the two values of the thread's rows, from where load_rows() has put them.
+  using RowValues = float[kRowTiles][2];
+  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+    const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = block.thread_row + 16 * m + 8 * h;
-        values[m][h] =
-            row < params.padded_rows ? ptx::load_global_written(array + first + row) : none;
+        values[m][h] = ptx::as_float(ptx::load_shared_4(first + 4 * (16 * m + 8 * h)));
       }
     }
   }
-  ATTNJIT_DEVICE void load_lse() { load_rows(lse, params.rows.lse, ptx::infinity()); }
-  ATTNJIT_DEVICE void load_delta() { load_rows(delta, params.rows.delta, 0.0f); }
+  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+    read_rows(delta, rows + 4 * kConfig.block_q);
+  }
 
-  // P of a span of the tile at hand, of which `use` is what the mask says. The rows are loaded.
-  ATTNJIT_DEVICE void probabilities(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
-                                    TileUse use) {
+  // Scores of a span of the tile at hand, of which `use` is what the mask says.
+  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
+                             TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + span_key(span);
     const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
@@ -1363,13 +1441,12 @@ struct GradientScores {
     }
     features.add(block, p);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
-    exponentiate(p);
   }
 
-  // A bias may be so large that lse has few digits left after the point: scores that hold one are
-  // compared with lse before they are scaled to log2 units, as the forward's formulas have it.
-  // Other scores save the instruction.
-  ATTNJIT_DEVICE void exponentiate(Tile& p) const {
+  // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
+  // that hold one are compared with lse before they are scaled to log2 units, as the forward's
+  // formulas have it. Other scores save the instruction.
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
     if constexpr (kConfig.scale_first) {
       for_each_score(p, [&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
@@ -1388,8 +1465,8 @@ struct GradientScores {
   }
 
   // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const DoutTile& dout, const VTile& v,
-                                      int span) {
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+                                      const DoutTile& dout, const VTile& v, int span) const {
     for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
     add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
     for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
@@ -1428,7 +1505,7 @@ struct GradientScores {
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A
 // warp owns whole rows, so that its dS is an operand of dS K as it lies in registers.
 //
-// Shared memory: [ Q, at the end dQ | dO | num_stages times K and V ].
+// Shared memory: [ Q, at the end dQ | dO | num_stages times K and V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features>
@@ -1462,6 +1539,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   }
   ATTNJIT_DEVICE KTile k_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE VTile v_tile(int slot) const { return {stage(slot) + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE uint32 rows() const { return stage(kConfig.num_stages); }
 
   // Finds the block's place. Blocks go through the row tiles of a section of planes together, later
   // rows first: under a causal mask they take longest.
@@ -1537,8 +1615,12 @@ struct BackwardDq : GradientScores<kConfig, Features> {
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->probabilities(p, q_tile(), k_tile(slot), job.tile, span, job.use);
-      this->score_gradients(ds, p, dout_tile(), v_tile(slot), span);
+      typename Base::RowValues row;
+      this->scores(p, q_tile(), k_tile(slot), job.tile, span, job.use);
+      this->read_lse(row, rows());
+      this->exponentiate(p, row);
+      this->read_delta(row, rows());
+      this->score_gradients(ds, p, row, dout_tile(), v_tile(slot), span);
       add_dq(ds, k_tile(slot), span);
     }
   }
@@ -1551,7 +1633,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     for (int m = 0; m < Base::kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const int row = Base::warp_row() + 16 * m + 8 * h + lane / 4;
+        const int row = this->warp_row() + 16 * m + 8 * h + lane / 4;
 #pragma unroll
         for (int n = 0; n < kColumnGroups; ++n) {
           ptx::store_shared_4(q_tile().address(row, n) + 4 * (lane & 3),
@@ -1577,8 +1659,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
                                                   q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
-    this->load_lse();
-    this->load_delta();
+    this->load_rows(rows(), block.head, q_tile_index);
     for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_keys_of(slot, job); },
@@ -1594,6 +1675,19 @@ ATTNJIT_DEVICE void backward_dq(const BackwardParams& params, Features... featur
 }
 
 }  // namespace attnjit::kernel
+
+// ---- attnjit/score/gradient_bias.cuh
+
+// ---- attnjit/ptx/prefetch.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for the line of global memory at `address` to be brought to the L2 cache.
+ATTNJIT_DEVICE void prefetch_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+}  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/score/bias.cuh
 
@@ -1721,6 +1815,50 @@ struct Bias : Feature {
 
 }  // namespace attnjit::kernel
 
+namespace attnjit::kernel {
+
+// The bias of the backward, read to registers when the config says. Where that is late it is asked
+// for a tile ahead, as far as L2.
+template <BackwardConfig kConfig, BiasConfig kBias>
+struct GradientBias : Bias<kConfig.scores(), kBias> {
+  using Base = Bias<kConfig.scores(), kBias>;
+  using Base::Base, Base::params, Base::plane, Base::tile_key;
+
+  // Asks for a tile of the head at hand; the first tile of a head is not asked for.
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (kConfig.late != 0 && kBias.extent == Extent::kPerPair && kBias.vectorized) {
+      if (head != block.head) return;
+      constexpr int kLineKeys = 128 / Base::kElementBytes;
+      constexpr int kLines = ceil_div(kConfig.block_kv, kLineKeys);  // of a row
+      const int thread = ptx::thread_index();
+#pragma unroll
+      for (int first = 0; first < kConfig.block_q * kLines; first += kConfig.num_threads()) {
+        const int line = first + thread;
+        const int row = q_tile * kConfig.block_q + line / kLines;
+        const int key = kv_tile * kConfig.block_kv + line % kLines * kLineKeys;
+        if (line >= kConfig.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+          continue;
+        }
+        ptx::prefetch_l2(plane + (row * params.query_stride + key) * Base::kElementBytes);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+    if constexpr (kConfig.late != 0) {
+      tile_key = first_key;
+    } else {
+      Base::fetch(block, first_key, use);
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    if constexpr (kConfig.late != 0 && kBias.vectorized) this->read(block);
+    Base::add(block, scores);
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/byte_mask.cuh
 
 // ---- attnjit/score/byte_mask_params.h
@@ -1802,7 +1940,20 @@ struct ByteMask : Feature {
     return kept;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use != TileUse::kMasked) return;
+    if (kConfig.late == 0 && tile_use == TileUse::kMasked) read(block, first_key);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    if constexpr (kConfig.late != 0) read(block, first_key);
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      const int offset = KeyOrder::offset(n, e);
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
+    });
+  }
+
+ private:
+  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + 8 * r;
@@ -1812,16 +1963,6 @@ struct ByteMask : Feature {
       keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
     }
   }
-  template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
-      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
-    });
-  }
-
- private:
   // The eight keys from `key` on of one row; those past the tensor are 0.
   ATTNJIT_DEVICE uint64 eight_keys(const uint8* row, int key, int seqlen_kv) const {
     if (kVectorized && key + 8 <= seqlen_kv) {
@@ -1878,9 +2019,11 @@ inline constexpr BackwardConfig kConfig{
     .block_q = 128,
     .block_kv = 32,
     .num_stages = 2,
-    .num_warps = 4,
-    .query_warps = 4,
+    .num_warps = 8,
+    .query_warps = 8,
     .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
 };
 inline constexpr ForwardConfig kScores = kConfig.scores();
 
@@ -1890,7 +2033,7 @@ attn_bwd_dq(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
   backward_dq<kConfig>(params,
-    Bias<kScores, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
     ByteMask<kConfig, Extent::kPerKey, true>(mask),
     Length<kScores>());
 }

@@ -6,7 +6,8 @@ namespace attnjit::kernel::ptx {
 
 // `value`, of which the compiler must not know that it is the same as last time: what follows from
 // it is computed anew in each turn of a loop instead of being kept in registers through all of it.
-ATTNJIT_DEVICE uint32 opaque(uint32 value) {
+template <class T>
+ATTNJIT_DEVICE T opaque(T value) {
   asm volatile("" : "+r"(value));
   return value;
 }

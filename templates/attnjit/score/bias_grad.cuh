@@ -13,42 +13,49 @@
 // thread's parts of the tiles, eight neighbouring keys of a row at a time.
 namespace attnjit::kernel {
 
-// visit(values, row, key) for each eight keys of the thread: `row` of the head, first key of the
-// tensor. Keys and rows past the tensor are left out; the last eight keys may reach past it.
-template <class Kernel, class Visit>
-ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
-                                 int first_row, int kv_tile, int span, Visit visit) {
-  if (!Kernel::has_scores()) return;
-  // Before lanes part: the index of a warp is asked for together.
-  const int thread_row = first_row + Kernel::warp_row() + ptx::lane_index() / 4;
-  const int key = kv_tile * Kernel::kBlockKv + Kernel::span_key(span) + kernel.block.thread_key;
-  if (key >= kernel.block.seqlen_kv) return;
+// The thread's part of a span of a tile: eight neighbouring keys in each of its rows.
+struct SpanPart {
+  int row;  // of the head: the first, others follow 8 rows later each
+  int key;  // of the tensor: the first
+  bool exists;
+
+  template <class Kernel>
+  ATTNJIT_DEVICE SpanPart(const Kernel& kernel, int first_row, int kv_tile, int span)
+      : row(first_row + kernel.warp_row() + ptx::lane_index() / 4),
+        key(kv_tile * Kernel::kBlockKv + kernel.span_key(span) + kernel.block.thread_key),
+        exists(kernel.has_scores() && key < kernel.block.seqlen_kv) {}
+
+  // visit(values, m, h) for the eight keys of row 16 m + 8 h after the first. Rows past the tensor
+  // are left out; the keys may reach past it.
+  template <class Kernel, class Visit>
+  ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
+                                   Visit visit) const {
+    if (!exists) return;
 #pragma unroll
-  for (int m = 0; m < Kernel::kRowTiles; ++m) {
+    for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = thread_row + 16 * m + 8 * h;
-      if (row >= kernel.block.seqlen_q) continue;
-      float values[8];
+      for (int h = 0; h < 2; ++h) {
+        if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;
+        float values[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
-      visit(values, row, key);
+        for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
+        visit(values, m, h);
+      }
     }
   }
-}
+};
 
 // What all policies share.
 struct BiasGrad {
   const BiasGradParams& params;
+  int64 plane;  // of the head at hand: its first element
 
-  ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p) {}
+  ATTNJIT_DEVICE explicit BiasGrad(const BiasGradParams& p) : params(p), plane(0) {}
 
-  ATTNJIT_DEVICE int64 index(int batch, int head, int row, int key) const {
-    return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride +
-           row * params.query_stride + key * params.key_stride;
+  ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
+    return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride;
   }
-
-  ATTNJIT_DEVICE void begin() {}
+  ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Kernel>
@@ -62,7 +69,7 @@ struct BiasGradStore : BiasGrad {
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
-    store(kernel, ds, kernel.block.head, kernel.block.first_row, kv_tile, span);
+    store(kernel, ds, plane, kernel.block.first_row, kv_tile, span);
   }
   // Skipped tiles are zero.
   template <class Kernel>
@@ -71,18 +78,22 @@ struct BiasGradStore : BiasGrad {
     for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
 #pragma unroll
     for (int span = 0; span < Kernel::kSpans; ++span) {
-      store(kernel, zero, head, q_tile * Kernel::kBlockQ, kv_tile, span);
+      store(kernel, zero, plane_of(kernel.block.batch, head), q_tile * Kernel::kBlockQ, kv_tile,
+            span);
     }
   }
 
  private:
   template <class Kernel>
-  ATTNJIT_DEVICE void store(Kernel& kernel, const typename Kernel::Tile& ds, int head,
-                            int first_row, int kv_tile, int span) const {
-    for_each_row(kernel, ds, first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
-      const int64 first = index(kernel.block.batch, head, row, key);
-      const int keys = kernel.block.seqlen_kv - key;
-      store_keys<kDType, kVectorized>(params.data, first, v, keys, params.key_stride);
+  ATTNJIT_DEVICE void store(const Kernel& kernel, const typename Kernel::Tile& ds,
+                            int64 first_element, int first_row, int kv_tile, int span) const {
+    const SpanPart part(kernel, first_row, kv_tile, span);
+    const int64 first =
+        first_element + part.row * params.query_stride + part.key * params.key_stride;
+    const int keys = kernel.block.seqlen_kv - part.key;
+    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+      store_keys<kDType, kVectorized>(params.data, first + (16 * m + 8 * h) * params.query_stride,
+                                      v, keys, params.key_stride);
     });
   }
 };
@@ -95,25 +106,28 @@ struct BiasGradAdd : BiasGrad {
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
-    const Block& block = kernel.block;
-    float* const data = static_cast<float*>(params.data);
-    for_each_row(
-        kernel, ds, block.first_row, kv_tile, span, [&](const float(&v)[8], int row, int key) {
-          if (params.fragments != 0) {
-            // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-            const int64 piece = index(block.batch, block.head, row & ~15, 0) + (key & ~31) * 16;
-            float* const target = data + piece + bias_fragment_slot(row >> 3 & 1);
-            ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-            ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
-            return;
-          }
-          float* const target = data + index(block.batch, block.head, row, key);
-          const int keys = block.seqlen_kv - key;
+    const SpanPart part(kernel, kernel.block.first_row, kv_tile, span);
+    float* const sums = static_cast<float*>(params.data) + plane;
+    if (params.fragments != 0) {
+      // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
+      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16 +
+                           bias_fragment_slot(0);
+      part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+        float* const target = first + 16 * m * params.query_stride + 256 * h;
+        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
+      });
+      return;
+    }
+    float* const first = sums + part.row * params.query_stride + part.key;
+    const int keys = kernel.block.seqlen_kv - part.key;
+    part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
+      float* const target = first + (16 * m + 8 * h) * params.query_stride;
 #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            if (i < keys) ptx::add_global(target + i, v[i]);
-          }
-        });
+      for (int i = 0; i < 8; ++i) {
+        if (i < keys) ptx::add_global(target + i, v[i]);
+      }
+    });
   }
 };
 
@@ -125,7 +139,8 @@ struct BiasGradColumns : BiasGrad {
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   float sum[kSpans][8];  // of the thread's keys
 
-  ATTNJIT_DEVICE void begin() {
+  ATTNJIT_DEVICE void enter_head(const Block& block) {
+    BiasGrad::enter_head(block);
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
 #pragma unroll
@@ -146,9 +161,8 @@ struct BiasGradColumns : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
     const int lane = ptx::lane_index();
-    // Before lanes part: the index of a warp is asked for together.
-    const bool writes = Kernel::has_scores() && lane < 4;
-    const uint32 first = slot(kernel, Kernel::query_warp(), Kernel::span_key(0) + 8 * (lane & 3));
+    const bool writes = kernel.has_scores() && lane < 4;
+    const uint32 first = slot(kernel, kernel.query_warp(), kernel.span_key(0) + 8 * (lane & 3));
     ptx::block_sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
@@ -167,12 +181,9 @@ struct BiasGradColumns : BiasGrad {
       for (int w = 0; w < kConfig.query_warps; ++w) {
         total += ptx::as_float(ptx::load_shared_4(slot(kernel, w, i)));
       }
-      ptx::add_global(static_cast<float*>(params.data) +
-                          index(kernel.block.batch, kernel.block.head, 0, first_key + i),
-                      total);
+      ptx::add_global(static_cast<float*>(params.data) + plane + first_key + i, total);
     }
     ptx::block_sync();  // all are done with the sums
-    begin();
   }
 
  private:

@@ -65,7 +65,20 @@ struct ByteMask : Feature {
     return kept;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use != TileUse::kMasked) return;
+    if (kConfig.late == 0 && tile_use == TileUse::kMasked) read(block, first_key);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    if constexpr (kConfig.late != 0) read(block, first_key);
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      const int offset = KeyOrder::offset(n, e);
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
+    });
+  }
+
+ private:
+  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + 8 * r;
@@ -75,16 +88,6 @@ struct ByteMask : Feature {
       keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
     }
   }
-  template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
-      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
-    });
-  }
-
- private:
   // The eight keys from `key` on of one row; those past the tensor are 0.
   ATTNJIT_DEVICE uint64 eight_keys(const uint8* row, int key, int seqlen_kv) const {
     if (kVectorized && key + 8 <= seqlen_kv) {

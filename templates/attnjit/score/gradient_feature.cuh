@@ -4,9 +4,10 @@
 namespace attnjit::kernel {
 
 // Features as the backward sees them: the verbs of the forward, called for the part of a tile that
-// a warp computes, and one that only a mask has:
+// a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
+//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;
@@ -16,8 +17,17 @@ struct GradientFeatures : FeatureSet<Features...> {
     (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
     return lowest;
   }
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  }
 
  private:
+  template <class F>
+  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
+      F::prefetch(block, head, q_tile, kv_tile);
+    }
+  }
   template <class F>
   ATTNJIT_DEVICE void lower(TileUse& lowest, int batch, int head, int q_tile, int kv_tile) const {
     if constexpr (requires(const F& f) { f.tile_use(batch, head, q_tile, kv_tile); }) {

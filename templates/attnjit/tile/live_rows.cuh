@@ -1,5 +1,7 @@
 #pragma once
+#include "attnjit/ptx/copy_if.cuh"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/shuffle.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/copy.cuh"
@@ -33,8 +35,9 @@ struct LiveRows {
 };
 
 // Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
-// Rows that are not live become zero and are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded>
+// Rows that are not live become zero and are not read. kFresh: addresses are computed anew each
+// time. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, bool kFresh, int kRows, int kPadded>
 ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
                                    int64 stride, const LiveRows& live) {
   constexpr int kChunks = kPadded / 8;
@@ -43,8 +46,9 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
                            kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
   if constexpr (kSteady) {
     // All that differs from chunk to chunk is known at compile time but the step of the pointer.
-    const int row = ptx::thread_index() / kChunks;
-    const int chunk = ptx::thread_index() % kChunks;
+    const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();
+    const int row = thread / kChunks;
+    const int chunk = thread % kChunks;
     const auto target = cursor(tile, row, chunk);
     const uint64 low = live.low >> row;
     const uint64 high = live.high >> row;
@@ -53,7 +57,7 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
 #pragma unroll
     for (int i = 0; i < kRows; i += kStep, address += step) {
       const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;
-      ptx::copy_async_16(target.at(i, 0), address, valid);
+      ptx::copy_async_16_if(valid, target.at(i, 0), address);
     }
   } else {
     load_tile<kAligned, kColumns, kThreads>(

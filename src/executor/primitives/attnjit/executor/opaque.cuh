@@ -4,6 +4,9 @@
 
 namespace attnjit::kernel::ptx {
 
-ATTNJIT_DEVICE uint32 opaque(uint32 value) { return value; }
+template <class T>
+ATTNJIT_DEVICE T opaque(T value) {
+  return value;
+}
 
 }  // namespace attnjit::kernel::ptx
