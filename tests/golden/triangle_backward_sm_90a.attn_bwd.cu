@@ -1261,10 +1261,6 @@ struct GradientScores {
     return base + batch * strides.batch + head * strides.head;
   }
   ATTNJIT_DEVICE int kv_head() const { return block.head / kConfig.gqa_ratio; }
-  // The first of the block's rows in the arrays of GradientRows.
-  ATTNJIT_DEVICE int64 row_index() const {
-    return (static_cast<int64>(block.batch) * params.num_heads_q + block.head) * params.padded_rows;
-  }
 
   // Turns to a batch element, then to one of its query heads, then to a tile of queries.
   ATTNJIT_DEVICE void enter_batch(int batch, int head) {
