@@ -20,8 +20,8 @@ _LABELS = ("name", "source", "pass")
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One attention forward, or its backward. Patterns are four letters over (batch, head, query, key) as in
-    configs/schema/manifest.schema.json, empty where the operand is absent."""
+    """One attention forward, or its backward. Patterns are four letters over (batch, head, query,
+    key) as in configs/schema/manifest.schema.json, empty where the operand is absent."""
 
     name: str
     dtype: str

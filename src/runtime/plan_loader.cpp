@@ -1,5 +1,6 @@
 #include "runtime/plan_loader.hpp"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,9 +24,10 @@ std::unique_ptr<launch::Plan<Pass>> load_plan(Engine& engine, const cuda::Driver
                                               const typename Pass::Problem& problem) {
   // Compiles what is not cached on several threads; modules are loaded on the one whose context is
   // current.
+  const std::string name = problem::describe(problem);
   std::vector<std::shared_ptr<const cache::Entry>> entries(spec.steps.size());
   base::parallel_for(entries.size(), engine.environment().jobs, [&](std::size_t i) {
-    entries[i] = engine.kernel(spec.steps[i].source, arch, problem::describe(problem));
+    entries[i] = engine.kernel(spec.steps[i].source, arch, name);
   });
   std::vector<std::unique_ptr<cuda::Library>> libraries;
   for (const auto& entry : entries) {

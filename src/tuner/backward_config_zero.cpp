@@ -8,13 +8,12 @@ namespace {
 using codegen::BackwardTile;
 using codegen::DbiasMethod;
 using codegen::DqMethod;
+using problem::Extent;
 
 // Shared memory per thread block that data-centre parts have, and those from Hopper on, in bytes.
 constexpr int kRoomy = 160 << 10, kRoomiest = 220 << 10;
 
-using problem::Extent;
-
-bool has_mask(const problem::Family& f) {
+bool has_mask(const problem::Family& f) {  // over keys
   return f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
 }
 bool has_bias(const problem::Family& f) { return f.bias != Extent::kAbsent; }
@@ -26,15 +25,18 @@ bool crowded(const problem::Family& f) {
          (has_bias(f) && (f.seqlens || !f.bias_vectorized || f.bias_dtype == DType::kFloat32));
 }
 
-// Tiles of the kernel of dk and dv: the fastest on an H200 (2026-11-21) of those that do not spill,
-// where shared memory is roomy. Thread blocks of four warps, two per SM, beat one of eight by 5 to
-// 10 %: one computes scores while the other multiplies. Wide heads need eight, half of which add up
-// dq meanwhile. What registers are short of depends on the operands, and so do `late` and `fresh`.
+// Tiles of the kernel of dk and dv that do not spill. Where shared memory is roomiest, those
+// without operands, with one 16-bit operand, or with two up to 128 columns and no dbias are the
+// fastest of the ones timed on an H200 (2026-11-21); the others were not timed. Thread blocks of
+// four warps, two per SM, beat one of eight by 5 to 10 %: one computes scores while the other
+// multiplies. Wide heads need eight, half of which add up dq meanwhile. How short registers are
+// depends on the operands, and so do `late` and `fresh`.
 BackwardTile keys_tile(const problem::BackwardFamily& f, int columns, bool roomy, bool roomiest) {
   const bool bias = has_bias(f.scores), mask = has_mask(f.scores);
-  const bool sums_columns = f.dbias == Extent::kPerKey;
-  const bool adds = f.dbias == Extent::kPerPair && f.dbias_reduces_planes && !f.deterministic;
-  const bool stores = f.dbias == Extent::kPerPair && !f.dbias_reduces_planes;
+  const DbiasMethod dbias = codegen::default_dbias_method(f);
+  const bool sums_columns = dbias == DbiasMethod::kColumns;
+  const bool adds = dbias == DbiasMethod::kAdd;
+  const bool stores = dbias == DbiasMethod::kStore;
   if (columns <= 64) {
     if (!roomy && crowded(f.scores)) return {64, 64, 2, 8, 4, 1};
     if (!roomiest && (bias || mask)) return {64, 64, 2, 4, 2, 2};

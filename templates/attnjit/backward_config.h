@@ -23,8 +23,8 @@ struct BackwardConfig {
   int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
                     // the scores are computed, to arrive meanwhile
   int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
-                    // follows from the base of shared memory; 2: from the number of the warp; 4:
-                    // from that of the thread, for copies
+                    // follows from the base of shared memory; 2: from the number of the warp (both
+                    // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }

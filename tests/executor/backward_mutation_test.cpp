@@ -73,6 +73,15 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
                 {odd}, {"not finite"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none") {
+  ProblemSpec spec = with_bias(kSmall);
+  spec.seqlen_kv = 104;  // rows in 16-byte pieces: others are not asked for
+  const std::string late = R"({"keys": {"late": 1}})";
+  expect_report({"attnjit/score/gradient_bias.cuh", "prefetch_l2(plane + (",
+                 "prefetch_l2(plane + (static_cast<int64>(1) << 40) + ("},
+                {spec, late}, {"attn_bwd, block ", "prefetch_l2: reads 1 bytes"});
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not everywhere") {
   expect_report(
       {kBiasGrad, "if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;",

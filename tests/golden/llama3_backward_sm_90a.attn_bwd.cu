@@ -133,8 +133,8 @@ struct BackwardConfig {
   int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
                     // the scores are computed, to arrive meanwhile
   int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
-                    // follows from the base of shared memory; 2: from the number of the warp; 4:
-                    // from that of the thread, for copies
+                    // follows from the base of shared memory; 2: from the number of the warp (both
+                    // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
@@ -710,7 +710,8 @@ struct GradientFeatures : FeatureSet<Features...> {
 namespace attnjit::kernel::ptx {
 
 // As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
-// four instructions less for each copy.
+// four instructions less for each copy. The other one is the forward's too, whose kernels stay as
+// they are tuned.
 ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
   asm volatile(
       "{\n.reg .pred ignore;\n"

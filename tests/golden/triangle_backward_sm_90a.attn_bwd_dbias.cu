@@ -133,8 +133,8 @@ struct BackwardConfig {
   int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
                     // the scores are computed, to arrive meanwhile
   int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
-                    // follows from the base of shared memory; 2: from the number of the warp; 4:
-                    // from that of the thread, for copies
+                    // follows from the base of shared memory; 2: from the number of the warp (both
+                    // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
@@ -710,7 +710,8 @@ struct GradientFeatures : FeatureSet<Features...> {
 namespace attnjit::kernel::ptx {
 
 // As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
-// four instructions less for each copy.
+// four instructions less for each copy. The other one is the forward's too, whose kernels stay as
+// they are tuned.
 ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
   asm volatile(
       "{\n.reg .pred ignore;\n"
@@ -1715,10 +1716,9 @@ struct BiasGradAdd : BiasGrad {
     float* const sums = static_cast<float*>(params.data) + plane;
     if (params.fragments != 0) {
       // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16 +
-                           bias_fragment_slot(0);
+      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16;
       part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-        float* const target = first + 16 * m * params.query_stride + 256 * h;
+        float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
         ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
         ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
       });

@@ -110,10 +110,9 @@ struct BiasGradAdd : BiasGrad {
     float* const sums = static_cast<float*>(params.data) + plane;
     if (params.fragments != 0) {
       // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16 +
-                           bias_fragment_slot(0);
+      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16;
       part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-        float* const target = first + 16 * m * params.query_stride + 256 * h;
+        float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
         ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
         ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
       });
