@@ -7,7 +7,7 @@ namespace attnjit::codegen {
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family,
                                                        const kernel::ForwardConfig& config) {
   using problem::Extent;
-  if (family.mask != Extent::kPerKey && family.mask != Extent::kPerPair) return std::nullopt;
+  if (!problem::varies_over_keys(family.mask)) return std::nullopt;
   // Its tile holds the queries and keys of the forward kernel's.
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
                                 .vectorized = family.mask_vectorized,

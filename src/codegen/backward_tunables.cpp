@@ -101,7 +101,7 @@ kernel::BackwardConfig dbias_config(const BackwardFamily& f, const BackwardTunab
 }
 
 std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamily& f) {
-  if (f.scores.mask != Extent::kPerKey && f.scores.mask != Extent::kPerPair) return std::nullopt;
+  if (!problem::varies_over_keys(f.scores.mask)) return std::nullopt;
   return kernel::MaskClassesConfig{.per_pair = f.scores.mask == Extent::kPerPair,
                                    .vectorized = f.scores.mask_vectorized};
 }

@@ -69,7 +69,7 @@ std::vector<ForwardFeature> forward_features(const Family& f) {
 }
 
 kernel::ForwardConfig specialise(const Family& f) {
-  const bool adds = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
+  const bool adds = problem::varies_over_keys(f.bias);
   return {.dtype = kernel_dtype(f.dtype),
           .head_dim = f.head_dim,
           .head_dim_v = f.head_dim_v,

@@ -148,7 +148,7 @@ std::vector<BackwardFeature> backward_features(const BackwardFamily& family) {
   std::vector<BackwardFeature> features;
   if (f.seqlens) features.push_back(BackwardFeature::kSeqlens);
   if (f.bias != Extent::kAbsent) features.push_back(BackwardFeature::kBias);
-  if (f.mask == Extent::kPerKey || f.mask == Extent::kPerPair) {
+  if (problem::varies_over_keys(f.mask)) {
     features.push_back(BackwardFeature::kByteMask);
   }
   const bool band = f.bounded_left || f.bounded_right;

@@ -42,9 +42,8 @@ Family family(const Problem& problem) {
   f.positive_scale = problem.scale > 0.0f && std::isfinite(problem.scale * 1.4427f);
   f.mask = problem.mask.extent;
   f.mask_vectorized = problem.mask.vectorized;
-  const bool over_keys =
-      problem.mask.extent == Extent::kPerKey || problem.mask.extent == Extent::kPerPair;
-  f.mask_per_query_head = over_keys && problem.mask.num_heads > problem.num_heads_kv;
+  f.mask_per_query_head =
+      varies_over_keys(problem.mask.extent) && problem.mask.num_heads > problem.num_heads_kv;
   f.bias = problem.bias.extent;
   if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
   f.bias_vectorized = problem.bias.vectorized;

@@ -12,6 +12,11 @@ namespace attnjit::problem {
 /// strides only and make no other kernel.
 enum class Extent : std::int32_t { kAbsent = 0, kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
 
+/// Whether an operand of that extent differs from key to key, so that the scores must meet it.
+constexpr bool varies_over_keys(Extent extent) {
+  return extent == Extent::kPerKey || extent == Extent::kPerPair;
+}
+
 /// A mask or bias in canonical form: an axis that is broadcast, or whose problem size is 1, has
 /// stride 0.
 struct Operand {

@@ -13,9 +13,7 @@ using problem::Extent;
 // Shared memory per thread block that data-centre parts have, and those from Hopper on, in bytes.
 constexpr int kRoomy = 160 << 10, kRoomiest = 220 << 10;
 
-bool has_mask(const problem::Family& f) {  // over keys
-  return f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
-}
+bool has_mask(const problem::Family& f) { return problem::varies_over_keys(f.mask); }
 bool has_bias(const problem::Family& f) { return f.bias != Extent::kAbsent; }
 
 // Whether the operands want more registers than the fastest tiles leave them: those that are read

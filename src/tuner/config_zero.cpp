@@ -46,8 +46,8 @@ Load load(const problem::Family& f) {
   using problem::Extent;
   Load l{};
   l.width = std::max(f.head_dim, f.head_dim_v);
-  l.keyed_mask = f.mask == Extent::kPerKey || f.mask == Extent::kPerPair;
-  l.keyed_bias = f.bias == Extent::kPerKey || f.bias == Extent::kPerPair;
+  l.keyed_mask = problem::varies_over_keys(f.mask);
+  l.keyed_bias = problem::varies_over_keys(f.bias);
   l.bare = f.aligned && !l.keyed_mask && !l.keyed_bias;
   l.light_bias = !l.keyed_bias || (f.bias_vectorized && f.bias_dtype != DType::kFloat32);
   l.roomy = l.bare || (f.aligned && l.light_bias && !f.bounded_left);
