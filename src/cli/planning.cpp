@@ -51,11 +51,11 @@ std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
 std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
   switch (spec.steps[step].kind) {
     case launch::BackwardStep::kKeys:
-      return codegen::describe_tile(spec.tunables.keys);
+      return codegen::describe_tile(spec.config.keys);
     case launch::BackwardStep::kDq:
-      return codegen::describe_tile(spec.tunables.queries);
+      return codegen::describe_tile(spec.config.queries);
     case launch::BackwardStep::kDbias:
-      return codegen::describe_tile(spec.tunables.bias_tile);
+      return codegen::describe_tile(spec.config.bias_tile);
     default:
       return fmt::format("w{}", spec.steps[step].threads / 32);
   }
@@ -118,26 +118,32 @@ Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
 
 launch::ForwardPlanSpec Planner::forward(const problem::Problem& problem,
                                          const codegen::Arch& arch) {
-  return engine_.plan_forward(problem, arch, choose(problem, arch).config);
+  return engine_.plan(problem, arch, choose(problem, arch).config);
 }
 
 launch::BackwardPlanSpec Planner::backward(const problem::BackwardProblem& problem,
                                            const codegen::Arch& arch) {
-  return engine_.plan_backward(problem, arch, choose(problem, arch).config);
+  return engine_.plan(problem, arch, choose(problem, arch).config);
 }
 
 std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arch) {
-  if (job.spec.backward) return {plan(job, arch)};
-  const problem::Problem problem = make_problem(job.spec);
+  return job.spec.backward ? variants(job, make_backward_problem(job.spec), arch)
+                           : variants(job, make_problem(job.spec), arch);
+}
+
+template <class Problem>
+std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
+                                       const codegen::Arch& arch) {
   const auto zero = tuner::config_zero(problem::plan_key(problem), arch);
-  std::vector<Planned> list = {
-      make(job, arch, ForwardChoice{zero, std::string(name(runtime::ConfigSource::kConfigZero))})};
+  using Config = std::remove_const_t<decltype(zero)>;
+  const auto from_zero = std::string(name(runtime::ConfigSource::kConfigZero));
+  std::vector<Planned> list = {make(job, arch, Choice<Config>{zero, from_zero})};
   for (const tuner::DeviceClass& each : devices_) {
     if (each.arch != arch.name) continue;
     const auto choice = runtime::choose_config(engine_, problem, arch, each);
     if (choice.source == runtime::ConfigSource::kConfigZero) continue;
     list.push_back(make(
-        job, arch, ForwardChoice{choice.config, std::string(name(choice.source)), choice.why}));
+        job, arch, Choice<Config>{choice.config, std::string(name(choice.source)), choice.why}));
     list.back().name += fmt::format(" ({})", each.name);
   }
   return list;
@@ -159,17 +165,18 @@ Planner::ForwardChoice Planner::choose(const problem::Problem& problem, const co
 
 Planner::BackwardChoice Planner::choose(const problem::BackwardProblem& problem,
                                         const codegen::Arch& arch) {
-  const problem::BackwardPlanKey key = problem::plan_key(problem);
-  if (config_json_) return {tunables_from_json(*config_json_, key, arch), kFromFlag, kWhyFromFlag};
-  return {tuner::config_zero(key, arch), std::string(name(runtime::ConfigSource::kConfigZero)),
-          fmt::format("built in for [{}] on {}; backwards are not tuned yet",
-                      problem::describe(key.family), arch.name)};
+  if (config_json_) {
+    return {tunables_from_json(*config_json_, problem::plan_key(problem), arch), kFromFlag,
+            kWhyFromFlag};
+  }
+  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
+  return {choice.config, std::string(name(choice.source)), choice.why};
 }
 
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
   const problem::Problem problem = make_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
-  set_steps<launch::ForwardPass>(engine_.plan_forward(problem, arch, choice.config), problem,
+  set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);
   return planned;
 }
@@ -177,7 +184,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice) {
   const problem::BackwardProblem problem = make_backward_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
-  set_steps<launch::BackwardPass>(engine_.plan_backward(problem, arch, choice.config), problem,
+  set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                   backward_shape_args(job.spec), engine_, arch, planned);
   return planned;
 }

@@ -2,20 +2,40 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "cli/output_file.hpp"
 #include "cli/table.hpp"
+#include "cli/tile_cell.hpp"
 #include "cli/verbs.hpp"
-#include "codegen/render.hpp"
 
 namespace attnjit::cli {
 namespace {
 
 constexpr std::size_t kShortId = 12;  // digits that tables show
 
-std::string id_of(const tuner::Record& record) {
-  return base::hex(base::sha256(tuner::RecordStore::place(record.key).string()));
+std::string id_of(const tuner::AnyRecord& record) {
+  return std::visit(
+      [](const auto& each) {
+        return base::hex(base::sha256(tuner::RecordStore::place(each.key).string()));
+      },
+      record);
+}
+
+template <class PlanKey>
+std::vector<std::string> table_row(const tuner::BasicRecord<PlanKey>& record,
+                                   const std::string& id) {
+  return {problem::describe(record.key.plan),
+          id.substr(0, kShortId),
+          record.key.device.name,
+          tile_cell(record),
+          fmt::format("{:.1f}", record.us),
+          fmt::format("{:.1f} %", 100 * record.gain()),
+          record.key.space,
+          record.library};
 }
 
 ExitCode list(const tuner::RecordStore& store, Console& console) {
@@ -28,11 +48,9 @@ ExitCode list(const tuner::RecordStore& store, Console& console) {
                {"space"},
                {"library"}});
   Json entries = Json::array();
-  for (const tuner::Record& record : store.list()) {
+  for (const tuner::AnyRecord& record : store.list()) {
     const std::string id = id_of(record);
-    table.add({problem::describe(record.key.plan), id.substr(0, kShortId), record.key.device.name,
-               codegen::describe_tile(record.config), fmt::format("{:.1f}", record.us),
-               fmt::format("{:.1f} %", 100 * record.gain()), record.key.space, record.library});
+    std::visit([&](const auto& each) { table.add(table_row(each, id)); }, record);
     entries.push_back({{"id", id}, {"record", Json::parse(to_json(record))}});
   }
   if (!entries.empty()) console.print("{}", table.text());
@@ -42,7 +60,7 @@ ExitCode list(const tuner::RecordStore& store, Console& console) {
 }
 
 ExitCode show(const tuner::RecordStore& store, const std::string& id, Console& console) {
-  std::vector<tuner::Record> found = store.list();
+  std::vector<tuner::AnyRecord> found = store.list();
   std::erase_if(found, [&](const auto& record) { return !id_of(record).starts_with(id); });
   if (found.size() > 1) {
     usage_error("{} records have an id that begins with {}; give more digits", found.size(), id);
@@ -62,9 +80,18 @@ ExitCode show(const tuner::RecordStore& store, const std::string& id, Console& c
 
 /// Records of files, the better one of each key, and lines that hold none.
 struct Gathered {
-  std::map<tuner::TuneKey, tuner::Record> records;
-  std::vector<std::string> rejected;  ///< file, line and reason
+  std::map<std::string, tuner::AnyRecord> records;  ///< by id
+  std::vector<std::string> rejected;                ///< file, line and reason
 };
+
+// Of two records of one key.
+tuner::AnyRecord better_of(const tuner::AnyRecord& a, const tuner::AnyRecord& b) {
+  return std::visit(
+      [&](const auto& first) -> tuner::AnyRecord {
+        return better(first, std::get<std::remove_cvref_t<decltype(first)>>(b));
+      },
+      a);
+}
 
 Gathered gather(const std::vector<std::string>& files) {
   Gathered gathered;
@@ -75,9 +102,9 @@ Gathered gather(const std::vector<std::string>& files) {
     for (int number = 1; std::getline(stream, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       try {
-        const tuner::Record record = tuner::record_from_json(line);
-        const auto [place, first] = gathered.records.emplace(record.key, record);
-        if (!first) place->second = tuner::Record(better(place->second, record));
+        const tuner::AnyRecord record = tuner::record_from_json(line);
+        const auto [place, first] = gathered.records.emplace(id_of(record), record);
+        if (!first) place->second = better_of(place->second, record);
       } catch (const Error& error) {
         gathered.rejected.push_back(fmt::format("{}:{}: {}", file, number, error.what()));
       }
@@ -91,10 +118,10 @@ ExitCode outcome(const std::vector<std::string>& rejected, Console& console) {
   return rejected.empty() ? ExitCode::kDone : ExitCode::kSomeFailed;
 }
 
-void write_lines(const std::vector<tuner::Record>& records, const std::string& output,
+void write_lines(const std::vector<tuner::AnyRecord>& records, const std::string& output,
                  Console& console) {
   std::string text;
-  for (const tuner::Record& record : records) text += to_json(record) + '\n';
+  for (const tuner::AnyRecord& record : records) text += to_json(record) + '\n';
   Json object = {{"written", records.size()}};
   if (!output.empty()) {
     write_file(output, text);
@@ -108,21 +135,27 @@ void write_lines(const std::vector<tuner::Record>& records, const std::string& o
   console.print_json(object);
 }
 
+enum class Taken { kAdded, kReplaced, kKept };
+
+template <class PlanKey>
+Taken take_over(tuner::RecordStore& store, const tuner::BasicRecord<PlanKey>& record) {
+  const auto present = store.find_exact(record.key);
+  if (present && &better(*present, record) == &*present) return Taken::kKept;
+  store.publish(record);
+  return present ? Taken::kReplaced : Taken::kAdded;
+}
+
 ExitCode take_over(tuner::RecordStore& store, const std::vector<std::string>& files,
                    Console& console) {
   const Gathered gathered = gather(files);
-  std::size_t added = 0, replaced = 0, kept = 0;
+  std::map<Taken, std::size_t> taken;
   std::map<std::string, std::size_t> devices;
-  for (const auto& [key, record] : gathered.records) {
-    ++devices[describe(key.device)];
-    const auto present = store.find_exact(key);
-    if (present && &better(*present, record) == &*present) {
-      ++kept;
-      continue;
-    }
-    ++(present ? replaced : added);
-    store.publish(record);
+  for (const auto& [id, any] : gathered.records) {
+    ++devices[describe(device_of(any))];
+    ++taken[std::visit([&](const auto& record) { return take_over(store, record); }, any)];
   }
+  const auto [added, replaced, kept] =
+      std::tuple(taken[Taken::kAdded], taken[Taken::kReplaced], taken[Taken::kKept]);
   // A record serves its own kind of device only; say which these are for.
   for (const auto& [device, count] : devices) console.print("{}: {} records", device, count);
   console.print("{} added, {} replaced, {} kept as they were, {} rejected", added, replaced, kept,
@@ -137,8 +170,8 @@ ExitCode take_over(tuner::RecordStore& store, const std::vector<std::string>& fi
 
 ExitCode merge(const std::vector<std::string>& files, const std::string& output, Console& console) {
   const Gathered gathered = gather(files);
-  std::vector<tuner::Record> records;
-  for (const auto& [key, record] : gathered.records) records.push_back(record);
+  std::vector<tuner::AnyRecord> records;
+  for (const auto& [id, record] : gathered.records) records.push_back(record);
   write_lines(records, output, console);
   return outcome(gathered.rejected, console);
 }

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "cli/table.hpp"
+#include "cli/tile_cell.hpp"
 #include "cli/verbs.hpp"
 #include "cuda/device.hpp"
-#include "runtime/forward_tuner.hpp"
 #include "runtime/plan_loader.hpp"
-#include "tuner/config_zero.hpp"
+#include "runtime/problem_tuner.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -21,7 +21,10 @@ void check_allowed(const base::Environment& environment) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-double noise(const tuner::Record& record) { return record.us > 0 ? record.mad / record.us : 0; }
+template <class PlanKey>
+double noise(const tuner::BasicRecord<PlanKey>& record) {
+  return record.us > 0 ? record.mad / record.us : 0;
+}
 
 /// Notes each problem as it is done, and collects all for the table and for --json.
 class TuneTable {
@@ -29,11 +32,12 @@ class TuneTable {
   TuneTable(Console& console, std::size_t total) : console_(console), total_(total) {}
 
   /// `state`: "gain" or "no_gain" of a contest, "recorded" of an earlier one.
-  void add(const Case& job, const tuner::Record& record, const std::string& state,
+  template <class PlanKey>
+  void add(const Case& job, const tuner::BasicRecord<PlanKey>& record, const std::string& state,
            const codegen::Arch& arch) {
     const auto zero = tuner::config_zero(record.key.plan, arch);
-    table_.add({job.name, codegen::describe_tile(zero), fmt::format("{:.1f}", record.default_us),
-                codegen::describe_tile(record.config), fmt::format("{:.1f}", record.us),
+    table_.add({job.name, main_tile(zero), fmt::format("{:.1f}", record.default_us),
+                changed_tiles(record.config, zero), fmt::format("{:.1f}", record.us),
                 percent(record.gain()), percent(noise(record)),
                 record.partial ? state + ", partial" : state});
     results_.push_back({{"name", job.name},
@@ -82,13 +86,15 @@ class TuneTable {
   std::vector<ExitCode> outcomes_;
 };
 
-std::string why_inconclusive(const runtime::TuneReport& report) {
+template <class Pass>
+std::string why_inconclusive(const runtime::TuneReport<Pass>& report) {
   if (!report.note.empty()) return report.note;
   return "the device changed speed while it was measured, twice; nothing is kept; tune on an idle "
          "device";
 }
 
-/// Tunes one problem after another.
+/// Tunes problems of one pass, one after another.
+template <class Pass>
 class Tuning {
  public:
   Tuning(Session& session, const cuda::Driver& driver, bool force, TuneTable& table)
@@ -100,16 +106,15 @@ class Tuning {
         arch_(runtime::arch_of(device_)),
         table_(table) {}
 
-  void tune(const Case& job) {
-    const problem::Problem problem = make_problem(job.spec);
-    const problem::PlanKey plan = problem::plan_key(problem);
+  void tune(const Case& job, const typename Pass::Problem& problem) {
+    const PlanKey plan = problem::plan_key(problem);
     if (const auto [place, first] = seen_.emplace(plan, job.name); !first) {
       return table_.add_same(job, place->second);
     }
-    const auto known = engine_.records().find_exact(
-        {runtime::device_class(device_), plan, engine_.space().name()});
+    const auto known = engine_.records().find_exact(tuner::BasicTuneKey<PlanKey>{
+        runtime::device_class(device_), plan, engine_.space<PlanKey>().name()});
     if (known && !known->partial && !force_) return table_.add(job, *known, "recorded", arch_);
-    const runtime::TuneReport report = tuner_.tune(driver_, problem);
+    const runtime::TuneReport<Pass> report = tuner_.tune(driver_, problem);
     if (!report.result.conclusive()) {
       return table_.add_failure(job, why_inconclusive(report), ExitCode::kFailure);
     }
@@ -117,34 +122,35 @@ class Tuning {
   }
 
  private:
+  using PlanKey = typename Pass::Key;
+
   runtime::Engine& engine_;
   const cuda::Driver& driver_;
-  runtime::ForwardTuner tuner_;
+  runtime::ProblemTuner<Pass> tuner_;
   const bool force_;
   const cuda::DeviceInfo device_;
   const codegen::Arch arch_;
   TuneTable& table_;
-  std::map<problem::PlanKey, std::string> seen_;
+  std::map<PlanKey, std::string> seen_;
 };
 
 }  // namespace
 
 ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
-  Workload workload = load_workload(options.workload);
-  const auto skipped =
-      std::erase_if(workload.cases, [](const Case& job) { return job.spec.backward; });
-  if (skipped > 0) {
-    session.console().note("{} backward problems are left out: they run configuration 0, untuned",
-                           skipped);
-  }
+  const Workload workload = load_workload(options.workload);
   const cuda::Driver& driver = session.driver();
   const cuda::PrimaryContext current(driver);
   TuneTable table(session.console(), workload.cases.size());
-  Tuning tuning(session, driver, options.force, table);
+  Tuning<launch::ForwardPass> forwards(session, driver, options.force, table);
+  Tuning<launch::BackwardPass> backwards(session, driver, options.force, table);
   for (const Case& job : workload.cases) {
     try {
-      tuning.tune(job);
+      if (job.spec.backward) {
+        backwards.tune(job, make_backward_problem(job.spec));
+      } else {
+        forwards.tune(job, make_problem(job.spec));
+      }
     } catch (const Error& error) {
       table.add_failure(job, error.what(), exit_code(error.kind()));
     }

@@ -11,10 +11,9 @@ namespace {
 std::vector<tuner::DeviceClass> recorded_devices(Session& session) {
   std::vector<tuner::DeviceClass> devices;
   if (session.environment().autotune == base::AutotuneMode::kOff) return devices;
-  for (const tuner::Record& record : session.engine().records().list()) {
-    if (std::ranges::find(devices, record.key.device) == devices.end()) {
-      devices.push_back(record.key.device);
-    }
+  for (const tuner::AnyRecord& record : session.engine().records().list()) {
+    const tuner::DeviceClass& device = device_of(record);
+    if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
   }
   return devices;
 }

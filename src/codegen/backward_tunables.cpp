@@ -138,4 +138,11 @@ std::string describe_tile(const BackwardTile& t) {
                      t.fresh != 0 ? fmt::format(" fresh{}", t.fresh) : "");
 }
 
+std::string describe_tile(const BackwardTunables& t) {
+  std::string text = describe_tile(t.keys);
+  if (t.dq == DqMethod::kKernel) text += ", dq " + describe_tile(t.queries);
+  if (t.dbias == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.bias_tile);
+  return text;
+}
+
 }  // namespace attnjit::codegen

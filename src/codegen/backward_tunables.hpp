@@ -71,6 +71,10 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const problem::BackwardFami
 /// "q64 kv128 s2 w8 qw2 b1 late fresh2": a tile for titles and tables.
 std::string describe_tile(const BackwardTile& tile);
 
+/// The tile of the kernel of dk and dv, and those of the others that run: "q64 kv64 s2 w4 qw2 b1,
+/// dq q128 kv32 s2 w4 qw4 b1".
+std::string describe_tile(const BackwardTunables& tunables);
+
 /// The tunables as a JSON object, and the other way round: members of `tunables` that `json` names
 /// are set. Throws Error(kInvalidEnvironment) on malformed text, an unknown member or value.
 std::string to_json(const BackwardTunables& tunables);

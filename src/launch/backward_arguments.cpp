@@ -33,7 +33,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   if (codegen::mask_classes_config(spec.family)) set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
-  if (args.dbias && spec.tunables.dbias != DbiasMethod::kNone) set_dbias(problem, args);
+  if (args.dbias && spec.config.dbias != DbiasMethod::kNone) set_dbias(problem, args);
   set_shapes(problem);
   list_parameters();
 }
@@ -71,15 +71,15 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.section_planes = layout_.grid.section_planes;
   p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched;
   p.scale = p.score_scale = forward.scale;
-  const bool scale_first = codegen::keys_config(spec_.family, spec_.tunables).scale_first;
+  const bool scale_first = codegen::keys_config(spec_.family, spec_.config).scale_first;
   p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.queries = values_.dbias = p;
-  set_tiles(values_.keys, spec_.tunables.keys, forward);
-  if (spec_.tunables.dq == codegen::DqMethod::kKernel) {
-    set_tiles(values_.queries, spec_.tunables.queries, forward);
+  set_tiles(values_.keys, spec_.config.keys, forward);
+  if (spec_.config.dq == codegen::DqMethod::kKernel) {
+    set_tiles(values_.queries, spec_.config.queries, forward);
   }
-  if (spec_.tunables.dbias == DbiasMethod::kKernel) {
-    set_tiles(values_.dbias, spec_.tunables.bias_tile, forward);
+  if (spec_.config.dbias == DbiasMethod::kKernel) {
+    set_tiles(values_.dbias, spec_.config.bias_tile, forward);
   }
   if (forward.bias.extent != Extent::kAbsent) {
     const problem::Operand& bias = forward.bias;
@@ -137,7 +137,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
   // Without rows there may still be sums to be set to zero.
   const std::int64_t blocks = std::max<std::int64_t>(row_blocks, layout_.sum_bytes > 0 ? 1 : 0);
   set_shape(BackwardStep::kPreprocess, blocks);
-  const bool rows = spec_.tunables.dbias == DbiasMethod::kRows;
+  const bool rows = spec_.config.dbias == DbiasMethod::kRows;
   values_.preprocess = {.out = args.forward.out.data,
                         .dout = args.dout.data,
                         .lse = args.forward.lse,
@@ -192,8 +192,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   const bool one_plane_per_batch = g.batches > 1;
   const bool in_pieces = lq % kPieceQueries == 0 && lk % kPieceKeys == 0;
   const auto fragments =
-      static_cast<kernel::int32>(spec_.tunables.dbias == DbiasMethod::kAdd && in_pieces);
-  switch (spec_.tunables.dbias) {
+      static_cast<kernel::int32>(spec_.config.dbias == DbiasMethod::kAdd && in_pieces);
+  switch (spec_.config.dbias) {
     case DbiasMethod::kNone:
     case DbiasMethod::kStore:
     case DbiasMethod::kKernel:
@@ -244,7 +244,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
     sum.row = {forward.seqlen_q / kPieceQueries, 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
   }
-  const auto config = *codegen::bias_sum_config(spec_.family, spec_.tunables.dbias);
+  const auto config = *codegen::bias_sum_config(spec_.family, spec_.config.dbias);
   sum.num_column_blocks = kernel::ceil_div(sum.column.size, config.block_columns());
   set_shape(BackwardStep::kBiasSum,
             std::int64_t{g.batches} * g.heads * sum.row.size * sum.num_column_blocks);
@@ -256,7 +256,7 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const std::int64_t q_planes = std::int64_t{p.batch} * p.num_heads_q;
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
   set_shape(BackwardStep::kKeys, grid.kv_planes * grid.kv_tiles * grid.splits);
-  if (spec_.tunables.dq == codegen::DqMethod::kKernel) {
+  if (spec_.config.dq == codegen::DqMethod::kKernel) {
     set_shape(BackwardStep::kDq, q_planes * values_.queries.num_q_tiles);
   } else {
     set_shape(BackwardStep::kDqSum, q_planes * grid.row_blocks);
@@ -265,7 +265,7 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
     set_shape(BackwardStep::kDkSum, kv_blocks);
     set_shape(BackwardStep::kDvSum, kv_blocks);
   }
-  if (spec_.tunables.dbias == DbiasMethod::kKernel) {
+  if (spec_.config.dbias == DbiasMethod::kKernel) {
     set_shape(BackwardStep::kDbias, std::int64_t{values_.planes.batches} * values_.planes.heads *
                                         values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles);
   }
@@ -310,7 +310,7 @@ void BackwardArguments::list_parameters() {
       }
     }
   };
-  const DbiasMethod method = spec_.tunables.dbias;
+  const DbiasMethod method = spec_.config.dbias;
   const bool through_keys = method == DbiasMethod::kStore || method == DbiasMethod::kColumns ||
                             method == DbiasMethod::kAdd;
   list(BackwardStep::kKeys, values_.keys, through_keys ? &values_.keys_dbias : nullptr, false);

@@ -42,7 +42,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                                          const codegen::Arch& arch,
                                          const codegen::TemplateSet& templates) {
   BackwardPlanSpec spec{
-      .family = family, .tunables = tunables, .features = codegen::backward_features(family)};
+      .family = family, .config = tunables, .features = codegen::backward_features(family)};
   const auto add = [&](BackwardStep kind, StepSpec s) {
     spec.steps.push_back({std::move(s), kind});
   };
@@ -86,13 +86,13 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
 
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
-  const codegen::BackwardTile& tile = spec.tunables.keys;
+  const codegen::BackwardTile& tile = spec.config.keys;
   BackwardGrid grid;
   grid.q_tiles = kernel::ceil_div(p.seqlen_q, tile.block_q);
   grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, tile.block_kv);
   grid.row_blocks = kernel::ceil_div(p.seqlen_q, kernel::kRowBlock);
   grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
-  if (spec.tunables.split) {
+  if (spec.config.split) {
     grid.splits =
         choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
                       spec.block_slots, kSplitCosts);
@@ -122,7 +122,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   layout.lse = take(rows * kFloat);
   layout.delta = take(rows * kFloat);
   layout.live = take(rows / 8);
-  const DbiasMethod dbias = spec.tunables.dbias;
+  const DbiasMethod dbias = spec.config.dbias;
   if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
   if (const auto classes = codegen::mask_classes_config(spec.family)) {
     const std::int64_t mask_planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
@@ -130,7 +130,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                           kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
   }
   layout.sums = layout.bytes;
-  if (spec.tunables.dq == DqMethod::kAdd) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  if (spec.config.dq == DqMethod::kAdd) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
         layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);

@@ -28,7 +28,7 @@ struct BackwardPlanSpec {
   };
 
   problem::BackwardFamily family;
-  codegen::BackwardTunables tunables;
+  codegen::BackwardTunables config;
   std::vector<codegen::BackwardFeature> features;  ///< in the order of the kernels' parameters
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time

@@ -14,6 +14,7 @@ struct ForwardPass {
   using Args = ForwardArgs;
   using Problem = problem::Problem;
   using Key = problem::PlanKey;
+  using Config = kernel::ForwardConfig;
   using Spec = ForwardPlanSpec;
   using Layout = WorkspaceLayout;
   using Arguments = ForwardArguments;
@@ -23,6 +24,7 @@ struct BackwardPass {
   using Args = BackwardArgs;
   using Problem = problem::BackwardProblem;
   using Key = problem::BackwardPlanKey;
+  using Config = codegen::BackwardTunables;
   using Spec = BackwardPlanSpec;
   using Layout = BackwardLayout;
   using Arguments = BackwardArguments;

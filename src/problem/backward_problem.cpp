@@ -115,8 +115,8 @@ BackwardFamily family(const BackwardProblem& problem) {
 }
 
 BackwardPlanKey plan_key(const BackwardProblem& problem) {
-  return {family(problem), length_bucket(problem.forward.seqlen_q),
-          length_bucket(problem.forward.seqlen_kv)};
+  const PlanKey forward = plan_key(problem.forward);
+  return {family(problem), forward.bucket_q, forward.bucket_kv, forward.bucket_planes};
 }
 
 std::string dbias_pattern(const BackwardProblem& p) {
@@ -153,6 +153,11 @@ std::string describe(const BackwardFamily& f) {
   }
   if (f.deterministic) text += " deterministic";
   return text;
+}
+
+std::string describe(const BackwardPlanKey& key) {
+  return fmt::format("backward [{}], {}", describe(key.family),
+                     describe_buckets(key.bucket_q, key.bucket_kv, key.bucket_planes));
 }
 
 }  // namespace attnjit::problem

@@ -64,6 +64,7 @@ BackwardFamily family(const BackwardProblem& problem);
 struct BackwardPlanKey {
   BackwardFamily family;
   std::int32_t bucket_q = 1, bucket_kv = 1;
+  std::int32_t bucket_planes = 1;  ///< as in PlanKey
 
   auto operator<=>(const BackwardPlanKey&) const = default;
 };
@@ -76,5 +77,8 @@ std::string dbias_pattern(const BackwardProblem& problem);
 /// One line that says everything about the problem except its strides.
 std::string describe(const BackwardProblem& problem);
 std::string describe(const BackwardFamily& family);
+
+/// The family and "lq <= 1024, lk <= 1024, planes <= 64".
+std::string describe(const BackwardPlanKey& key);
 
 }  // namespace attnjit::problem

@@ -84,15 +84,20 @@ std::string describe(const Family& f) {
   return text;
 }
 
-std::string describe(const PlanKey& key) {
+std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t planes) {
   const auto range = [](const char* what, std::int32_t bucket, auto buckets) {
     const bool last = bucket == buckets.back();
     return fmt::format("{} {} {}", what, last ? ">" : "<=", last ? buckets.end()[-2] : bucket);
   };
-  return fmt::format(
-      "[{}], {}, {}, {}{}{}", describe(key.family), range("lq", key.bucket_q, kLengthBuckets),
-      range("lk", key.bucket_kv, kLengthBuckets), range("planes", key.bucket_planes, kPlaneBuckets),
-      key.mask_per_head ? ", mask per head" : "", key.bias_per_head ? ", bias per head" : "");
+  return fmt::format("{}, {}, {}", range("lq", q, kLengthBuckets), range("lk", kv, kLengthBuckets),
+                     range("planes", planes, kPlaneBuckets));
+}
+
+std::string describe(const PlanKey& key) {
+  return fmt::format("[{}], {}{}{}", describe(key.family),
+                     describe_buckets(key.bucket_q, key.bucket_kv, key.bucket_planes),
+                     key.mask_per_head ? ", mask per head" : "",
+                     key.bias_per_head ? ", bias per head" : "");
 }
 
 }  // namespace attnjit::problem

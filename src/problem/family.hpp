@@ -56,6 +56,9 @@ PlanKey plan_key(const Problem& problem);
 /// One line, e.g. "bf16 d128 gqa4 right mask=1k".
 std::string describe(const Family& family);
 
+/// "lq <= 1024, lk <= 1024, planes <= 64".
+std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t planes);
+
 /// The family and "lq <= 1024, lk <= 1024, planes <= 64".
 std::string describe(const PlanKey& key);
 

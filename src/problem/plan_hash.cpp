@@ -31,11 +31,11 @@ std::uint64_t hash(const PlanKey& key) {
 }
 
 std::uint64_t hash(const BackwardPlanKey& key) {
-  const auto& [family, bucket_q, bucket_kv] = key;
+  const auto& [family, bucket_q, bucket_kv, bucket_planes] = key;
   const auto& [scores, dbias, dbias_dtype, dbias_vectorized, dbias_reduces_planes, dbias_scalar,
                deterministic] = family;
   return mix_family(scores, dbias, dbias_dtype, dbias_vectorized, dbias_reduces_planes,
-                    dbias_scalar, deterministic, bucket_q, bucket_kv);
+                    dbias_scalar, deterministic, bucket_q, bucket_kv, bucket_planes);
 }
 
 }  // namespace attnjit::problem

@@ -17,7 +17,8 @@ bool slow(const compiler::Facts& facts) {
 }
 
 // Compiles every kernel of `spec`; afterwards the engine has them in memory.
-State compile(Engine& engine, const launch::ForwardPlanSpec& spec, const codegen::Arch& arch,
+template <class Spec>
+State compile(Engine& engine, const Spec& spec, const codegen::Arch& arch,
               const std::string& problem) {
   State state = State::kReady;
   for (const launch::StepSpec& step : spec.steps) {
@@ -28,7 +29,8 @@ State compile(Engine& engine, const launch::ForwardPlanSpec& spec, const codegen
 
 }  // namespace
 
-std::size_t Candidates::workspace_bytes(const problem::Problem& problem) const {
+template <class Pass>
+std::size_t Candidates<Pass>::workspace_bytes(const typename Pass::Problem& problem) const {
   std::size_t most = 0;
   for (const auto& plan : plans) {
     most = std::max(most, launch::workspace_layout(plan->spec(), problem).bytes);
@@ -36,28 +38,30 @@ std::size_t Candidates::workspace_bytes(const problem::Problem& problem) const {
   return most;
 }
 
-Candidates prepare_candidates(Engine& engine, const cuda::Driver& driver,
-                              const problem::Problem& problem, const codegen::Arch& arch,
-                              const std::vector<kernel::ForwardConfig>& configs,
-                              const std::function<bool()>& expired) {
+template <class Pass>
+Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
+                                    const typename Pass::Problem& problem,
+                                    const codegen::Arch& arch,
+                                    const std::vector<typename Pass::Config>& configs,
+                                    const std::function<bool()>& expired) {
   const std::string text = problem::describe(problem);
   std::vector<State> states(configs.size(), State::kSkipped);
   base::parallel_for(configs.size(), engine.environment().jobs, [&](std::size_t i) {
     if (i != 0 && expired()) return;
     try {
-      states[i] = compile(engine, engine.plan_forward(problem, arch, configs[i]), arch, text);
+      states[i] = compile(engine, engine.plan(problem, arch, configs[i]), arch, text);
     } catch (const Error&) {
       if (i == 0) throw;
     }
   });
 
-  Candidates candidates;
+  Candidates<Pass> candidates;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     State state = i == 0 ? State::kReady : states[i];
     if (state == State::kReady) {
       try {
-        candidates.plans.push_back(load_plan<launch::ForwardPass>(
-            engine, driver, engine.plan_forward(problem, arch, configs[i]), arch, problem));
+        candidates.plans.push_back(
+            load_plan<Pass>(engine, driver, engine.plan(problem, arch, configs[i]), arch, problem));
       } catch (const Error&) {
         if (i == 0) throw;
         state = State::kRejected;
@@ -70,5 +74,14 @@ Candidates prepare_candidates(Engine& engine, const cuda::Driver& driver,
   candidates.nvrtc_version = facts(*engine.kernel(step.source, arch, text)).nvrtc_version;
   return candidates;
 }
+
+template struct Candidates<launch::ForwardPass>;
+template struct Candidates<launch::BackwardPass>;
+template Candidates<launch::ForwardPass> prepare_candidates(
+    Engine&, const cuda::Driver&, const problem::Problem&, const codegen::Arch&,
+    const std::vector<kernel::ForwardConfig>&, const std::function<bool()>&);
+template Candidates<launch::BackwardPass> prepare_candidates(
+    Engine&, const cuda::Driver&, const problem::BackwardProblem&, const codegen::Arch&,
+    const std::vector<codegen::BackwardTunables>&, const std::function<bool()>&);
 
 }  // namespace attnjit::runtime

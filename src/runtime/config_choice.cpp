@@ -5,6 +5,7 @@
 #include "attnjit/error.hpp"
 #include "codegen/config_rules.hpp"
 #include "problem/manifest_line.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -12,50 +13,41 @@ namespace {
 
 using base::AutotuneMode;
 
-ConfigChoice config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
-                         std::string_view reason) {
+template <class PlanKey>
+ConfigChoice<tuner::ConfigFor<PlanKey>> config_zero(const PlanKey& key, const codegen::Arch& arch,
+                                                    std::string_view reason) {
   return {tuner::config_zero(key, arch), ConfigSource::kConfigZero,
           fmt::format("built in for {} on {}; {}", problem::describe(key), arch.name, reason)};
 }
 
-std::string result_text(const tuner::Record& record) {
+template <class PlanKey>
+std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
   if (record.verdict != "gain") return "no candidate beats configuration 0";
   return fmt::format("{:.1f} us, {:.1f} % faster than configuration 0", record.us,
                      100 * record.gain());
 }
 
-ConfigChoice from_match(const tuner::RecordMatch& match) {
-  const tuner::Record& record = match.record;
+template <class PlanKey>
+ConfigChoice<tuner::ConfigFor<PlanKey>> from_match(const tuner::BasicRecordMatch<PlanKey>& match) {
+  const tuner::BasicRecord<PlanKey>& record = match.record;
   return {record.config, match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
           fmt::format("measured on {} with [{}], of {}: {}", describe(record.key.device),
                       record.exact, problem::describe(record.key.plan), result_text(record))};
 }
 
-}  // namespace
-
-std::string_view name(ConfigSource source) {
-  switch (source) {
-    case ConfigSource::kRecord:
-      return "record exact";
-    case ConfigSource::kNeighbour:
-      return "record neighbour";
-    case ConfigSource::kConfigZero:
-      break;
-  }
-  return "configuration 0";
-}
-
-ConfigChoice choose_config(Engine& engine, const problem::Problem& problem,
-                           const codegen::Arch& arch,
-                           const std::optional<tuner::DeviceClass>& device) {
-  const problem::PlanKey key = problem::plan_key(problem);
+template <class Problem>
+auto choose(Engine& engine, const Problem& problem, const codegen::Arch& arch,
+            const std::optional<tuner::DeviceClass>& device) {
+  const auto key = problem::plan_key(problem);
+  using PlanKey = std::remove_const_t<decltype(key)>;
   const base::Environment& environment = engine.environment();
   if (environment.disable_autotune) return config_zero(key, arch, "DISABLE_AUTOTUNE is set");
   if (environment.autotune == AutotuneMode::kOff) {
     return config_zero(key, arch, "ATTNJIT_AUTOTUNE=off");
   }
   if (device) {
-    const auto match = engine.records().find({*device, key, engine.space().name()});
+    const auto match = engine.records().find(
+        tuner::BasicTuneKey<PlanKey>{*device, key, engine.space<PlanKey>().name()});
     // A record's configuration is fit for its own problem; this may be its neighbour's.
     if (match && !codegen::why_unfit(match->record.config, key.family, arch)) {
       return from_match(*match);
@@ -72,6 +64,31 @@ ConfigChoice choose_config(Engine& engine, const problem::Problem& problem,
   return config_zero(key, arch,
                      device ? fmt::format("no tuning record on {}", describe(*device))
                             : "no device here to have tuning records of");
+}
+
+}  // namespace
+
+std::string_view name(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kRecord:
+      return "record exact";
+    case ConfigSource::kNeighbour:
+      return "record neighbour";
+    case ConfigSource::kConfigZero:
+      break;
+  }
+  return "configuration 0";
+}
+
+ConfigChoice<kernel::ForwardConfig> choose_config(Engine& engine, const problem::Problem& problem,
+                                                  const codegen::Arch& arch,
+                                                  const std::optional<tuner::DeviceClass>& device) {
+  return choose(engine, problem, arch, device);
+}
+ConfigChoice<codegen::BackwardTunables> choose_config(
+    Engine& engine, const problem::BackwardProblem& problem, const codegen::Arch& arch,
+    const std::optional<tuner::DeviceClass>& device) {
+  return choose(engine, problem, arch, device);
 }
 
 }  // namespace attnjit::runtime

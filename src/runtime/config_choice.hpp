@@ -14,8 +14,9 @@ enum class ConfigSource { kConfigZero, kRecord, kNeighbour };
 /// "configuration 0", "record exact", "record neighbour".
 std::string_view name(ConfigSource source);
 
+template <class Config>
 struct ConfigChoice {
-  kernel::ForwardConfig config{};
+  Config config{};
   ConfigSource source = ConfigSource::kConfigZero;
   std::string why;  ///< a sentence on that
 };
@@ -23,8 +24,11 @@ struct ConfigChoice {
 /// The configuration that `problem` runs with on `arch`: that of the closest tuning record of
 /// `device`, where the environment lets records be read and there is one, or else configuration 0.
 /// Times nothing. Under ATTNJIT_AUTOTUNE=require throws Error(kCache) where there is no record.
-ConfigChoice choose_config(Engine& engine, const problem::Problem& problem,
-                           const codegen::Arch& arch,
-                           const std::optional<tuner::DeviceClass>& device);
+ConfigChoice<kernel::ForwardConfig> choose_config(Engine& engine, const problem::Problem& problem,
+                                                  const codegen::Arch& arch,
+                                                  const std::optional<tuner::DeviceClass>& device);
+ConfigChoice<codegen::BackwardTunables> choose_config(
+    Engine& engine, const problem::BackwardProblem& problem, const codegen::Arch& arch,
+    const std::optional<tuner::DeviceClass>& device);
 
 }  // namespace attnjit::runtime

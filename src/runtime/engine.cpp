@@ -69,7 +69,7 @@ std::string metadata(const codegen::Source& source, const compiler::Facts& facts
 
 }  // namespace
 
-Engine::Engine(base::Environment environment, base::Log::Sink sink, tuner::SearchSpace space)
+Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces spaces)
     : environment_(std::move(environment)),
       log_(environment_.log_level, std::move(sink)),
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
@@ -77,14 +77,13 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, tuner::Searc
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(
           cache_options(environment_), [this] { return compiler_id(compiler_); }, log_),
-      space_(std::move(space)),
+      spaces_(std::move(spaces)),
       records_(environment_.cache_directory, log_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
 }
 
-launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
-                                             const codegen::Arch& arch,
-                                             const std::optional<kernel::ForwardConfig>& config) {
+launch::ForwardPlanSpec Engine::plan(const problem::Problem& problem, const codegen::Arch& arch,
+                                     const std::optional<kernel::ForwardConfig>& config) {
   const problem::PlanKey key = problem::plan_key(problem);
   const kernel::ForwardConfig chosen = config.value_or(tuner::config_zero(key, arch));
   auto rule = codegen::why_foreign(chosen, key.family);
@@ -96,11 +95,11 @@ launch::ForwardPlanSpec Engine::plan_forward(const problem::Problem& problem,
   return launch::make_forward_plan_spec(key.family, chosen, arch, templates_);
 }
 
-launch::BackwardPlanSpec Engine::plan_backward(
-    const problem::BackwardProblem& problem, const codegen::Arch& arch,
-    const std::optional<codegen::BackwardTunables>& tunables) {
+launch::BackwardPlanSpec Engine::plan(const problem::BackwardProblem& problem,
+                                      const codegen::Arch& arch,
+                                      const std::optional<codegen::BackwardTunables>& config) {
   const problem::BackwardPlanKey key = problem::plan_key(problem);
-  const codegen::BackwardTunables chosen = tunables.value_or(tuner::config_zero(key, arch));
+  const codegen::BackwardTunables chosen = config.value_or(tuner::config_zero(key, arch));
   if (const auto rule = codegen::why_unfit(chosen, key.family, arch)) {
     throw Error(ErrorKind::kInvalidProblem, fmt::format("config: {}", *rule));
   }

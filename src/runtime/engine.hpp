@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/environment.hpp"
 #include "base/log.hpp"
@@ -18,25 +19,29 @@ namespace attnjit::runtime {
 /// line works on it directly.
 class Engine {
  public:
-  explicit Engine(base::Environment environment, base::Log::Sink sink = {},
-                  tuner::SearchSpace space = {});
+  /// What tuning may choose from, of each pass.
+  using Spaces = std::tuple<tuner::SearchSpace, tuner::BackwardSearchSpace>;
+
+  explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {});
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }
   compiler::Compiler& compiler() { return compiler_; }
   cache::KernelCache& cache() { return cache_; }
   const cache::KernelCache& cache() const { return cache_; }
-  const tuner::SearchSpace& space() const { return space_; }
+  template <class PlanKey>
+  const tuner::BasicSearchSpace<PlanKey>& space() const {
+    return std::get<tuner::BasicSearchSpace<PlanKey>>(spaces_);
+  }
   tuner::RecordStore& records() { return records_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
-  /// The kernels that a problem runs on `arch`, under `config` or `tunables`, or else
-  /// configuration 0. Throws Error(kInvalidProblem) when those are not legal for them.
-  launch::ForwardPlanSpec plan_forward(const problem::Problem& problem, const codegen::Arch& arch,
-                                       const std::optional<kernel::ForwardConfig>& config = {});
-  launch::BackwardPlanSpec plan_backward(
-      const problem::BackwardProblem& problem, const codegen::Arch& arch,
-      const std::optional<codegen::BackwardTunables>& tunables = {});
+  /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
+  /// Error(kInvalidProblem) when that is not legal for them.
+  launch::ForwardPlanSpec plan(const problem::Problem& problem, const codegen::Arch& arch,
+                               const std::optional<kernel::ForwardConfig>& config = {});
+  launch::BackwardPlanSpec plan(const problem::BackwardProblem& problem, const codegen::Arch& arch,
+                                const std::optional<codegen::BackwardTunables>& config = {});
 
   /// What names the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;
@@ -54,7 +59,7 @@ class Engine {
   const codegen::TemplateSet templates_;
   compiler::Compiler compiler_;
   cache::KernelCache cache_;
-  const tuner::SearchSpace space_;
+  const Spaces spaces_;
   tuner::RecordStore records_;
 };
 

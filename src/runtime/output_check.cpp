@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "reference/half.hpp"
 
@@ -10,16 +12,22 @@ namespace {
 
 constexpr std::size_t kPieces = 64, kPieceBytes = 64 * 1024;
 
-double widen(DType dtype, std::uint16_t bits) {
-  return dtype == DType::kFloat16 ? reference::widen_float16(bits)
-                                  : reference::widen_bfloat16(bits);
+float widen(DType dtype, const std::byte* element) {
+  if (dtype == DType::kFloat32) {
+    float value = 0;
+    std::memcpy(&value, element, sizeof(value));
+    return value;
+  }
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, element, sizeof(bits));
+  return static_cast<float>(dtype == DType::kFloat16 ? reference::widen_float16(bits)
+                                                     : reference::widen_bfloat16(bits));
 }
 
-double root_mean_square(DType dtype, std::span<const std::uint16_t> values) {
+double root_mean_square(std::span<const float> values) {
   double sum = 0;
   std::size_t count = 0;
-  for (const std::uint16_t bits : values) {
-    const double value = widen(dtype, bits);
+  for (const double value : values) {
     if (!std::isfinite(value)) continue;  // a gap
     sum += value * value;
     ++count;
@@ -29,30 +37,34 @@ double root_mean_square(DType dtype, std::span<const std::uint16_t> values) {
 
 }  // namespace
 
-std::vector<std::uint16_t> sample_output(const cuda::Driver& driver, const void* memory,
-                                         std::size_t bytes, CUstream stream) {
-  const bool whole = bytes <= kPieces * kPieceBytes;
-  const std::size_t piece = whole ? bytes : kPieceBytes;
+std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory& output,
+                                 CUstream stream) {
+  const bool whole = output.bytes <= kPieces * kPieceBytes;
+  const std::size_t piece = whole ? output.bytes : kPieceBytes;
   const std::size_t pieces = whole ? 1 : kPieces;
-  std::vector<std::uint16_t> values(pieces * piece / sizeof(std::uint16_t));
+  const std::size_t width = reference::element_size(output.dtype);
+  std::vector<std::byte> bytes(piece);
+  std::vector<float> values;
+  values.reserve(pieces * piece / width);
   for (std::size_t i = 0; i < pieces; ++i) {
     // The first piece at the beginning, the last one at the end.
-    const std::size_t from = whole ? 0 : (bytes - piece) * i / (pieces - 1) / 2 * 2;
-    cuda::copy_to_host(driver, values.data() + i * piece / sizeof(std::uint16_t),
-                       static_cast<const std::byte*>(memory) + from, piece, stream);
+    const std::size_t from = whole ? 0 : (output.bytes - piece) * i / (pieces - 1) / width * width;
+    cuda::copy_to_host(driver, bytes.data(), static_cast<const std::byte*>(output.data) + from,
+                       piece, stream);
+    for (std::size_t at = 0; at < piece; at += width) {
+      values.push_back(widen(output.dtype, bytes.data() + at));
+    }
   }
   return values;
 }
 
-bool outputs_agree(DType dtype, std::span<const std::uint16_t> expected,
-                   std::span<const std::uint16_t> candidate) {
+bool outputs_agree(DType dtype, std::span<const float> expected, std::span<const float> candidate) {
   // Some 16 units in the last place of a typical value.
   const double tolerance = 16 * reference::unit_roundoff(dtype);
-  const double typical = root_mean_square(dtype, expected);
-  return std::ranges::equal(expected, candidate, [&](std::uint16_t a, std::uint16_t b) {
-    if (a == b) return true;
-    const double want = widen(dtype, a);
-    return std::abs(widen(dtype, b) - want) <= tolerance * (typical + std::abs(want));
+  const double typical = root_mean_square(expected);
+  return std::ranges::equal(expected, candidate, [&](float want, float value) {
+    if (value == want || (std::isnan(value) && std::isnan(want))) return true;
+    return std::abs(double{value} - want) <= tolerance * (typical + std::abs(want));
   });
 }
 

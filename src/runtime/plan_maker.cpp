@@ -12,8 +12,13 @@
 namespace attnjit::runtime {
 namespace {
 
-constexpr std::chrono::seconds kBudget(2);  // of a problem that a call meets first
-constexpr double kNoticeable = 1.0;         // seconds
+// Of a problem that a call meets first. The kernels of a backward take longer to compile.
+template <class Pass>
+constexpr std::chrono::seconds kBudget(2);
+template <>
+constexpr std::chrono::seconds kBudget<launch::BackwardPass>(10);
+
+constexpr double kNoticeable = 1.0;  // seconds
 
 bool capturing(const cuda::Driver& driver, CUstream stream) {
   try {
@@ -28,34 +33,37 @@ bool capturing(const cuda::Driver& driver, CUstream stream) {
 std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                      const problem::Problem& problem,
                                                      std::optional<CUstream> stream) {
+  return make(forward_tuner_, driver, problem, stream);
+}
+std::unique_ptr<launch::BackwardPlan> PlanMaker::make(const cuda::Driver& driver,
+                                                      const problem::BackwardProblem& problem,
+                                                      std::optional<CUstream> stream) {
+  return make(backward_tuner_, driver, problem, stream);
+}
+
+template <class Pass>
+std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_tuner,
+                                                    const cuda::Driver& driver,
+                                                    const typename Pass::Problem& problem,
+                                                    std::optional<CUstream> stream) {
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
-  const tuner::TuneKey key{device_class(device), problem::plan_key(problem),
-                           engine_.space().name()};
-  const bool tuned = tune(driver, problem, key, stream);
-  const ConfigChoice choice = choose_config(engine_, problem, arch, key.device);
+  const tuner::BasicTuneKey<typename Pass::Key> key{
+      device_class(device), problem::plan_key(problem), engine_.space<typename Pass::Key>().name()};
+  const bool tuned = tune(problem_tuner, driver, problem, key, stream);
+  const auto choice = choose_config(engine_, problem, arch, key.device);
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
-  auto plan = load_plan<launch::ForwardPass>(
-      engine_, driver, engine_.plan_forward(problem, arch, choice.config), arch, problem);
+  auto plan =
+      load_plan<Pass>(engine_, driver, engine_.plan(problem, arch, choice.config), arch, problem);
   ++plans_;
   if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
   note_problem(problem::manifest_line(problem));
   return plan;
 }
 
-std::unique_ptr<launch::BackwardPlan> PlanMaker::make(const cuda::Driver& driver,
-                                                      const problem::BackwardProblem& problem,
-                                                      std::optional<CUstream>) {
-  const codegen::Arch arch = arch_of(cuda::current_device(driver));
-  auto plan = load_plan<launch::BackwardPass>(engine_, driver, engine_.plan_backward(problem, arch),
-                                              arch, problem);
-  ++plans_;
-  note_problem(problem::manifest_line(problem));
-  return plan;
-}
-
-bool PlanMaker::needs_tuning(const tuner::TuneKey& key) {
+template <class PlanKey>
+bool PlanMaker::needs_tuning(const tuner::BasicTuneKey<PlanKey>& key) {
   switch (engine_.environment().autotune) {
     case base::AutotuneMode::kOn:
       return !engine_.records().find_exact(key);
@@ -70,12 +78,15 @@ bool PlanMaker::needs_tuning(const tuner::TuneKey& key) {
 }
 
 // Whether the problem was tuned now.
-bool PlanMaker::tune(const cuda::Driver& driver, const problem::Problem& problem,
-                     const tuner::TuneKey& key, std::optional<CUstream> stream) {
+template <class Pass>
+bool PlanMaker::tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driver,
+                     const typename Pass::Problem& problem,
+                     const tuner::BasicTuneKey<typename Pass::Key>& key,
+                     std::optional<CUstream> stream) {
   if (!needs_tuning(key) || (stream && capturing(driver, *stream))) return false;
   const std::scoped_lock lock(tuning_mutex_);
   if (!needs_tuning(key)) return false;  // another thread was first
-  const TuneReport report = tuner_.tune(driver, problem, kBudget);
+  const TuneReport<Pass> report = problem_tuner.tune(driver, problem, kBudget<Pass>);
   if (report.seconds > kNoticeable) {
     engine_.log().warning(
         "tuning [{}] took {:.1f} s ({}); attnjit tune does it beforehand, and "
@@ -98,7 +109,8 @@ void PlanMaker::note_problem(const std::string& manifest_line) {
 }
 
 PlanMaker::Counters PlanMaker::counters() const {
-  return {plans_, tuner_.tunes(), tuner_.timing_launches(), record_hits_};
+  return {plans_, forward_tuner_.tunes() + backward_tuner_.tunes(),
+          forward_tuner_.timing_launches() + backward_tuner_.timing_launches(), record_hits_};
 }
 
 }  // namespace attnjit::runtime

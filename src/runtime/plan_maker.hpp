@@ -8,7 +8,7 @@
 
 #include "launch/plan.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/forward_tuner.hpp"
+#include "runtime/problem_tuner.hpp"
 
 namespace attnjit::runtime {
 
@@ -17,16 +17,16 @@ namespace attnjit::runtime {
 class PlanMaker {
  public:
   /// `engine` must outlive it.
-  explicit PlanMaker(Engine& engine) : engine_(engine), tuner_(engine) {}
+  explicit PlanMaker(Engine& engine)
+      : engine_(engine), forward_tuner_(engine), backward_tuner_(engine) {}
 
   /// The plan of `problem` in the current context. Under ATTNJIT_AUTOTUNE=on a problem without a
-  /// record is tuned first, within 2 s, and under force one that this process has not tuned, unless
-  /// `stream`, the call's if it has one, is being captured. Other threads that need tuning wait for
-  /// it.
+  /// record is tuned first, a forward within 2 s and a backward within 10 s, and under force one
+  /// that this process has not tuned, unless `stream`, the call's if it has one, is being captured.
+  /// Other threads that need tuning wait for it.
   std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
                                             const problem::Problem& problem,
                                             std::optional<CUstream> stream);
-  /// A backward runs configuration 0: nothing about it is tuned yet.
   std::unique_ptr<launch::BackwardPlan> make(const cuda::Driver& driver,
                                              const problem::BackwardProblem& problem,
                                              std::optional<CUstream> stream);
@@ -40,13 +40,22 @@ class PlanMaker {
   Counters counters() const;
 
  private:
-  bool needs_tuning(const tuner::TuneKey& key);
-  bool tune(const cuda::Driver& driver, const problem::Problem& problem, const tuner::TuneKey& key,
-            std::optional<CUstream> stream);
+  template <class Pass>
+  std::unique_ptr<launch::Plan<Pass>> make(ProblemTuner<Pass>& problem_tuner,
+                                           const cuda::Driver& driver,
+                                           const typename Pass::Problem& problem,
+                                           std::optional<CUstream> stream);
+  template <class PlanKey>
+  bool needs_tuning(const tuner::BasicTuneKey<PlanKey>& key);
+  template <class Pass>
+  bool tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driver,
+            const typename Pass::Problem& problem,
+            const tuner::BasicTuneKey<typename Pass::Key>& key, std::optional<CUstream> stream);
   void note_problem(const std::string& manifest_line);
 
   Engine& engine_;
-  ForwardTuner tuner_;
+  ForwardTuner forward_tuner_;
+  BackwardTuner backward_tuner_;
   std::mutex tuning_mutex_;
   std::atomic<std::uint64_t> plans_ = 0;
   std::atomic<std::uint64_t> record_hits_ = 0;

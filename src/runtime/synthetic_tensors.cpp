@@ -56,6 +56,13 @@ std::array<Axis, 4> operand_axes(const problem::Problem& p, const problem::Opera
           {p.seqlen_kv, o.key_stride}};
 }
 
+std::array<Axis, 4> gradient_axes(const problem::Problem& p, const problem::BiasGradient& g) {
+  return {Axis{g.batches, g.batch_stride},
+          {g.heads, g.head_stride},
+          {g.query_stride == 0 ? 1 : p.seqlen_q, g.query_stride},
+          {g.key_stride == 0 ? 1 : p.seqlen_kv, g.key_stride}};
+}
+
 void fill_tile(DType dtype, void* tile, reference::Random random, unsigned jobs) {
   const Tensor tensor = Tensor::contiguous(tile, dtype, {1, 1, kTileRows, kTileColumns});
   if (dtype == DType::kBool) {
@@ -65,57 +72,127 @@ void fill_tile(DType dtype, void* tile, reference::Random random, unsigned jobs)
   }
 }
 
-}  // namespace
+/// Makes tensors in device memory that `buffers` keeps.
+class Maker {
+ public:
+  Maker(const cuda::Driver& driver, std::list<cuda::DeviceBuffer>& buffers, unsigned jobs,
+        CUstream stream)
+      : driver_(driver), buffers_(buffers), jobs_(jobs), stream_(stream) {}
 
-SyntheticTensors::SyntheticTensors(const cuda::Driver& driver, const problem::Problem& p,
-                                   unsigned jobs, CUstream stream) {
-  const auto allocate = [&](std::int64_t bytes) -> cuda::DeviceBuffer& {
-    return buffers_.emplace_back(driver, static_cast<std::size_t>(bytes));
-  };
-  // The address of the first logical element of a new tensor.
-  const auto place = [&](DType dtype, const std::array<Axis, 4>& axes) -> void* {
+  /// The address of the first logical element of a new tensor, which is left unwritten.
+  void* place(DType dtype, const std::array<Axis, 4>& axes) {
     const Span span = span_of(axes);
     const auto width = static_cast<std::int64_t>(reference::element_size(dtype));
     return static_cast<std::byte*>(allocate(span.count * width).data()) + span.before * width;
-  };
-  std::uint64_t tag = 0;
-  std::vector<std::byte> tile;
-  const auto make = [&](DType dtype, const std::array<Axis, 4>& axes) -> void* {
+  }
+
+  /// The same of one that holds random values.
+  void* fill(DType dtype, const std::array<Axis, 4>& axes) {
     void* const first = place(dtype, axes);
     const cuda::DeviceBuffer& buffer = buffers_.back();
-    tile.resize(kTileRows * kTileColumns * reference::element_size(dtype));
-    fill_tile(dtype, tile.data(), reference::Random(1).stream(tag++), jobs);
-    const std::size_t period = std::min(tile.size(), buffer.bytes());
+    tile_.resize(kTileRows * kTileColumns * reference::element_size(dtype));
+    fill_tile(dtype, tile_.data(), reference::Random(1).stream(tag_++), jobs_);
+    const std::size_t period = std::min(tile_.size(), buffer.bytes());
     if (period == 0) return first;
-    cuda::copy_to_device(driver, buffer.data(), tile.data(), period, stream);
-    cuda::repeat_on_device(driver, buffer.data(), period, buffer.bytes(), stream);
+    cuda::copy_to_device(driver_, buffer.data(), tile_.data(), period, stream_);
+    cuda::repeat_on_device(driver_, buffer.data(), period, buffer.bytes(), stream_);
     return first;
-  };
-  const auto full_lengths = [&](std::int32_t length) {
-    const std::vector<std::int32_t> lengths(static_cast<std::size_t>(p.batch), length);
-    const std::size_t bytes = lengths.size() * sizeof(std::int32_t);
-    void* const device = allocate(static_cast<std::int64_t>(bytes)).data();
-    cuda::copy_to_device(driver, device, lengths.data(), bytes, stream);
-    return static_cast<const std::int32_t*>(device);
-  };
+  }
 
-  args_.q.data = make(p.dtype, row_axes(p, p.q, p.num_heads_q, p.seqlen_q, p.head_dim));
-  args_.k.data = make(p.dtype, row_axes(p, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim));
-  args_.v.data = make(p.dtype, row_axes(p, p.v, p.num_heads_kv, p.seqlen_kv, p.head_dim_v));
-  args_.out.data = place(p.dtype, row_axes(p, p.out, p.num_heads_q, p.seqlen_q, p.head_dim_v));
-  out_ = &buffers_.back();
+  /// The same of one that kernels write, which `outputs` gets.
+  void* output(DType dtype, const std::array<Axis, 4>& axes, std::vector<OutputMemory>& outputs) {
+    void* const first = place(dtype, axes);
+    outputs.push_back({buffers_.back().data(), buffers_.back().bytes(), dtype});
+    return first;
+  }
+
+  const std::int32_t* lengths(std::int32_t count, std::int32_t length) {
+    const std::vector<std::int32_t> values(static_cast<std::size_t>(count), length);
+    const std::size_t bytes = values.size() * sizeof(std::int32_t);
+    void* const device = allocate(static_cast<std::int64_t>(bytes)).data();
+    cuda::copy_to_device(driver_, device, values.data(), bytes, stream_);
+    return static_cast<const std::int32_t*>(device);
+  }
+
+ private:
+  cuda::DeviceBuffer& allocate(std::int64_t bytes) {
+    return buffers_.emplace_back(driver_, static_cast<std::size_t>(bytes));
+  }
+
+  const cuda::Driver& driver_;
+  std::list<cuda::DeviceBuffer>& buffers_;
+  const unsigned jobs_;
+  const CUstream stream_;
+  std::uint64_t tag_ = 0;
+  std::vector<std::byte> tile_;
+};
+
+std::array<Axis, 4> q_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim);
+}
+std::array<Axis, 4> k_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_kv, p.seqlen_kv, p.head_dim);
+}
+std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_kv, p.seqlen_kv, p.head_dim_v);
+}
+std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
+}
+std::array<Axis, 4> lse_axes(const problem::Problem& p) {
+  const std::int64_t rows = p.seqlen_q;
+  return {Axis{p.batch, p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
+}
+
+// A forward call but for its output.
+ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
+  ForwardArgs args;
+  args.q.data = maker.fill(p.dtype, q_axes(p, p.q));
+  args.k.data = maker.fill(p.dtype, k_axes(p, p.k));
+  args.v.data = maker.fill(p.dtype, v_axes(p, p.v));
   if (p.mask.extent != problem::Extent::kAbsent) {
-    args_.mask.emplace().data = make(DType::kBool, operand_axes(p, p.mask));
+    args.mask.emplace().data = maker.fill(DType::kBool, operand_axes(p, p.mask));
   }
   if (p.bias.extent != problem::Extent::kAbsent) {
-    args_.bias.emplace().data = make(p.bias.dtype, operand_axes(p, p.bias));
+    args.bias.emplace().data = maker.fill(p.bias.dtype, operand_axes(p, p.bias));
   }
-  if (p.has_lse) {
-    const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_q * p.seqlen_q;
-    args_.lse = static_cast<float*>(allocate(rows * std::int64_t{sizeof(float)}).data());
+  if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
+  if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);
+  return args;
+}
+
+}  // namespace
+
+template <>
+BasicSyntheticTensors<launch::ForwardPass>::BasicSyntheticTensors(const cuda::Driver& driver,
+                                                                  const problem::Problem& p,
+                                                                  unsigned jobs, CUstream stream) {
+  Maker maker(driver, buffers_, jobs, stream);
+  args_ = forward_inputs(maker, p);
+  args_.out.data = maker.output(p.dtype, out_axes(p, p.out), outputs_);
+}
+
+template <>
+BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
+    const cuda::Driver& driver, const problem::BackwardProblem& backward, unsigned jobs,
+    CUstream stream) {
+  const problem::Problem& p = backward.forward;
+  Maker maker(driver, buffers_, jobs, stream);
+  args_.forward = forward_inputs(maker, p);
+  args_.forward.out.data = maker.place(p.dtype, out_axes(p, p.out));
+  args_.dout.data = maker.fill(p.dtype, out_axes(p, backward.dout));
+  if (backward.has_dlse) {
+    args_.dlse = static_cast<const float*>(maker.fill(DType::kFloat32, lse_axes(p)));
   }
-  if (p.has_seqlens_q) args_.seqlens_q = full_lengths(p.seqlen_q);
-  if (p.has_seqlens_kv) args_.seqlens_kv = full_lengths(p.seqlen_kv);
+  args_.dq.data = maker.output(p.dtype, q_axes(p, backward.dq), outputs_);
+  args_.dk.data = maker.output(p.dtype, k_axes(p, backward.dk), outputs_);
+  args_.dv.data = maker.output(p.dtype, v_axes(p, backward.dv), outputs_);
+  if (backward.dbias.extent != problem::Extent::kAbsent) {
+    args_.dbias.emplace().data =
+        maker.output(backward.dbias.dtype, gradient_axes(p, backward.dbias), outputs_);
+  }
+  args_.deterministic = backward.deterministic;
 }
 
 }  // namespace attnjit::runtime

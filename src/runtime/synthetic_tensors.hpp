@@ -1,35 +1,42 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <list>
+#include <vector>
 
-#include "attnjit/forward.hpp"
 #include "cuda/memory.hpp"
-#include "problem/problem.hpp"
+#include "launch/plan.hpp"
 
 namespace attnjit::runtime {
 
+/// The memory of an output, gaps between its rows included.
+struct OutputMemory {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  DType dtype = DType::kFloat32;
+};
+
 /// Tensors for a problem with exactly its shapes and strides, in device memory of their own: q, k,
-/// v and bias hold N(0, 1), about half of the mask keeps, and sequences have their full length.
-/// Random values matter: a GPU that multiplies zeros draws less power and clocks higher.
-class SyntheticTensors {
+/// v, bias, dout and dlse hold N(0, 1), about half of the mask keeps, and sequences have their full
+/// length. Random values matter: a GPU that multiplies zeros draws less power and clocks higher.
+/// What a forward writes, which a backward reads, is left unwritten.
+template <class Pass>
+class BasicSyntheticTensors {
  public:
   /// Allocates them in the current context and fills them in the order of `stream`. Throws
   /// Error(kCuda) when memory does not suffice. `jobs`: threads that make the random values.
-  SyntheticTensors(const cuda::Driver& driver, const problem::Problem& problem, unsigned jobs,
-                   CUstream stream);
+  BasicSyntheticTensors(const cuda::Driver& driver, const typename Pass::Problem& problem,
+                        unsigned jobs, CUstream stream);
 
   /// The call on them. Of its tensors only the addresses are set: all else is in the problem.
-  const ForwardArgs& args() const { return args_; }
+  const typename Pass::Args& args() const { return args_; }
 
-  /// The memory behind `out`, gaps between its rows included.
-  void* out_memory() const { return out_->data(); }
-  std::size_t out_bytes() const { return out_->bytes(); }
+  /// What the kernels write, lse apart: of a forward out; of a backward dq, dk, dv and dbias.
+  const std::vector<OutputMemory>& outputs() const { return outputs_; }
 
  private:
   std::list<cuda::DeviceBuffer> buffers_;
-  const cuda::DeviceBuffer* out_ = nullptr;
-  ForwardArgs args_;
+  std::vector<OutputMemory> outputs_;
+  typename Pass::Args args_;
 };
 
 }  // namespace attnjit::runtime

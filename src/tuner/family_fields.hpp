@@ -1,5 +1,8 @@
 #pragma once
-#include "problem/family.hpp"
+#include <concepts>
+#include <type_traits>
+
+#include "problem/backward_problem.hpp"
 
 namespace attnjit::tuner {
 
@@ -7,6 +10,7 @@ namespace attnjit::tuner {
 /// record's JSON and its file name are made from it. A member that is missing here does not
 /// compile.
 template <class Family, class Visit>
+requires std::same_as<std::remove_const_t<Family>, problem::Family>
 void for_each_field(Family& family, Visit&& visit) {
   auto& [dtype, head_dim, head_dim_v, gqa_ratio, aligned, positive_scale, mask, mask_vectorized,
          mask_per_query_head, bias, bias_dtype, bias_vectorized, bounded_left, bounded_right,
@@ -26,6 +30,20 @@ void for_each_field(Family& family, Visit&& visit) {
   visit("bounded_left", bounded_left);
   visit("bounded_right", bounded_right);
   visit("seqlens", seqlens);
+}
+
+template <class Family, class Visit>
+requires std::same_as<std::remove_const_t<Family>, problem::BackwardFamily>
+void for_each_field(Family& family, Visit&& visit) {
+  auto& [scores, dbias, dbias_dtype, dbias_vectorized, dbias_reduces_planes, dbias_scalar,
+         deterministic] = family;
+  for_each_field(scores, visit);
+  visit("dbias", dbias);
+  visit("dbias_dtype", dbias_dtype);
+  visit("dbias_vectorized", dbias_vectorized);
+  visit("dbias_reduces_planes", dbias_reduces_planes);
+  visit("dbias_scalar", dbias_scalar);
+  visit("deterministic", deterministic);
 }
 
 }  // namespace attnjit::tuner

@@ -31,9 +31,10 @@ std::vector<Step> length_steps(std::int32_t bucket) {
 
 }  // namespace
 
-std::vector<problem::PlanKey> neighbours(const problem::PlanKey& key) {
+template <class PlanKey>
+std::vector<PlanKey> neighbours(const PlanKey& key) {
   struct Place {
-    problem::PlanKey key;
+    PlanKey key;
     int distance;
     double work;
   };
@@ -43,7 +44,7 @@ std::vector<problem::PlanKey> neighbours(const problem::PlanKey& key) {
       for (const Step& planes : steps(problem::kPlaneBuckets, key.bucket_planes)) {
         const int distance = q.distance + kv.distance + planes.distance;
         if (distance == 0) continue;
-        problem::PlanKey near = key;
+        PlanKey near = key;
         near.bucket_q = q.bucket;
         near.bucket_kv = kv.bucket;
         near.bucket_planes = planes.bucket;
@@ -53,9 +54,12 @@ std::vector<problem::PlanKey> neighbours(const problem::PlanKey& key) {
   }
   std::ranges::stable_sort(places, {},
                            [](const Place& p) { return std::tuple(p.distance, p.work); });
-  std::vector<problem::PlanKey> keys;
+  std::vector<PlanKey> keys;
   for (const Place& place : places) keys.push_back(place.key);
   return keys;
 }
+
+template std::vector<problem::PlanKey> neighbours(const problem::PlanKey&);
+template std::vector<problem::BackwardPlanKey> neighbours(const problem::BackwardPlanKey&);
 
 }  // namespace attnjit::tuner

@@ -1,13 +1,14 @@
 #pragma once
 #include <vector>
 
-#include "problem/family.hpp"
+#include "problem/backward_problem.hpp"
 
 namespace attnjit::tuner {
 
 /// The buckets whose configuration may stand in for that of `key`: up to one step away on each
 /// axis, closest first, the one with less work before the other. A single query or key is a case of
 /// its own and has no neighbour on its axis.
-std::vector<problem::PlanKey> neighbours(const problem::PlanKey& key);
+template <class PlanKey>
+std::vector<PlanKey> neighbours(const PlanKey& key);
 
 }  // namespace attnjit::tuner

@@ -10,6 +10,7 @@
 
 #include "attnjit/error.hpp"
 #include "codegen/config_rules.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/family_fields.hpp"
 
@@ -20,6 +21,7 @@ using Json = nlohmann::ordered_json;
 using problem::Extent;
 
 constexpr int kSchema = 1;
+constexpr const char* kBackward = Tuned<problem::BackwardPlanKey>::kPass;
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -65,15 +67,17 @@ void set_field(const char* name, Extent& field, const Json& json) {
   set_named(kExtents, name, field, json);
 }
 
-Json family_json(const problem::Family& family) {
+template <class Family>
+Json family_json(const Family& family) {
   Json object;
   for_each_field(family,
                  [&](const char* name, const auto& value) { object[name] = field_json(value); });
   return object;
 }
 
-problem::Family family_of(const Json& object) {
-  problem::Family family;
+template <class Family>
+Family family_of(const Json& object) {
+  Family family;
   std::size_t known = 0;
   for_each_field(family, [&](const char* name, auto& field) {
     set_field(name, field, object.at(name));
@@ -83,14 +87,27 @@ problem::Family family_of(const Json& object) {
   return family;
 }
 
-problem::PlanKey plan_key_of(const Json& object) {
+// Members of a key beside its family and buckets.
+void add_rest(Json& object, const problem::PlanKey& key) {
+  object["mask_per_head"] = key.mask_per_head;
+  object["bias_per_head"] = key.bias_per_head;
+}
+void add_rest(Json&, const problem::BackwardPlanKey&) {}
+void set_rest(problem::PlanKey& key, const Json& object) {
+  object.at("mask_per_head").get_to(key.mask_per_head);
+  object.at("bias_per_head").get_to(key.bias_per_head);
+}
+void set_rest(problem::BackwardPlanKey&, const Json&) {}
+
+template <class PlanKey>
+PlanKey plan_key_of(const Json& object) {
   const Json& bucket = object.at("bucket");
-  problem::PlanKey key{family_of(object.at("family")),
-                       bucket.at("q"),
-                       bucket.at("kv"),
-                       bucket.at("planes"),
-                       object.at("mask_per_head"),
-                       object.at("bias_per_head")};
+  PlanKey key;
+  key.family = family_of<decltype(key.family)>(object.at("family"));
+  bucket.at("q").get_to(key.bucket_q);
+  bucket.at("kv").get_to(key.bucket_kv);
+  bucket.at("planes").get_to(key.bucket_planes);
+  set_rest(key, object);
   const bool buckets = problem::length_bucket(key.bucket_q) == key.bucket_q &&
                        problem::length_bucket(key.bucket_kv) == key.bucket_kv &&
                        problem::plane_bucket(key.bucket_planes) == key.bucket_planes;
@@ -104,26 +121,25 @@ double finite(const Json& object, const char* name) {
   return value;
 }
 
-kernel::ForwardConfig config_of(const Json& object, const TuneKey& key) {
+template <class PlanKey>
+ConfigFor<PlanKey> config_of(const Json& object, const BasicTuneKey<PlanKey>& key) {
   const codegen::Arch& arch = codegen::find_arch(key.device.arch);
-  kernel::ForwardConfig config = config_zero(key.plan, arch);
+  ConfigFor<PlanKey> config = config_zero(key.plan, arch);
   codegen::update_from_json(config, object.dump());
   const auto rule = codegen::why_unfit(config, key.plan.family, arch);
   if (rule) refuse("config: {}", *rule);
   return config;
 }
 
-Record read(const Json& root) {
-  if (root.at("schema") != kSchema) {
-    refuse("schema is {}; this version reads {}", root["schema"].dump(), kSchema);
-  }
-  Record record;
+template <class PlanKey>
+BasicRecord<PlanKey> read(const Json& root) {
+  BasicRecord<PlanKey> record;
   const Json& device = root.at("device");
   record.key = {.device = {.name = device.at("name"),
                            .sm_count = device.at("sm_count"),
                            .arch = device.at("arch"),
                            .l2_bytes = device.at("l2_bytes")},
-                .plan = plan_key_of(root),
+                .plan = plan_key_of<PlanKey>(root),
                 .space = root.at("space")};
   root.at("exact").get_to(record.exact);
   record.config = config_of(root.at("config"), record.key);
@@ -142,46 +158,59 @@ Record read(const Json& root) {
   return record;
 }
 
+AnyRecord read(const Json& root) {
+  if (root.at("schema") != kSchema) {
+    refuse("schema is {}; this version reads {}", root["schema"].dump(), kSchema);
+  }
+  const auto pass = root.find("pass");
+  if (pass == root.end()) return read<problem::PlanKey>(root);
+  if (*pass != kBackward) refuse("pass is {}; expected {}", pass->dump(), kBackward);
+  return read<problem::BackwardPlanKey>(root);
+}
+
 }  // namespace
 
 std::string describe(const DeviceClass& device) {
   return fmt::format("{} ({} SMs, {})", device.name, device.sm_count, device.arch);
 }
 
-std::string to_json(const Record& record) {
+template <class PlanKey>
+std::string to_json(const BasicRecord<PlanKey>& record) {
   const DeviceClass& device = record.key.device;
-  const problem::PlanKey& plan = record.key.plan;
-  const Json object = {
-      {"schema", kSchema},
-      {"space", record.key.space},
-      {"device",
-       {{"name", device.name},
-        {"sm_count", device.sm_count},
-        {"arch", device.arch},
-        {"l2_bytes", device.l2_bytes}}},
-      {"family", family_json(plan.family)},
-      {"bucket", {{"q", plan.bucket_q}, {"kv", plan.bucket_kv}, {"planes", plan.bucket_planes}}},
-      {"mask_per_head", plan.mask_per_head},
-      {"bias_per_head", plan.bias_per_head},
-      {"exact", record.exact},
-      {"config", Json::parse(codegen::to_json(record.config))},
-      {"result",
-       {{"verdict", record.verdict},
-        {"us", record.us},
-        {"mad", record.mad},
-        {"default_us", record.default_us},
-        {"gain", record.gain()},
-        {"rounds", record.rounds},
-        {"partial", record.partial}}},
-      {"provenance",
-       {{"library", record.library},
-        {"nvrtc", record.nvrtc},
-        {"driver", record.driver},
-        {"time", record.time}}}};
+  const PlanKey& plan = record.key.plan;
+  Json object = {{"schema", kSchema}};
+  // Records of a forward, which came first, do not name their pass.
+  if constexpr (std::is_same_v<PlanKey, problem::BackwardPlanKey>) object["pass"] = kBackward;
+  object["space"] = record.key.space;
+  object["device"] = {{"name", device.name},
+                      {"sm_count", device.sm_count},
+                      {"arch", device.arch},
+                      {"l2_bytes", device.l2_bytes}};
+  object["family"] = family_json(plan.family);
+  object["bucket"] = {{"q", plan.bucket_q}, {"kv", plan.bucket_kv}, {"planes", plan.bucket_planes}};
+  add_rest(object, plan);
+  object["exact"] = record.exact;
+  object["config"] = Json::parse(codegen::to_json(record.config));
+  object["result"] = {{"verdict", record.verdict}, {"us", record.us},
+                      {"mad", record.mad},         {"default_us", record.default_us},
+                      {"gain", record.gain()},     {"rounds", record.rounds},
+                      {"partial", record.partial}};
+  object["provenance"] = {{"library", record.library},
+                          {"nvrtc", record.nvrtc},
+                          {"driver", record.driver},
+                          {"time", record.time}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Record record_from_json(std::string_view text) try {
+const DeviceClass& device_of(const AnyRecord& record) {
+  return std::visit([](const auto& each) -> const DeviceClass& { return each.key.device; }, record);
+}
+
+std::string to_json(const AnyRecord& record) {
+  return std::visit([](const auto& each) { return to_json(each); }, record);
+}
+
+AnyRecord record_from_json(std::string_view text) try {
   return read(Json::parse(text));
 } catch (const Json::exception& error) {
   refuse("{}", error.what());
@@ -190,12 +219,18 @@ Record record_from_json(std::string_view text) try {
   refuse("{}", error.what());  // a config or an architecture that this version does not know
 }
 
-const Record& better(const Record& a, const Record& b) {
-  const auto rank = [](const Record& record) {
+template <class PlanKey>
+const BasicRecord<PlanKey>& better(const BasicRecord<PlanKey>& a, const BasicRecord<PlanKey>& b) {
+  const auto rank = [](const BasicRecord<PlanKey>& record) {
     const double noise = record.us > 0 ? record.mad / record.us : 1;
     return std::tuple(noise, -record.time, to_json(record));
   };
   return rank(b) < rank(a) ? b : a;
 }
+
+template std::string to_json(const Record&);
+template std::string to_json(const BackwardRecord&);
+template const Record& better(const Record&, const Record&);
+template const BackwardRecord& better(const BackwardRecord&, const BackwardRecord&);
 
 }  // namespace attnjit::tuner

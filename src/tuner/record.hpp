@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 
-#include "attnjit/forward_config.h"
-#include "problem/family.hpp"
+#include "tuner/tuned.hpp"
 
 namespace attnjit::tuner {
 
@@ -22,19 +22,21 @@ struct DeviceClass {
 std::string describe(const DeviceClass& device);
 
 /// What a record is looked up by.
-struct TuneKey {
+template <class PlanKey>
+struct BasicTuneKey {
   DeviceClass device;
-  problem::PlanKey plan;
-  std::string space;  ///< SearchSpace::name()
+  PlanKey plan;
+  std::string space;  ///< BasicSearchSpace::name()
 
-  auto operator<=>(const TuneKey&) const = default;
+  auto operator<=>(const BasicTuneKey&) const = default;
 };
 
 /// The configuration that won a contest, and how.
-struct Record {
-  TuneKey key;
+template <class PlanKey>
+struct BasicRecord {
+  BasicTuneKey<PlanKey> key;
   std::string exact;  ///< the problem that was measured, described
-  kernel::ForwardConfig config{};
+  ConfigFor<PlanKey> config{};
 
   std::string verdict;    ///< "gain" or "no_gain"
   double us = 0;          ///< of `config`
@@ -52,17 +54,30 @@ struct Record {
   double gain() const { return default_us > 0 ? 1 - us / default_us : 0; }
 };
 
+using TuneKey = BasicTuneKey<problem::PlanKey>;
+using Record = BasicRecord<problem::PlanKey>;
+using BackwardTuneKey = BasicTuneKey<problem::BackwardPlanKey>;
+using BackwardRecord = BasicRecord<problem::BackwardPlanKey>;
+
+/// A record of either pass.
+using AnyRecord = std::variant<Record, BackwardRecord>;
+
+const DeviceClass& device_of(const AnyRecord& record);
+
 /// One line of JSON with every value by name.
-std::string to_json(const Record& record);
+template <class PlanKey>
+std::string to_json(const BasicRecord<PlanKey>& record);
+std::string to_json(const AnyRecord& record);
 
 /// The inverse. Unknown members are ignored, but not in the family or the config: another version
 /// may mean something else. Throws Error(kCache) that says what is wrong: malformed text, a missing
 /// member, a number that is not finite, a configuration that is not legal for its own family and
 /// architecture.
-Record record_from_json(std::string_view text);
+AnyRecord record_from_json(std::string_view text);
 
 /// Which of two records of one key to keep: the one with less relative noise, then the newer one,
 /// then by their text, so that the order of merging does not matter.
-const Record& better(const Record& a, const Record& b);
+template <class PlanKey>
+const BasicRecord<PlanKey>& better(const BasicRecord<PlanKey>& a, const BasicRecord<PlanKey>& b);
 
 }  // namespace attnjit::tuner

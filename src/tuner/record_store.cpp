@@ -38,15 +38,24 @@ std::string device_directory(const DeviceClass& device) {
                      device.l2_bytes >> 20);
 }
 
+// Members of a plan key that its file's name does not show, beside its family.
+void hash_rest(base::TaggedHash& hash, const problem::PlanKey& key) {
+  hash.field("mask_per_head", std::int64_t{key.mask_per_head});
+  hash.field("bias_per_head", std::int64_t{key.bias_per_head});
+}
+void hash_rest(base::TaggedHash& hash, const problem::BackwardPlanKey&) {
+  hash.field("pass", Tuned<problem::BackwardPlanKey>::kPass);
+}
+
 // Records of two search spaces do not overwrite each other.
-std::string family_directory(const TuneKey& key) {
+template <class PlanKey>
+std::string family_directory(const BasicTuneKey<PlanKey>& key) {
   base::TaggedHash hash;
   hash.field("space", key.space);
   for_each_field(key.plan.family, [&](const char* name, const auto& value) {
     hash.field(name, static_cast<std::int64_t>(value));
   });
-  hash.field("mask_per_head", std::int64_t{key.plan.mask_per_head});
-  hash.field("bias_per_head", std::int64_t{key.plan.bias_per_head});
+  hash_rest(hash, key.plan);
   return base::hex(hash.digest()).substr(0, kDigits);
 }
 
@@ -55,7 +64,8 @@ std::string family_directory(const TuneKey& key) {
 RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log)
     : root_(std::move(root)), log_(log) {}
 
-fs::path RecordStore::place(const TuneKey& key) {
+template <class PlanKey>
+fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
   return fs::path("t") / device_directory(key.device) / family_directory(key) /
          fmt::format("q{}.kv{}.p{}.json", key.plan.bucket_q, key.plan.bucket_kv,
                      key.plan.bucket_planes);
@@ -66,12 +76,14 @@ fs::path RecordStore::directory() const { return cache::version_directory(*root_
 // The kernels' store has the same root and says in the log what is wrong with it.
 bool RecordStore::trusted() const { return root_ && !cache::why_untrusted(*root_); }
 
-std::optional<Record> RecordStore::read(const fs::path& path) const {
+std::optional<AnyRecord> RecordStore::read(const fs::path& path) const {
   const auto bytes = base::read_private_file(path, kMaxRecordBytes);
   if (!bytes) return std::nullopt;
   try {
-    Record record = record_from_json({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-    if (directory() / place(record.key) == path) return record;
+    AnyRecord record =
+        record_from_json({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+    const fs::path own = std::visit([](const auto& each) { return place(each.key); }, record);
+    if (directory() / own == path) return record;
     log_.info("{} is not used: it holds another record than its name says", path.string());
   } catch (const Error& error) {
     log_.info("{} is not used: {}", path.string(), error.what());
@@ -79,35 +91,43 @@ std::optional<Record> RecordStore::read(const fs::path& path) const {
   return std::nullopt;
 }
 
-std::optional<Record> RecordStore::find_exact(const TuneKey& key) const {
+template <class PlanKey>
+std::optional<BasicRecord<PlanKey>> RecordStore::find_exact(
+    const BasicTuneKey<PlanKey>& key) const {
   if (auto record = recall(key)) return record;
   if (!trusted()) return std::nullopt;
-  auto record = read(directory() / place(key));
-  return record && record->key == key ? std::move(record) : std::nullopt;
+  const auto any = read(directory() / place(key));
+  const auto* record = any ? std::get_if<BasicRecord<PlanKey>>(&*any) : nullptr;
+  return record != nullptr && record->key == key ? std::optional(*record) : std::nullopt;
 }
 
-std::optional<RecordMatch> RecordStore::find(const TuneKey& key) const {
-  if (auto record = find_exact(key)) return RecordMatch{*std::move(record), true};
-  for (const problem::PlanKey& plan : neighbours(key.plan)) {
-    if (auto record = find_exact({key.device, plan, key.space})) {
-      return RecordMatch{*std::move(record), false};
+template <class PlanKey>
+std::optional<BasicRecordMatch<PlanKey>> RecordStore::find(const BasicTuneKey<PlanKey>& key) const {
+  if (auto record = find_exact(key)) return BasicRecordMatch<PlanKey>{*std::move(record), true};
+  for (const PlanKey& plan : neighbours(key.plan)) {
+    if (auto record = find_exact(BasicTuneKey<PlanKey>{key.device, plan, key.space})) {
+      return BasicRecordMatch<PlanKey>{*std::move(record), false};
     }
   }
   return std::nullopt;
 }
 
-std::optional<Record> RecordStore::recall(const TuneKey& key) const {
+template <class PlanKey>
+std::optional<BasicRecord<PlanKey>> RecordStore::recall(const BasicTuneKey<PlanKey>& key) const {
   const std::scoped_lock lock(mutex_);
-  const auto found = remembered_.find(key);
-  return found == remembered_.end() ? std::nullopt : std::optional(found->second);
+  const auto& remembered = std::get<Remembered<PlanKey>>(remembered_);
+  const auto found = remembered.find(key);
+  return found == remembered.end() ? std::nullopt : std::optional(found->second);
 }
 
-void RecordStore::remember(const Record& record) {
+template <class PlanKey>
+void RecordStore::remember(const BasicRecord<PlanKey>& record) {
   const std::scoped_lock lock(mutex_);
-  remembered_.insert_or_assign(record.key, record);
+  std::get<Remembered<PlanKey>>(remembered_).insert_or_assign(record.key, record);
 }
 
-void RecordStore::publish(const Record& record) {
+template <class PlanKey>
+void RecordStore::publish(const BasicRecord<PlanKey>& record) {
   remember(record);
   if (!trusted()) return;
   const fs::path path = directory() / place(record.key);
@@ -125,8 +145,8 @@ void RecordStore::publish(const Record& record) {
                              path.string(), result.message()));
 }
 
-std::vector<Record> RecordStore::list() const {
-  std::vector<Record> records;
+std::vector<AnyRecord> RecordStore::list() const {
+  std::vector<AnyRecord> records;
   if (!trusted()) return records;
   for (const fs::path& device : cache::children(directory() / "t")) {
     for (const fs::path& family : cache::children(device)) {
@@ -137,5 +157,24 @@ std::vector<Record> RecordStore::list() const {
   }
   return records;
 }
+
+template std::optional<BasicRecordMatch<problem::PlanKey>> RecordStore::find(
+    const BasicTuneKey<problem::PlanKey>&) const;
+template std::optional<BasicRecord<problem::PlanKey>> RecordStore::find_exact(
+    const BasicTuneKey<problem::PlanKey>&) const;
+template std::optional<BasicRecord<problem::PlanKey>> RecordStore::recall(
+    const BasicTuneKey<problem::PlanKey>&) const;
+template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
+template void RecordStore::publish(const BasicRecord<problem::PlanKey>&);
+template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
+template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
+    const BasicTuneKey<problem::BackwardPlanKey>&) const;
+template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::find_exact(
+    const BasicTuneKey<problem::BackwardPlanKey>&) const;
+template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::recall(
+    const BasicTuneKey<problem::BackwardPlanKey>&) const;
+template void RecordStore::remember(const BasicRecord<problem::BackwardPlanKey>&);
+template void RecordStore::publish(const BasicRecord<problem::BackwardPlanKey>&);
+template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
 
 }  // namespace attnjit::tuner

@@ -1,9 +1,9 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "base/log.hpp"
@@ -12,8 +12,9 @@
 namespace attnjit::tuner {
 
 /// A record that serves a problem.
-struct RecordMatch {
-  Record record;
+template <class PlanKey>
+struct BasicRecordMatch {
+  BasicRecord<PlanKey> record;
   bool exact = true;  ///< of the problem's own buckets; else of neighbouring ones
 };
 
@@ -28,35 +29,43 @@ class RecordStore {
 
   /// find_exact(), or else that of the closest buckets of the same family and device
   /// class, at most one step away on each axis; the smaller problem where two are as close.
-  std::optional<RecordMatch> find(const TuneKey& key) const;
+  template <class PlanKey>
+  std::optional<BasicRecordMatch<PlanKey>> find(const BasicTuneKey<PlanKey>& key) const;
 
   /// The record of `key` itself.
-  std::optional<Record> find_exact(const TuneKey& key) const;
+  template <class PlanKey>
+  std::optional<BasicRecord<PlanKey>> find_exact(const BasicTuneKey<PlanKey>& key) const;
 
   /// The record of `key` that this process remembered.
-  std::optional<Record> recall(const TuneKey& key) const;
+  template <class PlanKey>
+  std::optional<BasicRecord<PlanKey>> recall(const BasicTuneKey<PlanKey>& key) const;
 
   /// Keeps `record` in memory.
-  void remember(const Record& record);
+  template <class PlanKey>
+  void remember(const BasicRecord<PlanKey>& record);
 
   /// Keeps `record` in memory, and on disk if that can be done; a failure is logged, never thrown.
-  void publish(const Record& record);
+  template <class PlanKey>
+  void publish(const BasicRecord<PlanKey>& record);
 
   /// Every readable record on disk, sorted by path.
-  std::vector<Record> list() const;
+  std::vector<AnyRecord> list() const;
 
   /// Where publish() puts the record of `key`, below the root's version directory.
-  static std::filesystem::path place(const TuneKey& key);
+  template <class PlanKey>
+  static std::filesystem::path place(const BasicTuneKey<PlanKey>& key);
 
  private:
   bool trusted() const;
   std::filesystem::path directory() const;
-  std::optional<Record> read(const std::filesystem::path& path) const;
+  std::optional<AnyRecord> read(const std::filesystem::path& path) const;
+  template <class PlanKey>
+  using Remembered = std::map<BasicTuneKey<PlanKey>, BasicRecord<PlanKey>>;
 
   const std::optional<std::filesystem::path> root_;
   base::Log& log_;
   mutable std::mutex mutex_;
-  std::map<TuneKey, Record> remembered_;
+  std::tuple<Remembered<problem::PlanKey>, Remembered<problem::BackwardPlanKey>> remembered_;
 };
 
 }  // namespace attnjit::tuner

@@ -9,7 +9,9 @@
 
 #include "attnjit/error.hpp"
 #include "codegen/config_rules.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
+#include "tuner/embedded_spaces.hpp"
 
 namespace attnjit::tuner {
 namespace {
@@ -17,35 +19,64 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
-constexpr int kLeastBlockQ = 64;
+constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
-// The objects that `candidate` stands for: its lists crossed, the last member turning fastest.
-std::vector<std::string> cross(const Json& candidate) {
+// The values that `value` stands for: a list for each of its own, an object for its members
+// crossed, the last one turning fastest.
+std::vector<Json> cross(const Json& value) {
+  if (value.is_array()) {
+    std::vector<Json> all;
+    for (const Json& each : value) std::ranges::move(cross(each), std::back_inserter(all));
+    return all;
+  }
+  if (!value.is_object()) return {value};
   std::vector<Json> objects = {Json::object()};
-  for (const auto& [name, value] : candidate.items()) {
-    const Json values = value.is_array() ? value : Json::array({value});
+  for (const auto& [name, member] : value.items()) {
+    const std::vector<Json> choices = cross(member);
     std::vector<Json> longer;
     for (const Json& object : objects) {
-      for (const Json& each : values) {
+      for (const Json& choice : choices) {
         longer.push_back(object);
-        longer.back()[name] = each;
+        longer.back()[name] = choice;
       }
     }
     objects = std::move(longer);
   }
-  std::vector<std::string> texts;
-  for (const Json& object : objects) texts.push_back(object.dump());
-  return texts;
+  return objects;
 }
 
-// A block of more rows than there are, beyond the smallest that is always tried.
-bool pads(const kernel::ForwardConfig& config, const problem::PlanKey& key) {
-  return config.block_q > std::max(kLeastBlockQ, key.bucket_q * config.packed_heads());
+const problem::Family& scores(const problem::PlanKey& key) { return key.family; }
+const problem::Family& scores(const problem::BackwardPlanKey& key) { return key.family.scores; }
+
+// Whether a block holds more rows or keys than there are, and more than the smallest that is always
+// tried, or than that of configuration 0.
+bool pads(const kernel::ForwardConfig& config, const kernel::ForwardConfig&,
+          const problem::PlanKey& key) {
+  return config.block_q > std::max(kLeastBlock, key.bucket_q * config.packed_heads());
+}
+bool pads(const codegen::BackwardTunables& tunables, const codegen::BackwardTunables& zero,
+          const problem::BackwardPlanKey& key) {
+  return tunables.keys.block_q > std::max({kLeastBlock, key.bucket_q, zero.keys.block_q}) ||
+         tunables.keys.block_kv > std::max({kLeastBlock, key.bucket_kv, zero.keys.block_kv});
+}
+
+// What a configuration says of kernels that it does not run is as in configuration 0, so that no
+// two are the same kernels.
+void settle(kernel::ForwardConfig&, const kernel::ForwardConfig&) {}
+void settle(codegen::BackwardTunables& tunables, const codegen::BackwardTunables& zero) {
+  if (tunables.dq != codegen::DqMethod::kKernel) tunables.queries = zero.queries;
+  if (tunables.dbias != codegen::DbiasMethod::kKernel) tunables.bias_tile = zero.bias_tile;
 }
 
 }  // namespace
 
-SearchSpace::SearchSpace(std::string_view json) try {
+template <class PlanKey>
+BasicSearchSpace<PlanKey>::BasicSearchSpace()
+    : BasicSearchSpace(std::is_same_v<PlanKey, problem::PlanKey> ? embedded_forward_space()
+                                                                 : embedded_backward_space()) {}
+
+template <class PlanKey>
+BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
   const Json root = Json::parse(json, nullptr, true, true);
   if (root.at("schema") != kSchema) {
     throw Error(
@@ -58,13 +89,12 @@ SearchSpace::SearchSpace(std::string_view json) try {
     item.at("head_dim").at(0).get_to(group.least_head_dim);
     item.at("head_dim").at(1).get_to(group.most_head_dim);
     group.max_rows = item.value("max_rows", group.max_rows);
-    for (const Json& candidate : item.at("candidates")) {
-      std::ranges::move(cross(candidate), std::back_inserter(group.configs));
-    }
+    if (item.contains("operands")) group.operands = item["operands"].get<bool>();
+    for (const Json& config : cross(item.at("candidates"))) group.configs.push_back(config.dump());
     groups_.push_back(std::move(group));
   }
   // A misspelt member is found here and not where a problem first meets it.
-  kernel::ForwardConfig scratch{};
+  Config scratch{};
   for (const Group& group : groups_) {
     for (const std::string& members : group.configs) codegen::update_from_json(scratch, members);
   }
@@ -72,26 +102,36 @@ SearchSpace::SearchSpace(std::string_view json) try {
   throw Error(ErrorKind::kInvalidEnvironment, fmt::format("search space: {}", error.what()));
 }
 
-bool SearchSpace::Group::serves(const problem::PlanKey& key) const {
-  const std::int32_t width = std::max(key.family.head_dim, key.family.head_dim_v);
-  return width >= least_head_dim && width <= most_head_dim && key.bucket_q <= max_rows;
+template <class PlanKey>
+bool BasicSearchSpace<PlanKey>::Group::serves(const PlanKey& key) const {
+  const problem::Family& f = scores(key);
+  const std::int32_t width = std::max(f.head_dim, f.head_dim_v);
+  const bool has_operands =
+      f.mask != problem::Extent::kAbsent || f.bias != problem::Extent::kAbsent;
+  return width >= least_head_dim && width <= most_head_dim && key.bucket_q <= max_rows &&
+         operands.value_or(has_operands) == has_operands;
 }
 
-std::vector<kernel::ForwardConfig> SearchSpace::candidates(const problem::PlanKey& key,
-                                                           const codegen::Arch& arch) const {
-  const kernel::ForwardConfig zero = config_zero(key, arch);
-  std::vector<kernel::ForwardConfig> list = {zero};
+template <class PlanKey>
+std::vector<ConfigFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
+    const PlanKey& key, const codegen::Arch& arch) const {
+  const Config zero = config_zero(key, arch);
+  std::vector<Config> list = {zero};
   std::set<std::string> seen = {codegen::to_json(zero)};
   for (const Group& group : groups_) {
     if (!group.serves(key)) continue;
     for (const std::string& members : group.configs) {
-      kernel::ForwardConfig config = zero;
+      Config config = zero;
       codegen::update_from_json(config, members);
-      if (codegen::why_unfit(config, key.family, arch) || pads(config, key)) continue;
+      settle(config, zero);
+      if (codegen::why_unfit(config, key.family, arch) || pads(config, zero, key)) continue;
       if (seen.insert(codegen::to_json(config)).second) list.push_back(config);
     }
   }
   return list;
 }
+
+template class BasicSearchSpace<problem::PlanKey>;
+template class BasicSearchSpace<problem::BackwardPlanKey>;
 
 }  // namespace attnjit::tuner

@@ -38,7 +38,7 @@ TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   CHECK(disabled.code == 2);
   CHECK(holds(disabled.err, "DISABLE_AUTOTUNE"));
   CHECK(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "banana"}}).code == 2);
-  CHECK(holds(attnjit({"tune", "--backward"}, kMayTune).err, "1 backward problems are left out"));
+  CHECK(attnjit({"tune", "--backward"}, kMayTune).code == 7);
 }
 
 TEST_CASE("warmup compiles what is missing, and --check says what is") {
@@ -93,6 +93,33 @@ TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
       attnjit({"plan", "--json", "--manifest", attnjit.file("m.json")}, kMayTune).json();
   CHECK(plan.at("plans")[0].at("config_from") == "configuration 0");
   CHECK(holds(plan.at("plans")[0].at("why"), "no device here"));
+}
+
+// A deterministic backward whose record a device here would use.
+constexpr const char* kBackwardManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
+    {"name": "grad", "heads": [16, 4], "head_dim": 128, "seqlens": 1000, "pass": "backward",
+     "bias": "11qk", "dbias": true, "deterministic": true}]})";
+
+TEST_CASE("warmup compiles what records of a backward ask for") {
+  const CommandLine attnjit;
+  write_file(attnjit.file("m.json"), kBackwardManifest);
+  tuner::BackwardTuneKey key = backward_tune_key();
+  key.space = tuner::BackwardSearchSpace().name();
+  write_file(attnjit.file("records.jsonl"), to_json(make_record(key)) + "\n");
+  REQUIRE(attnjit({"records", "import", attnjit.file("records.jsonl")}).code == 0);
+  const auto listed = attnjit({"records", "ls", "--json"}).json().at("records");
+  REQUIRE(listed.size() == 1);
+  CHECK(listed[0].at("record").at("pass") == "backward");
+  CHECK(holds(attnjit({"records", "ls"}).out, " s1 "));  // the tile that it changes
+  CHECK(holds(attnjit({"records", "ls"}).out, "backward [bf16 d128 gqa4"));
+  CHECK(attnjit({"records", "export"}).out == to_json(make_record(key)) + "\n");
+  const std::vector<std::string> check = {"warmup", "--json", "--check", "--manifest",
+                                          attnjit.file("m.json")};
+  const auto zero = attnjit(check, {{"DISABLE_AUTOTUNE", "1"}}).json().at("kernels");
+  const auto both = attnjit(check, kMayTune).json().at("kernels");
+  REQUIRE(both.size() == zero.size() + 1);  // the kernel of dk and dv
+  CHECK(holds(both.back().at("tile"), " s1 "));
+  CHECK(both.back().at("problems")[0] == "grad backward (NVIDIA H200)");
 }
 
 TEST_CASE("records can be imported, listed, shown and exported") {

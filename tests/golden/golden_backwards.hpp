@@ -87,8 +87,7 @@ inline void add_backwards(runtime::Engine& engine, GoldenFiles& files) {
       args.dbias = operand(forward, golden.dbias, golden.dbias_dtype, 15);
     }
     args.deterministic = golden.deterministic;
-    const auto spec =
-        engine.plan_backward(problem::make_problem(args), codegen::find_arch(golden.arch));
+    const auto spec = engine.plan(problem::make_problem(args), codegen::find_arch(golden.arch));
     for (const auto& step : spec.steps) {
       const std::string& entry = step.source.entry;
       const bool scores = entry.find("attn_bwd") == 0;

@@ -86,8 +86,7 @@ inline void add_forwards(runtime::Engine& engine, GoldenFiles& files) {
   for (const GoldenProblem& golden : golden_problems()) {
     ForwardArgs args = forward_args(golden.sizes);
     if (golden.add) golden.add(args);
-    const auto spec =
-        engine.plan_forward(problem::make_problem(args), codegen::find_arch(golden.arch));
+    const auto spec = engine.plan(problem::make_problem(args), codegen::find_arch(golden.arch));
     for (const auto& step : spec.steps) {
       const std::string kind = step.source.entry == "attn_fwd" ? "" : "." + step.source.entry;
       std::string name = fmt::format("{}_{}{}.cu", golden.name, golden.arch, kind);

@@ -100,7 +100,7 @@ struct Outcome {
 inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   static runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   Outcome o{problem::make_problem(args), {}, {}, {}};
-  const auto spec = engine.plan_forward(o.problem, arch);
+  const auto spec = engine.plan(o.problem, arch);
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9));
   const auto& [forward, band, seqlens, bias, row_mask, packed_mask, mask_pack, combine] =

@@ -153,9 +153,9 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   CHECK(v.keys.dk == call.args.dk.data);
   CHECK(v.keys.dv_strides.head == call.args.dv.strides[1]);
   CHECK(v.keys.padded_rows == 128);
-  CHECK(v.keys.num_q_tiles == 128 / call.spec.tunables.keys.block_q);
+  CHECK(v.keys.num_q_tiles == 128 / call.spec.config.keys.block_q);
   CHECK(v.keys.num_kv_tiles ==
-        (192 + call.spec.tunables.keys.block_kv - 1) / call.spec.tunables.keys.block_kv);
+        (192 + call.spec.config.keys.block_kv - 1) / call.spec.config.keys.block_kv);
   CHECK(v.keys.scale == -2.0f);
   CHECK(v.keys.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
   CHECK(v.band.left == 5);

@@ -54,7 +54,7 @@ struct Workspace {
   // What launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
-    if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
+    if (spec.config.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
     }
@@ -66,10 +66,10 @@ struct Workspace {
     };
     std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
                               part(layout.live, rows / 8)};
-    const DbiasMethod method = spec.tunables.dbias;
+    const DbiasMethod method = spec.config.dbias;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.dlse_rows, rows * 4));
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
-    if (spec.tunables.dq == DqMethod::kAdd) {
+    if (spec.config.dq == DqMethod::kAdd) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
     }
     if (layout.grid.splits > 1) {

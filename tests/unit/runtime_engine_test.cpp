@@ -31,7 +31,7 @@ problem::Problem small_problem() {
 }
 
 codegen::Source source(Engine& engine) {
-  return engine.plan_forward(small_problem(), arch()).steps[0].source;
+  return engine.plan(small_problem(), arch()).steps[0].source;
 }
 
 std::shared_ptr<const cache::Entry> compiled(Engine& engine) {
@@ -175,10 +175,10 @@ TEST_CASE("a kernel that does not compile is an error that can be worked on") {
 TEST_CASE("a configuration is taken only if it is legal and of this problem") {
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
   const auto refused = [&](auto change) {
-    kernel::ForwardConfig config = engine.plan_forward(small_problem(), arch()).config;
+    kernel::ForwardConfig config = engine.plan(small_problem(), arch()).config;
     change(config);
     return message_of(ErrorKind::kInvalidProblem,
-                      [&] { engine.plan_forward(small_problem(), arch(), config); });
+                      [&] { engine.plan(small_problem(), arch(), config); });
   };
   check_parts(refused([](auto& c) { c.block_kv = 48; }),
               {"config q", "kv48", "block_kv must be a multiple of 32 keys"});
@@ -188,20 +188,20 @@ TEST_CASE("a configuration is taken only if it is legal and of this problem") {
   check_parts(refused([](auto& c) { c.dtype = kernel::DType::kFloat16; }), {"config", "dtype"});
   check_parts(refused([](auto& c) { c.gqa_ratio = 1; }), {"config", "gqa_ratio"});
 
-  kernel::ForwardConfig other = engine.plan_forward(small_problem(), arch()).config;
+  kernel::ForwardConfig other = engine.plan(small_problem(), arch()).config;
   other.block_kv = 128;
-  CHECK(engine.plan_forward(small_problem(), arch(), other).config.block_kv == 128);
+  CHECK(engine.plan(small_problem(), arch(), other).config.block_kv == 128);
 }
 
 TEST_CASE("a mask over keys brings its prepass, with the tile of the forward kernel") {
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
   ForwardArgs args = test::forward_args();
   args.mask = test::mask(args, "b1qk");
-  const auto spec = engine.plan_forward(problem::make_problem(args), arch());
+  const auto spec = engine.plan(problem::make_problem(args), arch());
   REQUIRE(spec.steps.size() == 3);
   REQUIRE(spec.mask_pack.has_value());
   CHECK(spec.mask_pack->block_q == spec.config.block_q);
   CHECK(spec.mask_pack->block_kv == spec.config.block_kv);
   args.mask = test::mask(args, "b1q1");
-  CHECK(engine.plan_forward(problem::make_problem(args), arch()).steps.size() == 2);
+  CHECK(engine.plan(problem::make_problem(args), arch()).steps.size() == 2);
 }

@@ -4,11 +4,12 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "backward_fixtures.hpp"
 #include "fake_device.hpp"
-#include "forward_fixtures.hpp"
 #include "reference/half.hpp"
 #include "runtime/output_check.hpp"
 #include "runtime/synthetic_tensors.hpp"
@@ -16,15 +17,11 @@
 using namespace attnjit;
 using attnjit::test::FakeDevice;
 using runtime::outputs_agree;
-using runtime::SyntheticTensors;
+using SyntheticTensors = runtime::BasicSyntheticTensors<launch::ForwardPass>;
 
 namespace {
 
-std::vector<std::uint16_t> halves(const std::vector<double>& values) {
-  std::vector<std::uint16_t> bits;
-  for (const double value : values) bits.push_back(reference::to_float16(value));
-  return bits;
-}
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
 
@@ -41,8 +38,10 @@ TEST_CASE("tensors have the problem's strides, random values and full lengths") 
   const problem::Problem problem = problem::make_problem(args);
   const SyntheticTensors tensors(*device, problem, 2, nullptr);
   const ForwardArgs& made = tensors.args();
-  CHECK(tensors.out_bytes() == 4u * 32 * 128 * 128 * 2);
-  CHECK(made.out.data == tensors.out_memory());
+  REQUIRE(tensors.outputs().size() == 1);
+  CHECK(tensors.outputs()[0].bytes == 4u * 32 * 128 * 128 * 2);
+  CHECK(tensors.outputs()[0].data == made.out.data);
+  CHECK(tensors.outputs()[0].dtype == DType::kBFloat16);
   CHECK(made.seqlens_q == nullptr);
   REQUIRE(made.seqlens_kv != nullptr);
   for (int b = 0; b < 4; ++b) CHECK(made.seqlens_kv[b] == 192);
@@ -79,39 +78,76 @@ TEST_CASE("a tensor that no memory could hold is an error of memory") {
                        Error);
 }
 
+TEST_CASE("a backward has its own tensors, those of its forward, and each gradient to write") {
+  const FakeDevice device;
+  BackwardArgs args = test::bias_args("1hqk");
+  args.dbias->dtype = DType::kFloat32;
+  args.dlse = test::fake_address<float>(9);
+  const problem::BackwardProblem problem = problem::make_problem(args);
+  const runtime::BasicSyntheticTensors<launch::BackwardPass> tensors(*device, problem, 2, nullptr);
+  const BackwardArgs& made = tensors.args();
+  const auto& outputs = tensors.outputs();
+  REQUIRE(outputs.size() == 4);
+  CHECK(outputs[0].data == made.dq.data);
+  CHECK(outputs[1].data == made.dk.data);
+  CHECK(outputs[2].data == made.dv.data);
+  CHECK(outputs[3].data == made.dbias->data);
+  const problem::Problem& p = problem.forward;
+  const auto elements = [](int heads, int rows, int columns) {
+    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(rows) *
+           static_cast<std::size_t>(columns);
+  };
+  CHECK(outputs[0].bytes == 2 * elements(p.batch * p.num_heads_q, p.seqlen_q, p.head_dim));
+  CHECK(outputs[1].bytes == 2 * elements(p.batch * p.num_heads_kv, p.seqlen_kv, p.head_dim));
+  CHECK(outputs[3].bytes == 4 * elements(p.num_heads_q, p.seqlen_q, p.seqlen_kv));
+  CHECK(outputs[3].dtype == DType::kFloat32);
+  CHECK(made.forward.out.data != nullptr);
+  CHECK(made.forward.lse != nullptr);
+  REQUIRE(made.dlse != nullptr);
+  CHECK(std::isfinite(made.dlse[0]));
+  CHECK(made.dlse[0] != made.dlse[1]);
+  CHECK(std::memcmp(made.dout.data, made.forward.q.data, 1024) != 0);
+}
+
 TEST_CASE("rounding is no difference, and a wrong value is") {
-  const std::vector<double> good = {1, -0.5, 0.25, 2};
-  const auto expected = halves(good);
-  CHECK(outputs_agree(DType::kFloat16, expected, expected));
-  CHECK(outputs_agree(DType::kFloat16, expected, halves({1.001, -0.5, 0.2502, 1.999})));
-  CHECK_FALSE(outputs_agree(DType::kFloat16, expected, halves({1.1, -0.5, 0.25, 2})));
-  CHECK_FALSE(outputs_agree(DType::kFloat16, expected, halves({1, 0, 0.25, 2})));
-  const double infinity = std::numeric_limits<double>::infinity();
-  CHECK_FALSE(outputs_agree(DType::kFloat16, expected, halves({1, -0.5, 0.25, infinity})));
-  CHECK_FALSE(outputs_agree(DType::kFloat16, expected, {}));
+  const std::vector<float> good = {1, -0.5, 0.25, 2};
+  const auto agree = [&](const std::vector<float>& candidate) {
+    return outputs_agree(DType::kFloat16, good, candidate);
+  };
+  CHECK(agree(good));
+  CHECK(agree({1.001f, -0.5f, 0.2502f, 1.999f}));
+  CHECK_FALSE(agree({1.03f, -0.5f, 0.25f, 2}));
+  CHECK_FALSE(agree({1, 0, 0.25f, 2}));
+  CHECK_FALSE(agree({1, -0.5f, 0.25f, std::numeric_limits<float>::infinity()}));
+  CHECK_FALSE(agree({}));
+  // What rounds to bf16 may be off by more.
+  CHECK(outputs_agree(DType::kBFloat16, good, std::vector<float>{1.03f, -0.5f, 0.25f, 2}));
 }
 
 TEST_CASE("what both left unwritten is equal, what one left is not") {
-  std::vector<std::uint16_t> expected = halves({1, -0.5, 0.25, 2}), candidate = expected;
-  expected[1] = candidate[1] = 0xffff;  // a gap between rows
+  std::vector<float> expected = {1, kNan, 0.25f, 2}, candidate = expected;  // a gap between rows
   CHECK(outputs_agree(DType::kFloat16, expected, candidate));
-  candidate[2] = 0xffff;
+  candidate[2] = kNan;
   CHECK_FALSE(outputs_agree(DType::kFloat16, expected, candidate));
   CHECK_FALSE(outputs_agree(DType::kBFloat16, candidate, expected));
 }
 
-TEST_CASE("a sample reaches from the first element to the last") {
+TEST_CASE("a sample reaches from the first element to the last, in each dtype") {
   const FakeDevice device;
-  const std::size_t count = 10'000'000;
+  const std::size_t count = 10'000'001;
   std::vector<std::uint16_t> memory(count);
-  memory.front() = 1;
-  memory.back() = 2;
-  const auto sample = runtime::sample_output(*device, memory.data(), count * 2, nullptr);
+  memory.front() = reference::to_bfloat16(1);
+  memory.back() = reference::to_bfloat16(2);
+  const auto sample =
+      runtime::sample_output(*device, {memory.data(), count * 2, DType::kBFloat16}, nullptr);
   CHECK(sample.size() == 64u * 32 * 1024);
   CHECK(sample.front() == 1);
   CHECK(sample.back() == 2);
-  memory.resize(1000);
-  memory.back() = 3;
-  const auto all = runtime::sample_output(*device, memory.data(), 2000, nullptr);
-  CHECK(all == memory);
+  std::vector<float> floats(1000, 0.5f);
+  floats.back() = 3;
+  CHECK(runtime::sample_output(*device, {floats.data(), 4000, DType::kFloat32}, nullptr) == floats);
+  const std::vector<std::uint16_t> half = {reference::to_float16(0.25)};
+  CHECK(runtime::sample_output(*device,
+                               {const_cast<std::uint16_t*>(half.data()), 2, DType::kFloat16},
+                               nullptr) == std::vector<float>{0.25f});
 }

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "attnjit/error.hpp"
+#include "backward_fixtures.hpp"
 #include "cache_fixtures.hpp"
 #include "codegen/config_json.hpp"
 #include "fake_device.hpp"
-#include "forward_fixtures.hpp"
 #include "runtime/config_choice.hpp"
-#include "runtime/forward_tuner.hpp"
 #include "runtime/plan_loader.hpp"
 #include "runtime/plan_maker.hpp"
+#include "runtime/problem_tuner.hpp"
 #include "runtime_fixtures.hpp"
 #include "temp_directory.hpp"
 #include "tuner/config_zero.hpp"
@@ -30,11 +30,25 @@ problem::Problem small_problem() {
       test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
 }
 
+// It has three kernels, of which that of dq comes last.
+problem::BackwardProblem small_backward() {
+  BackwardArgs args = test::backward_args(
+      test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
+  args.deterministic = true;
+  return problem::make_problem(args);
+}
+
 // A space of two candidates beside configuration 0.
 tuner::SearchSpace small_space() {
   return tuner::SearchSpace(R"({"schema": 1, "space": "test", "groups": [
       {"head_dim": [1, 64], "candidates": [
           {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
+}
+
+tuner::BackwardSearchSpace small_backward_space() {
+  return tuner::BackwardSearchSpace(R"({"schema": 1, "space": "test", "groups": [
+      {"head_dim": [1, 64], "candidates": [
+          {"queries": {"block_q": 128, "block_kv": 32, "num_warps": 8, "query_warps": 8}}]}]})");
 }
 
 /// A cache directory, and engines that use it.
@@ -43,7 +57,7 @@ class Machine {
   Engine start(test::Variables variables = {}) const {
     variables.emplace("ATTNJIT_CACHE_DIR", (temp_ / "cache").string());
     variables.emplace("XDG_RUNTIME_DIR", temp_.path().string());
-    return Engine(test::environment(variables), {}, small_space());
+    return Engine(test::environment(variables), {}, {small_space(), small_backward_space()});
   }
 
  private:
@@ -52,7 +66,11 @@ class Machine {
 
 tuner::TuneKey key(Engine& engine, const FakeDevice& device) {
   return {runtime::device_class(cuda::current_device(*device)), problem::plan_key(small_problem()),
-          engine.space().name()};
+          engine.space<problem::PlanKey>().name()};
+}
+tuner::BackwardTuneKey backward_key(Engine& engine, const FakeDevice& device) {
+  return {runtime::device_class(cuda::current_device(*device)), problem::plan_key(small_backward()),
+          engine.space<problem::BackwardPlanKey>().name()};
 }
 
 const codegen::Arch& arch() { return codegen::find_arch("sm_90a"); }
@@ -106,6 +124,57 @@ TEST_CASE("the fastest candidate wins, and the record says how") {
   CHECK(choice.source == ConfigSource::kRecord);
   CHECK(codegen::to_json(choice.config) == codegen::to_json(report.record.config));
   CHECK(choice.why.find("50.0 % faster") != std::string::npos);
+}
+
+TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
+  const Machine machine;
+  const FakeDevice device;
+  FakeDevice::milliseconds() = [](const CUlaunchConfig& launch) {
+    return launch.blockDimX == 256 ? 0.05f : 0.1f;  // the candidate's kernel of dq, the last one
+  };
+  Engine engine = machine.start();
+  runtime::BackwardTuner tuner(engine);
+  const auto report = tuner.tune(*device, small_backward());
+  CHECK(report.note.empty());
+  CHECK(report.candidates == 2);
+  CHECK(report.rejected == 0);
+  CHECK(report.result.verdict == Verdict::kGain);
+  CHECK(report.record.config.queries.num_warps == 8);
+  CHECK(report.record.gain() == doctest::Approx(0.5));
+  CHECK(report.record.exact == problem::describe(small_backward()));
+
+  // The next process finds it, and does not take it for the forward's.
+  Engine next = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
+  CHECK(next.records().find_exact(backward_key(next, device)));
+  CHECK_FALSE(next.records().find(key(next, device)));
+  runtime::PlanMaker maker(next);
+  CHECK(maker.make(*device, small_backward(), {})->spec().config.queries.num_warps == 8);
+  CHECK(maker.counters().record_hits == 1);
+  CHECK(maker.counters().tunes == 0);
+  Engine off = machine.start({{"DISABLE_AUTOTUNE", "1"}});
+  const auto choice =
+      runtime::choose_config(off, small_backward(), arch(), backward_key(off, device).device);
+  CHECK(choice.source == ConfigSource::kConfigZero);
+  CHECK(choice.why.find("DISABLE_AUTOTUNE") != std::string::npos);
+  Engine require = machine.start({{"ATTNJIT_AUTOTUNE", "require"}, {"ATTNJIT_CACHE_DIR", "0"}});
+  CHECK_THROWS_WITH_AS(runtime::PlanMaker(require).make(*device, small_backward(), {}),
+                       doctest::Contains("\"deterministic\":true"), Error);
+}
+
+TEST_CASE("a call tunes the backward that it meets first, but not in a capture") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start();
+  runtime::PlanMaker maker(engine);
+  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  maker.make(*device, small_backward(), nullptr);
+  CHECK(maker.counters().tunes == 0);
+  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
+  maker.make(*device, small_backward(), nullptr);
+  CHECK(maker.counters().tunes == 1);
+  CHECK(maker.counters().timing_launches > 0);
+  maker.make(*device, small_backward(), nullptr);
+  CHECK(maker.counters().tunes == 1);
 }
 
 TEST_CASE("where nothing is faster configuration 0 stays, and that is kept too") {

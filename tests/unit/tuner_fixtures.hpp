@@ -2,6 +2,7 @@
 #include <string>
 
 #include "codegen/arch.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/record.hpp"
 
@@ -17,14 +18,32 @@ inline tuner::TuneKey tune_key(int bucket_q = 1024, int bucket_kv = 1024, int pl
   return {device_class(), {f, bucket_q, bucket_kv, planes}, "test"};
 }
 
+/// A deterministic backward with a bias that the batch shares: it runs every kernel of its own.
+inline tuner::BackwardTuneKey backward_tune_key(int bucket_q = 1024, int bucket_kv = 1024,
+                                                int planes = 16) {
+  problem::BackwardFamily f;
+  f.scores = tune_key().plan.family;
+  f.scores.bias = f.dbias = problem::Extent::kPerPair;
+  f.scores.bias_vectorized = f.dbias_vectorized = true;
+  f.dbias_dtype = f.scores.dtype;
+  f.dbias_reduces_planes = f.deterministic = true;
+  return {device_class(), {f, bucket_q, bucket_kv, planes}, "test"};
+}
+
+inline void change_tile(kernel::ForwardConfig& config) {
+  config.block_q = 32;
+  config.num_warps = 2;
+}
+inline void change_tile(codegen::BackwardTunables& tunables) { tunables.keys.num_stages = 1; }
+
 /// A record with a legal configuration that configuration 0 is not.
-inline tuner::Record make_record(const tuner::TuneKey& key) {
-  tuner::Record record;
+template <class PlanKey>
+tuner::BasicRecord<PlanKey> make_record(const tuner::BasicTuneKey<PlanKey>& key) {
+  tuner::BasicRecord<PlanKey> record;
   record.key = key;
   record.exact = "bf16 b1 h16/4 lq1000 lk1000 d128";
   record.config = tuner::config_zero(key.plan, codegen::find_arch(key.device.arch));
-  record.config.block_q = 32;
-  record.config.num_warps = 2;
+  change_tile(record.config);
   record.verdict = "gain";
   record.us = 80.5;
   record.mad = 0.25;

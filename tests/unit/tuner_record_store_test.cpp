@@ -100,6 +100,39 @@ TEST_CASE("every field of a family is a directory of its own") {
   CHECK(places.size() == families.size());
 }
 
+TEST_CASE("records of a backward lie beside those of its forward") {
+  Disk disk;
+  const tuner::BackwardRecord record = make_record(test::backward_tune_key());
+  {
+    RecordStore store = disk.open();
+    store.publish(make_record(tune_key()));
+    store.publish(record);
+  }
+  RecordStore store = disk.open();
+  CHECK(store.list().size() == 2);
+  const auto found = store.find(test::backward_tune_key());
+  REQUIRE(found);
+  CHECK(to_json(found->record) == to_json(record));
+  const auto near = store.find(test::backward_tune_key(2048, 512, 64));
+  REQUIRE(near);
+  CHECK_FALSE(near->exact);
+  CHECK(store.find(tune_key())->record.key == tune_key());
+  const auto miss = [&](auto change) {
+    tuner::BackwardTuneKey key = test::backward_tune_key();
+    change(key.plan.family);
+    CHECK_FALSE(store.find(key));
+  };
+  miss([](auto& family) { family.deterministic = false; });
+  miss([](auto& family) { family.dbias = problem::Extent::kAbsent; });
+  miss([](auto& family) { family.dbias_dtype = DType::kFloat32; });
+  miss([](auto& family) { family.dbias_vectorized = false; });
+  miss([](auto& family) { family.dbias_reduces_planes = false; });
+  miss([](auto& family) { family.dbias_scalar = true; });
+  miss([](auto& family) { family.scores.bounded_right = true; });
+  // Without an operand of its own the family's fields are the forward's but for its pass.
+  CHECK(RecordStore::place(tuner::BackwardTuneKey{}) != RecordStore::place(tuner::TuneKey{}));
+}
+
 TEST_CASE("neighbours are one step away at most, closest first, less work first") {
   const auto near = tuner::neighbours(tune_key(1024, 1024, 16).plan);
   CHECK(near.size() == 26);

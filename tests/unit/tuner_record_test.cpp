@@ -12,6 +12,7 @@
 
 using namespace attnjit;
 using nlohmann::json;
+using tuner::BackwardRecord;
 using tuner::Record;
 
 namespace {
@@ -47,13 +48,41 @@ TEST_CASE("a record survives its text") {
   record.key.plan.family.dtype = DType::kFloat16;
   record.config.dtype = kernel::DType::kFloat16;
   record.partial = true;
-  const Record read = tuner::record_from_json(to_json(record));
+  const Record read = std::get<Record>(tuner::record_from_json(to_json(record)));
   CHECK(to_json(read) == to_json(record));
   CHECK(read.key == record.key);
   CHECK(codegen::to_json(read.config) == codegen::to_json(record.config));
   CHECK(read.us == 80.5);
   CHECK(read.gain() == doctest::Approx(0.195));
   CHECK(read.partial);
+}
+
+TEST_CASE("a record of a backward survives its text, and is none of a forward") {
+  BackwardRecord record = test::make_record(test::backward_tune_key());
+  record.config.queries.block_q = 64;
+  const tuner::AnyRecord any = tuner::record_from_json(to_json(record));
+  const auto& read = std::get<BackwardRecord>(any);
+  CHECK(to_json(any) == to_json(record));
+  CHECK(read.key == record.key);
+  CHECK(read.config == record.config);
+  const json object = json::parse(to_json(record));
+  CHECK(object.at("pass") == "backward");
+  CHECK(object.at("family").at("dbias") == "qk");
+  CHECK(object.at("family").at("bias") == "qk");
+  CHECK(object.at("config").at("keys").at("num_stages") == 1);
+  CHECK_FALSE(json::parse(to_json(sample())).contains("pass"));
+  const auto after = [&](auto change) {
+    json changed = object;
+    change(changed);
+    return refusal(changed.dump());
+  };
+  CHECK(after([](json& o) { o["pass"] = "sideways"; }).find("pass is \"sideways\"") !=
+        std::string::npos);
+  CHECK_FALSE(after([](json& o) { o.erase("pass"); }).empty());  // a forward has no such family
+  CHECK_FALSE(after([](json& o) { o["family"].erase("deterministic"); }).empty());
+  CHECK_FALSE(after([](json& o) { o["config"]["keys"]["block_q"] = 48; }).empty());
+  CHECK(after([](json& o) { o["config"]["dq"] = "add"; }).find("not deterministic") !=
+        std::string::npos);
 }
 
 TEST_CASE("every value of a record has a name") {

@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "attnjit/error.hpp"
 #include "codegen/config_json.hpp"
 #include "codegen/render.hpp"
+#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/space.hpp"
 
 using namespace attnjit;
+using problem::BackwardPlanKey;
 using problem::PlanKey;
+using tuner::BackwardSearchSpace;
 using tuner::SearchSpace;
 
 namespace {
@@ -23,6 +27,31 @@ PlanKey key(int head_dim, int bucket_q = 1024, int gqa_ratio = 1) {
   f.head_dim = f.head_dim_v = head_dim;
   f.aligned = head_dim % 8 == 0;
   return {f, bucket_q, 1024, 16};
+}
+
+// With and without operands, gradients that store, sum and reduce, and both kinds of determinism.
+std::vector<BackwardPlanKey> backward_keys() {
+  using problem::Extent;
+  std::vector<BackwardPlanKey> keys;
+  for (const int head_dim : {8, 33, 64, 128, 256}) {
+    for (const std::int32_t bucket : {1, 64, 512, 4096}) {
+      for (const Extent dbias : {Extent::kAbsent, Extent::kPerKey, Extent::kPerPair}) {
+        for (const bool twice : {false, true}) {
+          for (const bool deterministic : {false, true}) {
+            BackwardPlanKey k;
+            k.family.scores = key(head_dim).family;
+            k.family.scores.bias = k.family.dbias = dbias;
+            k.family.scores.bias_vectorized = k.family.dbias_vectorized = twice;
+            k.family.dbias_reduces_planes = twice && dbias != Extent::kAbsent;
+            k.family.deterministic = deterministic;
+            k.bucket_q = k.bucket_kv = bucket;
+            keys.push_back(k);
+          }
+        }
+      }
+    }
+  }
+  return keys;
 }
 
 std::string space(const std::string& groups) {
@@ -75,6 +104,56 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
       }
     }
   }
+}
+
+TEST_CASE("the built-in space of the backward: legal, none twice, and no kernels twice") {
+  const BackwardSearchSpace built_in;
+  CHECK(built_in.name() == "backward-1");
+  for (const codegen::Arch& arch : codegen::archs()) {
+    for (const BackwardPlanKey& k : backward_keys()) {
+      const auto list = built_in.candidates(k, arch);
+      CAPTURE(std::string(arch.name));
+      CAPTURE(problem::describe(k));
+      REQUIRE(!list.empty());
+      CHECK(list[0] == tuner::config_zero(k, arch));
+      CHECK(list.size() >= 2);
+      CHECK(list.size() <= 40);
+      std::set<std::string> texts;
+      for (const auto& config : list) {
+        CHECK(codegen::why_unfit(config, k.family, arch) == std::nullopt);
+        CHECK(config.keys.block_kv <= std::max({64, k.bucket_kv, list[0].keys.block_kv}));
+        const bool own_dq = config.dq == codegen::DqMethod::kKernel;
+        CHECK((own_dq || config.queries == list[0].queries));
+        const bool own_dbias = config.dbias == codegen::DbiasMethod::kKernel;
+        CHECK((own_dbias || config.bias_tile == list[0].bias_tile));
+        CHECK((own_dq || !k.family.deterministic));
+        texts.insert(codegen::to_json(config));
+      }
+      CHECK(texts.size() == list.size());
+    }
+  }
+}
+
+TEST_CASE("members of a tile cross too, and a group may be for problems with operands only") {
+  const BackwardSearchSpace nested(
+      space(R"({"head_dim": [1, 128], "operands": false, "candidates": [
+      {"keys": {"block_q": 64, "late": [0, 1], "fresh": [0, 3]}, "split": [true, false]}]})"));
+  BackwardPlanKey k;
+  k.family.scores = key(128).family;
+  k.bucket_q = k.bucket_kv = 1024;
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto list = nested.candidates(k, arch);
+  REQUIRE(list.size() == 8);  // configuration 0 is one of the eight
+  CHECK(list[0] == tuner::config_zero(k, arch));
+  std::set<std::tuple<int, int, bool>> seen;
+  for (const auto& each : list) seen.emplace(each.keys.late, each.keys.fresh, each.split);
+  CHECK(seen.size() == 8);
+  k.family.scores.mask = problem::Extent::kPerPair;
+  k.family.scores.mask_vectorized = true;
+  CHECK(nested.candidates(k, arch).size() == 1);
+  const std::string group = R"({"head_dim": [1, 64], "candidates": [)";
+  CHECK_THROWS_WITH_AS(BackwardSearchSpace(space(group + R"({"keys": {"block": 64}}]})")),
+                       doctest::Contains("keys.block"), Error);
 }
 
 TEST_CASE("lists cross in order, and what is configuration 0 already is not repeated") {

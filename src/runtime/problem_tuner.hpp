@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cuda/driver.hpp"
+#include "launch/plan.hpp"
 #include "runtime/engine.hpp"
 #include "tuner/contest.hpp"
 #include "tuner/record.hpp"
@@ -13,8 +14,10 @@
 namespace attnjit::runtime {
 
 /// What tuning one problem found.
+template <class Pass>
 struct TuneReport {
-  tuner::Record record;         ///< what was kept; configuration 0 unless the verdict is a gain
+  /// What was kept; configuration 0 unless the verdict is a gain.
+  tuner::BasicRecord<typename Pass::Key> record;
   tuner::ContestResult result;  ///< inconclusive results are kept in memory only
   std::size_t candidates = 0;   ///< that the space holds for the problem, configuration 0 included
   std::size_t rejected = 0;     ///< they spill, do not load, or compute something else
@@ -25,18 +28,19 @@ struct TuneReport {
 
 /// Finds the fastest configuration of problems on the current device. Tune one problem at a time:
 /// two would disturb each other.
-class ForwardTuner {
+template <class Pass>
+class ProblemTuner {
  public:
   /// `engine` must outlive it.
-  explicit ForwardTuner(Engine& engine) : engine_(engine) {}
+  explicit ProblemTuner(Engine& engine) : engine_(engine) {}
 
   /// Compiles the candidates of the search space, checks each against configuration 0, holds the
   /// contest and keeps the record. The tensors are the tuner's own. A `budget` limits all of that,
   /// but for a compile or launch that has begun. Where memory does not suffice configuration 0 wins
   /// unmeasured. Throws Error(kInternal) under DISABLE_AUTOTUNE, and what keeps configuration 0
   /// from running. The current thread's work may be part of no stream capture.
-  TuneReport tune(const cuda::Driver& driver, const problem::Problem& problem,
-                  std::optional<std::chrono::milliseconds> budget = {});
+  TuneReport<Pass> tune(const cuda::Driver& driver, const typename Pass::Problem& problem,
+                        std::optional<std::chrono::milliseconds> budget = {});
 
   std::uint64_t tunes() const { return tunes_; }
   std::uint64_t timing_launches() const { return timing_launches_; }
@@ -46,5 +50,8 @@ class ForwardTuner {
   std::atomic<std::uint64_t> tunes_ = 0;
   std::atomic<std::uint64_t> timing_launches_ = 0;
 };
+
+using ForwardTuner = ProblemTuner<launch::ForwardPass>;
+using BackwardTuner = ProblemTuner<launch::BackwardPass>;
 
 }  // namespace attnjit::runtime

@@ -1,4 +1,4 @@
-#include "runtime/forward_tuner.hpp"
+#include "runtime/problem_tuner.hpp"
 
 #include <ctime>
 #include <memory>
@@ -33,8 +33,9 @@ class Deadline {
 
 // Whether a candidate runs and computes what configuration 0 does. If it fails because the context
 // is lost, configuration 0 fails too, and the contest says so.
-bool right(Trial& trial, const launch::ForwardPlan& plan, base::Log& log) {
-  const launch::ForwardPlanSpec& spec = plan.spec();
+template <class Pass>
+bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan, base::Log& log) {
+  const typename Pass::Spec& spec = plan.spec();
   try {
     if (trial.agrees(plan)) return true;
     log.warning(
@@ -47,8 +48,9 @@ bool right(Trial& trial, const launch::ForwardPlan& plan, base::Log& log) {
   return false;
 }
 
-void drop_wrong(Trial& trial, Candidates& candidates, base::Log& log) {
-  std::vector<std::unique_ptr<launch::ForwardPlan>> kept;
+template <class Pass>
+void drop_wrong(Trial<Pass>& trial, Candidates<Pass>& candidates, base::Log& log) {
+  std::vector<std::unique_ptr<launch::Plan<Pass>>> kept;
   trial.set_expected(*candidates.plans.front());
   for (auto& plan : candidates.plans) {
     if (kept.empty() || right(trial, *plan, log)) {
@@ -60,11 +62,23 @@ void drop_wrong(Trial& trial, Candidates& candidates, base::Log& log) {
   candidates.plans = std::move(kept);
 }
 
-tuner::Record make_record(const TuneReport& report, const kernel::ForwardConfig& winner,
-                          const Candidates& candidates, const problem::Problem& problem,
-                          const tuner::TuneKey& key, const cuda::Driver& driver) {
+// A backward reads what the forward wrote.
+void run_forward(Trial<launch::ForwardPass>&, Engine&, const cuda::Driver&, const problem::Problem&,
+                 const codegen::Arch&) {}
+void run_forward(Trial<launch::BackwardPass>& trial, Engine& engine, const cuda::Driver& driver,
+                 const problem::BackwardProblem& problem, const codegen::Arch& arch) {
+  const problem::Problem& forward = problem.forward;
+  trial.run_forward(
+      *load_plan<launch::ForwardPass>(engine, driver, engine.plan(forward, arch), arch, forward));
+}
+
+template <class Pass>
+tuner::BasicRecord<typename Pass::Key> make_record(
+    const TuneReport<Pass>& report, const typename Pass::Config& winner,
+    const Candidates<Pass>& candidates, const typename Pass::Problem& problem,
+    const tuner::BasicTuneKey<typename Pass::Key>& key, const cuda::Driver& driver) {
   const tuner::ContestResult& result = report.result;
-  tuner::Record record;
+  tuner::BasicRecord<typename Pass::Key> record;
   record.key = key;
   record.exact = problem::describe(problem);
   record.config = winner;
@@ -83,8 +97,10 @@ tuner::Record make_record(const TuneReport& report, const kernel::ForwardConfig&
 
 }  // namespace
 
-TuneReport ForwardTuner::tune(const cuda::Driver& driver, const problem::Problem& problem,
-                              std::optional<std::chrono::milliseconds> budget) {
+template <class Pass>
+TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
+                                          const typename Pass::Problem& problem,
+                                          std::optional<std::chrono::milliseconds> budget) {
   if (engine_.environment().disable_autotune) {
     throw Error(ErrorKind::kInternal, "asked to time kernels while DISABLE_AUTOTUNE is set");
   }
@@ -93,25 +109,28 @@ TuneReport ForwardTuner::tune(const cuda::Driver& driver, const problem::Problem
   ++tunes_;
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
-  const tuner::TuneKey key{device_class(device), problem::plan_key(problem),
-                           engine_.space().name()};
-  const auto configs = engine_.space().candidates(key.plan, arch);
-  Candidates candidates = prepare_candidates(engine_, driver, problem, arch, configs,
-                                             [&] { return deadline.passed(kCompileShare); });
-  TuneReport report;
+  const auto& space = engine_.space<typename Pass::Key>();
+  const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device),
+                                                    problem::plan_key(problem), space.name()};
+  const auto configs = space.candidates(key.plan, arch);
+  Candidates<Pass> candidates = prepare_candidates<Pass>(
+      engine_, driver, problem, arch, configs, [&] { return deadline.passed(kCompileShare); });
+  TuneReport<Pass> report;
   report.candidates = configs.size();
   report.result.verdict = tuner::Verdict::kBudget;
 
-  std::optional<Trial> trial;
+  std::optional<Trial<Pass>> trial;
   if (candidates.plans.size() == 1 && candidates.skipped > 0) {
     report.note = "no candidate was compiled in time";
   } else {
     try {
       trial.emplace(driver, problem, candidates.workspace_bytes(problem),
                     engine_.environment().jobs, timing_launches_);
+      run_forward(*trial, engine_, driver, problem, arch);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kCuda) throw;
       report.note = error.what();
+      trial.reset();
       engine_.log().info("tuning [{}]: {}; configuration 0 it is", problem::describe(problem),
                          error.what());
     }
@@ -125,7 +144,7 @@ TuneReport ForwardTuner::tune(const cuda::Driver& driver, const problem::Problem
   }
   report.rejected = candidates.rejected;
   report.skipped = candidates.skipped;
-  const kernel::ForwardConfig& winner = candidates.plans[report.result.winner]->spec().config;
+  const typename Pass::Config& winner = candidates.plans[report.result.winner]->spec().config;
   report.record = make_record(report, winner, candidates, problem, key, driver);
   if (report.result.conclusive()) {
     engine_.records().publish(report.record);
@@ -135,5 +154,8 @@ TuneReport ForwardTuner::tune(const cuda::Driver& driver, const problem::Problem
   report.seconds = deadline.seconds();
   return report;
 }
+
+template class ProblemTuner<launch::ForwardPass>;
+template class ProblemTuner<launch::BackwardPass>;
 
 }  // namespace attnjit::runtime

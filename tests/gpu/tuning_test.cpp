@@ -4,8 +4,8 @@
 
 #include "gpu.hpp"
 #include "runtime/dispatcher.hpp"
-#include "runtime/forward_tuner.hpp"
 #include "runtime/plan_loader.hpp"
+#include "runtime/problem_tuner.hpp"
 #include "unit/temp_directory.hpp"
 
 namespace attnjit {
@@ -41,49 +41,95 @@ ProblemSpec full_problem() {
   return spec;
 }
 
+// A gradient of every input, and a bias that the batch shares.
+ProblemSpec backward_problem() {
+  ProblemSpec spec = plain_problem();
+  spec.bias = "1hqk";
+  spec.backward = spec.want_dbias = true;
+  return spec;
+}
+
+// Two more kernels of their own.
+ProblemSpec deterministic_problem() {
+  ProblemSpec spec = backward_problem();
+  spec.mask = "b11k";
+  spec.deterministic = true;
+  return spec;
+}
+
 void expect_right(Dispatcher& dispatcher, const cuda::Driver& driver, const ProblemSpec& spec) {
   HostProblem problem(spec, 4);
   problem.poison_outputs();
   check::DeviceMirror mirror(driver, problem);
   const cuda::Stream stream(driver);
-  dispatcher.forward(mirror.args(), stream.get(), {});
+  if (spec.backward) {
+    dispatcher.backward(mirror.backward_args(), stream.get(), {});
+  } else {
+    dispatcher.forward(mirror.args(), stream.get(), {});
+  }
   stream.synchronize();
   mirror.download(problem);
-  const auto verdict = check::judge_forward(problem, reference::Rows::every(), 4);
-  INFO(verdict.text);
-  CHECK(verdict.pass);
+  const auto expect = [](const auto& verdict) {
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  };
+  if (spec.backward) {
+    expect(check::judge_backward(problem, reference::Planes::every(), 4));
+  } else {
+    expect(check::judge_forward(problem, reference::Rows::every(), 4));
+  }
+}
+
+problem::Problem problem_of(const check::DeviceMirror& mirror, launch::ForwardPass) {
+  return problem::make_problem(mirror.args());
+}
+problem::BackwardProblem problem_of(const check::DeviceMirror& mirror, launch::BackwardPass) {
+  return problem::make_problem(mirror.backward_args());
+}
+
+// Tunes `spec`, and runs it in another context under the record.
+template <class Pass>
+void tune_then_run(const std::shared_ptr<const cuda::Driver>& driver, const ProblemSpec& spec) {
+  const TempDirectory directory;
+  std::vector<std::string> warnings;
+  const auto keep = [&](base::LogLevel level, std::string_view text) {
+    if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
+  };
+  runtime::Engine engine(tuning_environment(directory), keep);
+  runtime::ProblemTuner<Pass> tuner(engine);
+  const HostProblem shape(spec, 4);
+  const check::DeviceMirror mirror(*driver, shape);
+  const auto report = tuner.tune(*driver, problem_of(mirror, Pass{}));
+  MESSAGE(report.candidates, " candidates, ", report.rejected, " rejected, ", report.seconds,
+          " s: ", codegen::describe_tile(report.record.config), " ", report.record.us,
+          " us, configuration 0 ", report.record.default_us, " us, ", report.record.verdict);
+  CHECK(report.skipped == 0);
+  CHECK(report.result.conclusive());
+  CHECK(report.result.default_us > 0);
+  CHECK(report.result.us <= report.result.default_us);
+  CHECK(tuner.timing_launches() > 0);
+  for (const std::string& warning : warnings) FAIL_CHECK(warning);  // a candidate is wrong
+
+  Dispatcher next(tuning_environment(directory), {}, driver);
+  expect_right(next, *driver, spec);
+  const Counters counters = next.counters();
+  CHECK(counters.record_hits == 1);
+  CHECK(counters.tunes == 0);
+  CHECK(counters.timing_launches == 0);
+  CHECK(counters.compiles == 0);
 }
 
 TEST_CASE("tuning: the next context uses the record, and its result is right") {
   ATTNJIT_NEED_GPU(gpu);
   for (const ProblemSpec& spec : {plain_problem(), full_problem()}) {
-    const TempDirectory directory;
-    std::vector<std::string> warnings;
-    const auto keep = [&](base::LogLevel level, std::string_view text) {
-      if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
-    };
-    runtime::Engine engine(tuning_environment(directory), keep);
-    runtime::ForwardTuner tuner(engine);
-    const HostProblem shape(spec, 4);
-    const check::DeviceMirror mirror(*gpu.driver, shape);
-    const auto report = tuner.tune(*gpu.driver, problem::make_problem(mirror.args()));
-    MESSAGE(report.candidates, " candidates, ", report.rejected, " rejected, ", report.seconds,
-            " s: ", codegen::describe_tile(report.record.config), " ", report.record.us,
-            " us, configuration 0 ", report.record.default_us, " us, ", report.record.verdict);
-    CHECK(report.skipped == 0);
-    CHECK(report.result.conclusive());
-    CHECK(report.result.default_us > 0);
-    CHECK(report.result.us <= report.result.default_us);
-    CHECK(tuner.timing_launches() > 0);
-    for (const std::string& warning : warnings) FAIL_CHECK(warning);  // a candidate is wrong
+    tune_then_run<launch::ForwardPass>(gpu.driver, spec);
+  }
+}
 
-    Dispatcher next(tuning_environment(directory), {}, gpu.driver);
-    expect_right(next, *gpu.driver, spec);
-    const Counters counters = next.counters();
-    CHECK(counters.record_hits == 1);
-    CHECK(counters.tunes == 0);
-    CHECK(counters.timing_launches == 0);
-    CHECK(counters.compiles == 0);
+TEST_CASE("tuning: the candidates of a backward agree, and the record's result is right") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const ProblemSpec& spec : {backward_problem(), deterministic_problem()}) {
+    tune_then_run<launch::BackwardPass>(gpu.driver, spec);
   }
 }
 
@@ -95,6 +141,9 @@ TEST_CASE("tuning: a call that meets a problem first tunes it once, and is right
   expect_right(dispatcher, *gpu.driver, plain_problem());
   CHECK(dispatcher.counters().tunes == 1);
   CHECK(dispatcher.counters().plans == 1);
+  expect_right(dispatcher, *gpu.driver, backward_problem());
+  CHECK(dispatcher.counters().tunes == 2);
+  CHECK(dispatcher.counters().plans == 2);
 }
 
 TEST_CASE("tuning: a captured call is not timed") {

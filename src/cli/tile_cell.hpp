@@ -1,0 +1,50 @@
+#pragma once
+#include <string>
+
+#include "codegen/render.hpp"
+#include "tuner/backward_config_zero.hpp"
+#include "tuner/config_zero.hpp"
+#include "tuner/record.hpp"
+
+namespace attnjit::cli {
+
+// What a table has room for of a configuration. The long form is codegen::describe_tile().
+
+/// The tile of the kernel that takes longest.
+inline std::string main_tile(const kernel::ForwardConfig& config) {
+  return codegen::describe_tile(config);
+}
+inline std::string main_tile(const codegen::BackwardTunables& config) {
+  return codegen::describe_tile(config.keys);
+}
+
+/// What `config` changes of `zero`; the main tile where that is nothing.
+inline std::string changed_tiles(const kernel::ForwardConfig& config,
+                                 const kernel::ForwardConfig&) {
+  return main_tile(config);
+}
+inline std::string changed_tiles(const codegen::BackwardTunables& config,
+                                 const codegen::BackwardTunables& zero) {
+  std::string text = config.keys == zero.keys ? "" : main_tile(config);
+  const auto add = [&](const char* what, bool runs, bool ran, const codegen::BackwardTile& tile,
+                       const codegen::BackwardTile& before) {
+    if (!runs || (ran && tile == before)) return;
+    text += (text.empty() ? "" : ", ") + (what + (' ' + codegen::describe_tile(tile)));
+  };
+  using codegen::DbiasMethod;
+  using codegen::DqMethod;
+  add("dq", config.dq == DqMethod::kKernel, zero.dq == DqMethod::kKernel, config.queries,
+      zero.queries);
+  add("dbias", config.dbias == DbiasMethod::kKernel, zero.dbias == DbiasMethod::kKernel,
+      config.bias_tile, zero.bias_tile);
+  return text.empty() ? main_tile(config) : text;
+}
+
+/// changed_tiles() of a record.
+template <class PlanKey>
+std::string tile_cell(const tuner::BasicRecord<PlanKey>& record) {
+  const codegen::Arch& arch = codegen::find_arch(record.key.device.arch);
+  return changed_tiles(record.config, tuner::config_zero(record.key.plan, arch));
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,10 @@
+#pragma once
+#include <string_view>
+
+namespace attnjit::tuner {
+
+/// The files of configs/tuning, which the build makes string literals of.
+std::string_view embedded_forward_space();
+std::string_view embedded_backward_space();
+
+}  // namespace attnjit::tuner
