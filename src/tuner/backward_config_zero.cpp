@@ -23,46 +23,116 @@ bool crowded(const problem::Family& f) {
          (has_bias(f) && (f.seqlens || !f.bias_vectorized || f.bias_dtype == DType::kFloat32));
 }
 
-// Tiles of the kernel of dk and dv that do not spill. Where shared memory is roomiest, those
-// without operands, with one 16-bit operand, or with two up to 128 columns and no dbias are the
-// fastest of the ones timed on an H200 (2026-11-21); the others were not timed. Thread blocks of
-// four warps, two per SM, beat one of eight by 5 to 10 %: one computes scores while the other
-// multiplies. Wide heads need eight, half of which add up dq meanwhile. How short registers are
-// depends on the operands, and so do `late` and `fresh`.
-BackwardTile keys_tile(const problem::BackwardFamily& f, int columns, bool roomy, bool roomiest) {
-  const bool bias = has_bias(f.scores), mask = has_mask(f.scores);
-  const DbiasMethod dbias = codegen::default_dbias_method(f);
-  const bool sums_columns = dbias == DbiasMethod::kColumns;
+// What nobody compiled every variant for: such problems get tiles with registers to spare.
+bool unusual(const problem::Family& f) {
+  const bool mask = has_mask(f), bias = has_bias(f);
+  return (!f.aligned && (mask || bias)) || (bias && f.seqlens) ||
+         (mask && bias && (f.bounded_left || !f.mask_vectorized || !f.bias_vectorized)) ||
+         (mask && bias && f.bias_dtype == DType::kFloat32);
+}
+
+// The tiles of the kernel of dk and dv. On parts with the roomiest shared memory they are the
+// fastest of the search space on an H200 (2026-11-21) whose `late` and `fresh` leave no spill:
+// which ones do is the compiler's whim, was found by trying all, and differs with the operands.
+// Thread blocks of four warps, two per SM, beat one of eight by 5 to 10 %: one computes scores
+// while the other multiplies. Wide heads need eight, half of which add up dq meanwhile.
+
+BackwardTile narrow_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy,
+                         bool roomiest) {
+  const problem::Family& s = f.scores;
+  const auto many_keys = [](int late, int fresh) {
+    return BackwardTile{64, 128, 2, 4, 2, 1, late, fresh};
+  };
+  const BackwardTile safe = {64, 64, 2, 4, 2, 2};
   const bool adds = dbias == DbiasMethod::kAdd;
+  if (!roomy && crowded(s)) return {64, 64, 2, 8, 4, 1};
+  if (!roomiest && (!roomy || has_bias(s) || has_mask(s) || crowded(s))) return safe;
+  if (unusual(s) || dbias == DbiasMethod::kColumns) return safe;
+  if (!s.aligned) return many_keys(0, 3);
+  const bool per_pair = s.mask == Extent::kPerPair;
+  if (has_mask(s) && has_bias(s)) {
+    if (per_pair) return dbias == DbiasMethod::kNone ? many_keys(1, 3) : safe;
+    if (dbias == DbiasMethod::kNone) return safe;
+    return adds ? many_keys(1, 0) : many_keys(0, 3);
+  }
+  if (has_mask(s)) {
+    if (per_pair) return many_keys(0, s.mask_vectorized || s.bounded_right ? 3 : 0);
+    return s.mask_vectorized ? many_keys(0, 7) : many_keys(1, 0);
+  }
+  if (!has_bias(s)) {
+    if (f.deterministic) return many_keys(0, s.bounded_right ? 3 : 5);
+    const bool bare = !s.bounded_left && !s.bounded_right && !s.seqlens && s.positive_scale;
+    return many_keys(0, bare ? 0 : 7);
+  }
+  if (s.bias == Extent::kPerKey) return many_keys(0, s.bounded_right ? 3 : 7);
+  const bool heavy = !s.bias_vectorized || s.bias_dtype == DType::kFloat32;
+  return heavy && !(adds && s.bias_vectorized) ? safe : many_keys(adds, 3);
+}
+
+BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy) {
+  const problem::Family& s = f.scores;
+  const auto four_warps = [](int late, int fresh) {
+    return BackwardTile{64, 64, 2, 4, 2, 1, late, fresh};
+  };
+  const BackwardTile safe = {64, 64, 2, 8, 4, 1};
   const bool stores = dbias == DbiasMethod::kStore;
-  if (columns <= 64) {
-    if (!roomy && crowded(f.scores)) return {64, 64, 2, 8, 4, 1};
-    if (!roomiest && (bias || mask)) return {64, 64, 2, 4, 2, 2};
-    if (!roomy || sums_columns || (bias && mask) || crowded(f.scores)) return {64, 64, 2, 4, 2, 2};
-    if (!bias && !mask) return {64, 128, 2, 4, 2, 1, 0, 7};
-    return {64, 128, 2, 4, 2, 1, adds, 3};
+  if (!roomy) return {64, 64, 1, 8, 4, 1};
+  if (unusual(s)) return safe;
+  if (!s.aligned) return {64, 128, 2, 8, 4, 1};
+  if (has_mask(s) && has_bias(s)) {
+    if (s.mask == Extent::kPerKey) return four_warps(1, 7);
+    return dbias == DbiasMethod::kNone ? four_warps(1, 0) : safe;
   }
-  if (columns <= 128) {
-    if (!roomy) return {64, 64, 1, 8, 4, 1};
-    if (crowded(f.scores) || (mask && f.dbias != Extent::kAbsent)) return {64, 64, 2, 8, 4, 1};
-    if (mask && bias) return {64, 64, 2, 4, 2, 1, 1, 0};
-    if (sums_columns) return {64, 64, 2, 4, 2, 1, 0, 5};
-    if (adds) return {64, 128, 2, 8, 2, 1, 1, 0};
-    return {64, 64, 2, 4, 2, 1, !stores, 3};
+  if (has_mask(s)) {
+    if (s.mask == Extent::kPerKey) return four_warps(0, 7);
+    return s.mask_vectorized ? four_warps(1, s.bounded_right ? 7 : 3) : safe;
   }
+  if (has_bias(s) && !s.bias_vectorized) return stores ? safe : four_warps(0, 7);
+  if (has_bias(s) && s.bias_dtype == DType::kFloat32) {
+    return stores ? BackwardTile{64, 128, 2, 8, 2, 1} : four_warps(1, 7);
+  }
+  if (dbias == DbiasMethod::kColumns) return four_warps(0, 5);
+  if (dbias == DbiasMethod::kAdd) return {64, 128, 2, 8, 2, 1, 1, 0};
+  return four_warps(!stores, 3);
+}
+
+BackwardTile wide_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy,
+                       bool roomiest) {
+  const problem::Family& s = f.scores;
+  const auto eight_warps = [](int late, int fresh) {
+    return BackwardTile{64, 64, 2, 8, 2, 1, late, fresh};
+  };
+  const BackwardTile fewer_rows = {32, 64, 2, 8, 2, 1, 0, 3};
+  const bool adds = dbias == DbiasMethod::kAdd, sums_columns = dbias == DbiasMethod::kColumns;
   if (!roomy) return {32, 32, 1, 8, 2, 1};
-  if (crowded(f.scores) || (mask && bias) || f.scores.mask == Extent::kPerKey || sums_columns) {
-    return {32, 32, 2, 8, 2, 1};
+  if (unusual(s) || (has_mask(s) && sums_columns)) return {32, 32, 2, 8, 2, 1};
+  if (!roomiest) {
+    const bool short_of_registers =
+        crowded(s) || (has_mask(s) && has_bias(s)) || s.mask == Extent::kPerKey || sums_columns;
+    return short_of_registers ? BackwardTile{32, 32, 2, 8, 2, 1} : fewer_rows;
   }
-  if (!roomiest) return {32, 64, 2, 8, 2, 1, 0, 3};
-  if (bias || mask) return {64, 64, 2, 8, 2, 1, 1, 3};
-  return {64, 64, 2, 8, 2, 1, 0, 7};
+  if (!s.aligned) return eight_warps(0, 3);
+  if (has_mask(s) && has_bias(s)) {
+    const bool per_pair = s.mask == Extent::kPerPair;
+    if (adds && per_pair) return s.bounded_right ? fewer_rows : eight_warps(0, 3);
+    if (adds) return eight_warps(1, 7);
+    const bool no_dbias = dbias == DbiasMethod::kNone;
+    return no_dbias && per_pair ? eight_warps(!s.bounded_right, 3) : eight_warps(0, 0);
+  }
+  if (has_mask(s)) {
+    return s.bounded_right || !s.mask_vectorized ? eight_warps(0, 0) : eight_warps(1, 3);
+  }
+  if (has_bias(s) && !s.bias_vectorized) return fewer_rows;
+  if (sums_columns) return eight_warps(0, 7);
+  return has_bias(s) ? eight_warps(1, 3) : eight_warps(0, 7);
 }
 
 BackwardTile queries_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
   const bool many = crowded(f.scores) || (has_mask(f.scores) && has_bias(f.scores));
   if (columns > 128) {
-    return roomy && !many ? BackwardTile{64, 64, 1, 4, 4, 1} : BackwardTile{64, 32, 1, 4, 4, 1};
+    const bool plain = !has_mask(f.scores) && !has_bias(f.scores);
+    return roomy && plain && !many ? BackwardTile{64, 64, 1, 4, 4, 1}
+                                   : BackwardTile{64, 32, 1, 4, 4, 1};
   }
   if (!roomy) return {64, 64, 1, 4, 4, 1};
   return many ? BackwardTile{128, 32, 2, 8, 8, 1} : BackwardTile{128, 32, 2, 4, 4, 1};
@@ -75,6 +145,14 @@ BackwardTile bias_tile(const problem::BackwardFamily& f, int columns, bool roomy
   return {64, 64, 1, 4, 2, 1};
 }
 
+// Atomics one by one cost more than the scores again: B4 H16 L2047, D64 3.80 -> 1.79 ms, D128 4.21
+// -> 3.09 (H200, 2026-11-21). D256 computes too much for that.
+DbiasMethod dbias_method(const problem::BackwardFamily& f, int columns) {
+  const DbiasMethod method = codegen::default_dbias_method(f);
+  const bool one_by_one = !f.dbias_vectorized && columns <= 128;
+  return method == DbiasMethod::kAdd && one_by_one ? DbiasMethod::kKernel : method;
+}
+
 }  // namespace
 
 codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
@@ -82,10 +160,14 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
   const problem::BackwardFamily& f = key.family;
   const int columns = std::max(f.scores.head_dim, f.scores.head_dim_v);
   const bool roomy = arch.shared_bytes_per_block >= kRoomy;
+  const bool roomiest = arch.shared_bytes_per_block >= kRoomiest;
+  const DbiasMethod dbias = dbias_method(f, columns);
   return {.dq = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd,
-          .dbias = codegen::default_dbias_method(f),
+          .dbias = dbias,
           .split = !f.deterministic,
-          .keys = keys_tile(f, columns, roomy, arch.shared_bytes_per_block >= kRoomiest),
+          .keys = columns <= 64    ? narrow_tile(f, dbias, roomy, roomiest)
+                  : columns <= 128 ? middle_tile(f, dbias, roomy)
+                                   : wide_tile(f, dbias, roomy, roomiest),
           .queries = queries_tile(f, columns, roomy),
           .bias_tile = bias_tile(f, columns, roomy)};
 }

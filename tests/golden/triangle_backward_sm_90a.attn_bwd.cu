@@ -1,4 +1,4 @@
-// attn_bwd bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv64 s2 w4 qw2 b2
+// attn_bwd bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh3
 
 // ---- attnjit/backward_mma.cuh
 
@@ -2223,13 +2223,13 @@ inline constexpr BackwardConfig kConfig{
     .scale_first = true,
     .adds_dq = false,
     .block_q = 64,
-    .block_kv = 64,
+    .block_kv = 128,
     .num_stages = 2,
     .num_warps = 4,
     .query_warps = 2,
-    .min_blocks = 2,
+    .min_blocks = 1,
     .late = 0,
-    .fresh = 0,
+    .fresh = 3,
 };
 inline constexpr ForwardConfig kScores = kConfig.scores();
 
