@@ -272,12 +272,17 @@ TEST_CASE("the shipped schema knows the same members as the parser") {
 TEST_CASE("the shipped manifest of models is sound and served") {
   const std::filesystem::path root = ATTNJIT_SOURCE_DIR;
   const Manifest manifest = load_manifest(root / "configs" / "manifests" / "models.json");
-  CHECK(manifest.cases.size() >= 10);
+  CHECK(manifest.cases.size() >= 15);
+  int backwards = 0;
   for (const Case& job : manifest.cases) {
     CAPTURE(job.name);
     CHECK_FALSE(job.source.empty());
-    CHECK_FALSE(make_problem(job.spec).empty());
+    const bool empty = job.spec.backward ? make_backward_problem(job.spec).empty()
+                                         : make_problem(job.spec).empty();
+    CHECK_FALSE(empty);
+    backwards += job.spec.backward;
   }
+  CHECK(backwards >= 5);
 }
 
 TEST_CASE("a manifest that cannot be read is an error") {
