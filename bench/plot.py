@@ -1,6 +1,6 @@
 """Draws TFLOP/s over sequence length from results of `attnjit bench` and, beside them, of peers.py.
 
-Needs matplotlib: python3 bench/plot.py ours.json peers.json --output docs/images/forward.svg
+Needs matplotlib: python3 bench/plot.py ours.json peers.json ... --output docs/images/forward.svg
 """
 
 import argparse
@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 SERIES = {"attnjit": ("attnjit", "#0072b2", "o"),
           "flash": ("PyTorch FlashAttention-2", "#d55e00", "s"),
           "cudnn": ("PyTorch cuDNN", "#009e73", "^"),
-          "efficient": ("PyTorch efficient", "#888888", "D")}
+          "efficient": ("PyTorch efficient", "#888888", "D"),
+          "flex": ("PyTorch FlexAttention", "#cc79a7", "v")}
 STYLE = {"svg.hashsalt": "attnjit", "svg.fonttype": "none", "font.family": "sans-serif",
          "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
          "axes.grid": True, "grid.color": "#e5e5e5", "axes.axisbelow": True,
@@ -31,18 +32,27 @@ def load_rows(path):
     return report, {row["name"]: row for row in report["rows"]}
 
 
+def load_peers(paths):
+    """The backends that result files of peers.py have, by the name of the problem."""
+    peers = {}
+    for path in paths:
+        for name, row in load_rows(path)[1].items():
+            peers.setdefault(name, {}).update(row["backends"])
+    return peers
+
+
 def rates(row, peers):
     """TFLOP/s of each series that ran the problem of `row`."""
     found = {"attnjit": row["tflops"]}
-    for name, result in peers.get(row["name"], {"backends": {}})["backends"].items():
+    for name, result in peers.get(row["name"], {}).items():
         if result["ms"] is not None:
             found[name] = result["tflops"]
     return found
 
 
 def is_plain(row):
-    """Whether a row is of the grid of lengths, which the file of shapes calls dense and gqa."""
-    return row["dtype"] == "bf16" and row["name"].startswith(("dense", "gqa"))
+    """Whether a row is of the grid of lengths, which the files of shapes call dense and gqa."""
+    return row["dtype"] == "bf16" and row["name"].lower().startswith(("dense", "gqa"))
 
 
 def panels(rows, peers):
@@ -85,7 +95,8 @@ def draw_bars(axes, rows, peers):
             if rate > BARS_TOP:
                 axes.text(x, 0.98 * BARS_TOP, f"{rate:.0f}", rotation=90, color="white",
                           ha="center", va="top")
-    names = [row["name"].replace(" heads=16/16", "").replace(" ", "\n") for row in chosen]
+    names = [row["name"].replace(" heads=16/16", "").replace(" backward", "").replace(" ", "\n")
+             for row in chosen]
     axes.set_xticks(range(len(names)), names)
     axes.set_ylim(top=min(axes.get_ylim()[1], BARS_TOP))
     axes.grid(axis="x", visible=False)
@@ -102,7 +113,7 @@ def title(key):
 def draw(rows, peers, heading):
     grid = panels(rows, peers)
     if not grid:
-        raise SystemExit("plot.py: error: no rows of the grid in bench/shapes/forward.json")
+        raise SystemExit("plot.py: error: no rows of the grids of lengths in bench/shapes")
     columns = sorted({key[:2] for key in grid})
     figure = plt.figure(figsize=(3 * len(columns), 8.2), facecolor="white", layout="constrained")
     layout = figure.add_gridspec(3, len(columns))
@@ -129,14 +140,16 @@ def draw(rows, peers, heading):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ours", help="a result file of attnjit bench")
-    parser.add_argument("peers", nargs="?", help="a result file of peers.py")
+    parser.add_argument("peers", nargs="*", help="result files of peers.py")
     parser.add_argument("--output", default="docs/images/forward.svg")
     options = parser.parse_args()
     report, rows = load_rows(options.ours)
     rows = {name: row for name, row in rows.items() if "tflops" in row}
-    peers = load_rows(options.peers)[1] if options.peers else {}
+    peers = load_peers(options.peers)
     device, day = report["device"]["name"], report["date"][:10]
-    heading = f"Forward, bf16, 16384 tokens a batch, {device}, {day}"
+    passes = {row.get("pass", "forward") for row in rows.values()}
+    which = " and ".join(sorted(passes)).capitalize()
+    heading = f"{which}, bf16, 16384 tokens a batch, {device}, {day}"
     matplotlib.rcParams.update(STYLE)
     pathlib.Path(options.output).parent.mkdir(parents=True, exist_ok=True)
     draw(rows, peers, heading).savefig(options.output, metadata={"Date": None, "Creator": None})

@@ -130,9 +130,8 @@ BackwardTile wide_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool
 BackwardTile queries_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
   const bool many = crowded(f.scores) || (has_mask(f.scores) && has_bias(f.scores));
   if (columns > 128) {
-    const bool plain = !has_mask(f.scores) && !has_bias(f.scores);
-    return roomy && plain && !many ? BackwardTile{64, 64, 1, 4, 4, 1}
-                                   : BackwardTile{64, 32, 1, 4, 4, 1};
+    const bool plain = f.scores.aligned && !has_mask(f.scores) && !has_bias(f.scores);
+    return roomy && plain ? BackwardTile{64, 64, 1, 4, 4, 1} : BackwardTile{64, 32, 1, 4, 4, 1};
   }
   if (!roomy) return {64, 64, 1, 4, 4, 1};
   return many ? BackwardTile{128, 32, 2, 8, 8, 1} : BackwardTile{128, 32, 2, 4, 4, 1};
