@@ -30,9 +30,9 @@ kernel::ForwardConfig config_from_json(const std::string& json, const problem::P
   return config;
 }
 
-codegen::BackwardTunables tunables_from_json(const std::string& json,
-                                             const problem::BackwardPlanKey& key,
-                                             const codegen::Arch& arch) {
+codegen::BackwardTunables config_from_json(const std::string& json,
+                                           const problem::BackwardPlanKey& key,
+                                           const codegen::Arch& arch) {
   codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
   codegen::update_from_json(tunables, json);
   return tunables;
@@ -108,6 +108,17 @@ Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json
                  std::vector<tuner::DeviceClass> devices)
     : engine_(engine), config_json_(std::move(config_json)), devices_(std::move(devices)) {}
 
+template <class Problem>
+auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
+  const auto key = problem::plan_key(problem);
+  using Config = decltype(tuner::config_zero(key, arch));
+  if (config_json_) {
+    return Choice<Config>{config_from_json(*config_json_, key, arch), kFromFlag, kWhyFromFlag};
+  }
+  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
+  return Choice<Config>{choice.config, std::string(name(choice.source)), choice.why};
+}
+
 Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
   // As many splits as a call on the device at hand has.
   codegen::Arch target = arch;
@@ -134,8 +145,8 @@ std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arc
 template <class Problem>
 std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
                                        const codegen::Arch& arch) {
-  const auto zero = tuner::config_zero(problem::plan_key(problem), arch);
-  using Config = std::remove_const_t<decltype(zero)>;
+  auto zero = tuner::config_zero(problem::plan_key(problem), arch);
+  using Config = decltype(zero);
   const auto from_zero = std::string(name(runtime::ConfigSource::kConfigZero));
   std::vector<Planned> list = {make(job, arch, Choice<Config>{zero, from_zero})};
   for (const tuner::DeviceClass& each : devices_) {
@@ -152,25 +163,6 @@ std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
 std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) const {
   const auto found = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
   return found == devices_.end() ? std::nullopt : std::optional(*found);
-}
-
-Planner::ForwardChoice Planner::choose(const problem::Problem& problem, const codegen::Arch& arch) {
-  if (config_json_) {
-    return {config_from_json(*config_json_, problem::plan_key(problem), arch), kFromFlag,
-            kWhyFromFlag};
-  }
-  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
-  return {choice.config, std::string(name(choice.source)), choice.why};
-}
-
-Planner::BackwardChoice Planner::choose(const problem::BackwardProblem& problem,
-                                        const codegen::Arch& arch) {
-  if (config_json_) {
-    return {tunables_from_json(*config_json_, problem::plan_key(problem), arch), kFromFlag,
-            kWhyFromFlag};
-  }
-  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
-  return {choice.config, std::string(name(choice.source)), choice.why};
 }
 
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {

@@ -65,8 +65,8 @@ class Planner {
   using BackwardChoice = Choice<codegen::BackwardTunables>;
 
   std::optional<tuner::DeviceClass> device(const codegen::Arch& arch) const;
-  ForwardChoice choose(const problem::Problem& problem, const codegen::Arch& arch);
-  BackwardChoice choose(const problem::BackwardProblem& problem, const codegen::Arch& arch);
+  template <class Problem>
+  auto choose(const Problem& problem, const codegen::Arch& arch);
   template <class Problem>
   std::vector<Planned> variants(const Case& job, const Problem& problem, const codegen::Arch& arch);
   Planned make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice);

@@ -2,7 +2,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -154,8 +153,8 @@ ExitCode take_over(tuner::RecordStore& store, const std::vector<std::string>& fi
     ++devices[describe(device_of(any))];
     ++taken[std::visit([&](const auto& record) { return take_over(store, record); }, any)];
   }
-  const auto [added, replaced, kept] =
-      std::tuple(taken[Taken::kAdded], taken[Taken::kReplaced], taken[Taken::kKept]);
+  const std::size_t added = taken[Taken::kAdded], replaced = taken[Taken::kReplaced];
+  const std::size_t kept = taken[Taken::kKept];
   // A record serves its own kind of device only; say which these are for.
   for (const auto& [device, count] : devices) console.print("{}: {} records", device, count);
   console.print("{} added, {} replaced, {} kept as they were, {} rejected", added, replaced, kept,

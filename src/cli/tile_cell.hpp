@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <string>
 
 #include "codegen/render.hpp"
@@ -29,7 +31,7 @@ inline std::string changed_tiles(const codegen::BackwardTunables& config,
   const auto add = [&](const char* what, bool runs, bool ran, const codegen::BackwardTile& tile,
                        const codegen::BackwardTile& before) {
     if (!runs || (ran && tile == before)) return;
-    text += (text.empty() ? "" : ", ") + (what + (' ' + codegen::describe_tile(tile)));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, codegen::describe_tile(tile));
   };
   using codegen::DbiasMethod;
   using codegen::DqMethod;

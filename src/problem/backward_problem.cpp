@@ -115,8 +115,9 @@ BackwardFamily family(const BackwardProblem& problem) {
 }
 
 BackwardPlanKey plan_key(const BackwardProblem& problem) {
-  const PlanKey forward = plan_key(problem.forward);
-  return {family(problem), forward.bucket_q, forward.bucket_kv, forward.bucket_planes};
+  const Problem& forward = problem.forward;
+  return {family(problem), length_bucket(forward.seqlen_q), length_bucket(forward.seqlen_kv),
+          plane_bucket(std::int64_t{forward.batch} * forward.num_heads_q)};
 }
 
 std::string dbias_pattern(const BackwardProblem& p) {

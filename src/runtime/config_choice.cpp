@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "attnjit/error.hpp"
 #include "codegen/config_rules.hpp"
 #include "problem/manifest_line.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -21,7 +22,6 @@ using Json = nlohmann::ordered_json;
 using problem::Extent;
 
 constexpr int kSchema = 1;
-constexpr const char* kBackward = Tuned<problem::BackwardPlanKey>::kPass;
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -164,7 +164,7 @@ AnyRecord read(const Json& root) {
   }
   const auto pass = root.find("pass");
   if (pass == root.end()) return read<problem::PlanKey>(root);
-  if (*pass != kBackward) refuse("pass is {}; expected {}", pass->dump(), kBackward);
+  if (*pass != kBackwardPass) refuse("pass is {}; expected {}", pass->dump(), kBackwardPass);
   return read<problem::BackwardPlanKey>(root);
 }
 
@@ -179,8 +179,7 @@ std::string to_json(const BasicRecord<PlanKey>& record) {
   const DeviceClass& device = record.key.device;
   const PlanKey& plan = record.key.plan;
   Json object = {{"schema", kSchema}};
-  // Records of a forward, which came first, do not name their pass.
-  if constexpr (std::is_same_v<PlanKey, problem::BackwardPlanKey>) object["pass"] = kBackward;
+  if constexpr (std::is_same_v<PlanKey, problem::BackwardPlanKey>) object["pass"] = kBackwardPass;
   object["space"] = record.key.space;
   object["device"] = {{"name", device.name},
                       {"sm_count", device.sm_count},

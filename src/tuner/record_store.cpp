@@ -44,7 +44,7 @@ void hash_rest(base::TaggedHash& hash, const problem::PlanKey& key) {
   hash.field("bias_per_head", std::int64_t{key.bias_per_head});
 }
 void hash_rest(base::TaggedHash& hash, const problem::BackwardPlanKey&) {
-  hash.field("pass", Tuned<problem::BackwardPlanKey>::kPass);
+  hash.field("pass", kBackwardPass);
 }
 
 // Records of two search spaces do not overwrite each other.

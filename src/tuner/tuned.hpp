@@ -11,15 +11,16 @@ struct Tuned;
 
 template <>
 struct Tuned<problem::PlanKey> {
-  static constexpr const char* kPass = "forward";
   using Config = kernel::ForwardConfig;
 };
 
 template <>
 struct Tuned<problem::BackwardPlanKey> {
-  static constexpr const char* kPass = "backward";
   using Config = codegen::BackwardTunables;
 };
+
+/// What records of a backward say of their pass. Those of a forward, which came first, say nothing.
+inline constexpr const char* kBackwardPass = "backward";
 
 /// What is chosen for the problems of a plan key.
 template <class PlanKey>
