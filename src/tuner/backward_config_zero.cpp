@@ -32,10 +32,11 @@ bool unusual(const problem::Family& f) {
 }
 
 // The tiles of the kernel of dk and dv. On parts with the roomiest shared memory they are the
-// fastest of the search space on an H200 (2026-11-21) whose `late` and `fresh` leave no spill:
-// which ones do is the compiler's whim, was found by trying all, and differs with the operands.
-// Thread blocks of four warps, two per SM, beat one of eight by 5 to 10 %: one computes scores
-// while the other multiplies. Wide heads need eight, half of which add up dq meanwhile.
+// fastest of the search space on an H200 (2026-11-21) whose `late` and `fresh` leave no spill, or
+// next to none: which ones do is the compiler's whim. All were tried for bf16, full and causal,
+// without lengths; other families may spill some bytes, and tuning finds what suits them. Thread
+// blocks of four warps, two per SM, beat one of eight by 5 to 10 %: one computes scores while the
+// other multiplies. Wide heads need eight, half of which add up dq meanwhile.
 
 BackwardTile narrow_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy,
                          bool roomiest) {
@@ -60,6 +61,7 @@ BackwardTile narrow_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
     return s.mask_vectorized ? many_keys(0, 7) : many_keys(1, 0);
   }
   if (!has_bias(s)) {
+    if (!roomiest) return many_keys(0, 7);
     if (f.deterministic) return many_keys(0, s.bounded_right ? 3 : 5);
     const bool bare = !s.bounded_left && !s.bounded_right && !s.seqlens && s.positive_scale;
     return many_keys(0, bare ? 0 : 7);
@@ -69,7 +71,8 @@ BackwardTile narrow_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
   return heavy && !(adds && s.bias_vectorized) ? safe : many_keys(adds, 3);
 }
 
-BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy) {
+BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool roomy,
+                         bool roomiest) {
   const problem::Family& s = f.scores;
   const auto four_warps = [](int late, int fresh) {
     return BackwardTile{64, 64, 2, 4, 2, 1, late, fresh};
@@ -78,6 +81,11 @@ BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
   const bool stores = dbias == DbiasMethod::kStore;
   if (!roomy) return {64, 64, 1, 8, 4, 1};
   if (unusual(s)) return safe;
+  if (!roomiest && has_mask(s)) {
+    if (crowded(s) || f.dbias != Extent::kAbsent) return safe;
+    return four_warps(1, has_bias(s) ? 0 : 3);
+  }
+  if (!roomiest && crowded(s)) return safe;
   if (!s.aligned) return {64, 128, 2, 8, 4, 1};
   if (has_mask(s) && has_bias(s)) {
     if (s.mask == Extent::kPerKey) return four_warps(1, 7);
@@ -93,6 +101,7 @@ BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
   }
   if (dbias == DbiasMethod::kColumns) return four_warps(0, 5);
   if (dbias == DbiasMethod::kAdd) return {64, 128, 2, 8, 2, 1, 1, 0};
+  if (roomiest && f.deterministic && !has_bias(s)) return four_warps(!s.bounded_right, 0);
   return four_warps(!stores, 3);
 }
 
@@ -123,7 +132,9 @@ BackwardTile wide_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool
     return s.bounded_right || !s.mask_vectorized ? eight_warps(0, 0) : eight_warps(1, 3);
   }
   if (has_bias(s) && !s.bias_vectorized) return fewer_rows;
-  if (sums_columns) return eight_warps(0, 7);
+  if (sums_columns || (adds && !s.bounded_right && s.bias_dtype != DType::kFloat32)) {
+    return eight_warps(0, 7);
+  }
   return has_bias(s) ? eight_warps(1, 3) : eight_warps(0, 7);
 }
 
@@ -144,8 +155,9 @@ BackwardTile bias_tile(const problem::BackwardFamily& f, int columns, bool roomy
   return {64, 64, 1, 4, 2, 1};
 }
 
-// Atomics one by one cost more than the scores again: B4 H16 L2047, D64 3.80 -> 1.79 ms, D128 4.21
-// -> 3.09 (H200, 2026-11-21). D256 computes too much for that.
+// Sums of odd lengths are added one by one (BiasGradAdd), which costs more than the scores again:
+// B4 H16 L2047, D64 3.80 -> 1.79 ms, D128 4.21 -> 3.09 (H200, 2026-11-21). D256 computes too much
+// for that. A family does not know its lengths; rows that are not aligned are mostly of odd ones.
 DbiasMethod dbias_method(const problem::BackwardFamily& f, int columns) {
   const DbiasMethod method = codegen::default_dbias_method(f);
   const bool one_by_one = !f.dbias_vectorized && columns <= 128;
@@ -165,7 +177,7 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
           .dbias = dbias,
           .split = !f.deterministic,
           .keys = columns <= 64    ? narrow_tile(f, dbias, roomy, roomiest)
-                  : columns <= 128 ? middle_tile(f, dbias, roomy)
+                  : columns <= 128 ? middle_tile(f, dbias, roomy, roomiest)
                                    : wide_tile(f, dbias, roomy, roomiest),
           .queries = queries_tile(f, columns, roomy),
           .bias_tile = bias_tile(f, columns, roomy)};

@@ -1,4 +1,4 @@
-// attn_bwd bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w4 qw2 b1 late fresh7 dq
+// attn_bwd bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w8 qw4 b1 dq
 
 // ---- attnjit/backward_mma.cuh
 
@@ -2413,11 +2413,11 @@ inline constexpr BackwardConfig kConfig{
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 2,
-    .num_warps = 4,
-    .query_warps = 2,
+    .num_warps = 8,
+    .query_warps = 4,
     .min_blocks = 1,
-    .late = 1,
-    .fresh = 7,
+    .late = 0,
+    .fresh = 0,
 };
 inline constexpr ForwardConfig kScores = kConfig.scores();
 
