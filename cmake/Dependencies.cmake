@@ -17,6 +17,16 @@ FetchContent_Declare(nlohmann_json
   FIND_PACKAGE_ARGS 3.11 CONFIG)
 FetchContent_MakeAvailable(fmt nlohmann_json)
 
+# attnjit_fmt: fmt as a static library.
+get_target_property(fmt_type fmt::fmt TYPE)
+if(fmt_type STREQUAL "STATIC_LIBRARY")
+  add_library(attnjit_fmt ALIAS fmt::fmt)
+else()
+  add_library(attnjit_fmt STATIC ${CMAKE_CURRENT_LIST_DIR}/fmt_library.cpp)
+  target_include_directories(attnjit_fmt SYSTEM PUBLIC
+    $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+endif()
+
 if(ATTNJIT_BUILD_EXECUTOR)
   find_package(Boost 1.74 REQUIRED COMPONENTS context)
 endif()

@@ -2,8 +2,8 @@
 add_library(attnjit_flags INTERFACE)
 target_compile_options(attnjit_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                -Wno-missing-field-initializers
-  # False positives inside libstdc++ 12.
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-array-bounds>)
+  # False positives: inside libstdc++ 12, and of files that are compiled together.
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict -Wno-array-bounds -Wno-subobject-linkage>)
 if(ATTNJIT_SANITIZE)
   target_compile_options(attnjit_flags INTERFACE -fsanitize=${ATTNJIT_SANITIZE}
                                                  -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -27,6 +27,13 @@ function(attnjit_embed_templates variable)
   set(${variable} ${output} PARENT_SCOPE)
 endfunction()
 
+# attnjit_compile_together(TARGET): compiles up to ten of its files as one. Most of the time goes into
+# headers and templates that they share.
+function(attnjit_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${ATTNJIT_UNITY_BUILD}
+                                             UNITY_BUILD_BATCH_SIZE 10)
+endfunction()
+
 # attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME.
 # ARCHITECTURE.md has the rule that DEPENDS states.
 function(attnjit_room name)
@@ -38,9 +45,10 @@ function(attnjit_room name)
     ${CMAKE_CURRENT_SOURCE_DIR}/templates)
   target_include_directories(attnjit_${name} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
   target_compile_definitions(attnjit_${name} PUBLIC ATTNJIT_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(attnjit_${name} PUBLIC attnjit_flags fmt::fmt-header-only
+  target_link_libraries(attnjit_${name} PUBLIC attnjit_flags attnjit_fmt
     nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
   foreach(dependency ${ROOM_DEPENDS})
     target_link_libraries(attnjit_${name} PUBLIC attnjit_${dependency})
   endforeach()
+  attnjit_compile_together(attnjit_${name})
 endfunction()

@@ -3,8 +3,9 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "base/json.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "cli/words.hpp"
 #include "reference/half.hpp"
 #include "reference/score_rule.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli/cases.hpp"
 #include "cli/console.hpp"
 

@@ -12,14 +12,6 @@ constexpr int kWarmUps = 3;
 constexpr double kRoundMs = 25;  // of kernel time that a round aims at
 constexpr double kLeastLaunches = 5, kMostLaunches = 100;
 
-ContextOptions context_options(Session& session) {
-  ContextOptions options;
-  options.log = [&session](std::string_view message) {
-    session.console().note("attnjit: {}", message);
-  };
-  return options;
-}
-
 void check_case(const Case& job) {
   if (is_empty(job.spec)) {
     throw Error(ErrorKind::kInvalidProblem,
@@ -39,7 +31,7 @@ Bench::Bench(Session& session)
       planner_(session.engine(), std::nullopt, session.device_classes()),
       stream_(driver_),
       timer_(driver_),
-      context_(context_options(session)) {}
+      context_(session.context_options()) {}
 
 Measurement Bench::measure(const Case& job) {
   check_case(job);

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "cli/bench_machine.hpp"
 #include "cli/bench_run.hpp"
 #include "cli/verbs.hpp"
@@ -11,7 +11,6 @@ namespace attnjit::cli {
 namespace {
 
 constexpr std::size_t kNameWidth = 56;
-constexpr auto kReplaceBadUtf8 = Json::error_handler_t::replace;  // names may hold any bytes
 
 /// Prints each row as it comes and collects all for --json and --output.
 class BenchReport {
@@ -129,7 +128,7 @@ ExitCode bench(const BenchOptions& options, Session& session) {
     }
   }
   const Json& whole = report.finish();
-  if (file.is_open() && !(file << whole.dump(1, ' ', false, kReplaceBadUtf8) << std::endl)) {
+  if (file.is_open() && !(file << base::dump_json(whole, 1) << std::endl)) {
     throw Error(ErrorKind::kCache,
                 fmt::format("cannot write all of {}: is the disk full?", options.output));
   }

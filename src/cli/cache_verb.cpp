@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <variant>
 
+#include "base/json.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
 
@@ -13,7 +13,7 @@ constexpr std::size_t kShortKey = 12;       // digits that tables show
 constexpr std::size_t kShortCompiler = 24;  // a host compiler's name is long; show has all of it
 
 Json parse_meta(const cache::Entry& entry) {
-  Json meta = Json::parse(entry.meta_json, nullptr, false);
+  Json meta = base::try_parse_json(entry.meta_json);
   return meta.is_object() ? meta : Json::object();
 }
 

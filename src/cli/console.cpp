@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include "base/json.hpp"
 
 namespace attnjit::cli {
 
@@ -14,7 +14,7 @@ void Console::print_json(const Json& object) {
   whole["schema"] = 1;
   whole.update(object);
   // Names come from files and may hold any bytes.
-  write(out_, whole.dump(2, ' ', false, Json::error_handler_t::replace));
+  write(out_, base::dump_json(whole, 2));
 }
 
 void Console::error(std::string_view message) {

@@ -1,14 +1,15 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string_view>
 #include <utility>
 
+#include "base/json.hpp"
+
 namespace attnjit::cli {
 
-using Json = nlohmann::ordered_json;
+using base::Json;
 
 /// How much goes to stderr besides errors.
 enum class Verbosity { kQuiet, kNormal, kVerbose };

@@ -13,20 +13,12 @@
 namespace attnjit::cli {
 namespace {
 
-ContextOptions context_options(Session& session) {
-  ContextOptions options;
-  options.log = [&session](std::string_view message) {
-    session.console().note("attnjit: {}", message);
-  };
-  return options;
-}
-
 class DeviceRunner final : public Runner {
  public:
   explicit DeviceRunner(Session& session)
       : driver_(session.driver()),
         current_(driver_),
-        context_(context_options(session)),
+        context_(session.context_options()),
         jobs_(session.environment().jobs) {}
 
   std::string device() const override {

@@ -1,5 +1,5 @@
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/machine_report.hpp"
 #include "cli/verbs.hpp"
 

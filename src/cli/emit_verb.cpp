@@ -1,10 +1,10 @@
 #include <unistd.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "cli/output_file.hpp"
 #include "cli/planning.hpp"
 #include "cli/sweep_report.hpp"

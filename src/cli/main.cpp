@@ -1,8 +1,8 @@
 #include <exception>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "cli/arguments.hpp"
 
 namespace attnjit::cli {

@@ -12,18 +12,18 @@
 namespace attnjit::cli {
 namespace {
 
-using nlohmann::json;
+using base::Json;
 
 constexpr int kSchema = 1;
 
-void check_schema(const json& object, const std::string& file) {
+void check_schema(const Json& object, const std::string& file) {
   if (object.at("schema") == kSchema) return;
   usage_error("{}: schema is {}; expected {}, the one that this version reads", file,
               object["schema"].dump(), kSchema);
 }
 
 // What a JSON document with members "schema", "archs" and "problems" holds.
-Manifest read_document(const json& root, const std::string& file) {
+Manifest read_document(const Json& root, const std::string& file) {
   for (const auto& [name, value] : root.items()) {
     if (name != "schema" && name != "archs" && name != "problems" && name != "$schema") {
       usage_error("{}: unknown member '{}'; expected schema, archs, problems", file, name);
@@ -32,14 +32,14 @@ Manifest read_document(const json& root, const std::string& file) {
   if (!root.contains("schema")) usage_error("{}: no schema; add \"schema\": {}", file, kSchema);
   check_schema(root, file);
   Manifest manifest;
-  const json archs = root.value("archs", json::array());
-  const auto is_string = [](const json& value) { return value.is_string(); };
+  const Json archs = root.value("archs", Json::array());
+  const auto is_string = [](const Json& value) { return value.is_string(); };
   if (!archs.is_array() || !std::ranges::all_of(archs, is_string)) {
     usage_error("{}: archs is {}; expected a list of names such as [\"sm_90a\"]", file,
                 archs.dump());
   }
   manifest.archs = archs.get<std::vector<std::string>>();
-  const json problems = root.value("problems", json());
+  const Json problems = root.value("problems", Json());
   if (!problems.is_array() || problems.empty()) {
     usage_error("{}: problems is {}; expected a list of at least one problem", file,
                 problems.dump());
@@ -57,7 +57,7 @@ Manifest read_lines(std::string_view text, const std::string& file) {
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    json entry = json::parse(line, nullptr, false, true);
+    Json entry = base::try_parse_json(line, base::JsonComments::kAllowed);
     if (entry.is_discarded()) {
       usage_error("{}: line {} is not JSON; expected one problem a line", file, number);
     }
@@ -74,7 +74,7 @@ bool is_line_file(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return false;
   const std::string_view first = text.substr(begin, text.find('\n', begin) - begin);
-  const json entry = json::parse(first, nullptr, false, true);
+  const Json entry = base::try_parse_json(first, base::JsonComments::kAllowed);
   return entry.is_object() && !entry.contains("problems");
 }
 
@@ -82,10 +82,10 @@ bool is_line_file(std::string_view text) {
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
   if (is_line_file(text)) return read_lines(text, file);
-  json root;
+  Json root;
   try {
-    root = json::parse(text, nullptr, true, true);
-  } catch (const json::parse_error& error) {
+    root = base::parse_json(text, base::JsonComments::kAllowed);
+  } catch (const Json::parse_error& error) {
     usage_error("{}: {}; expected JSON (comments are allowed)", file, error.what());
   }
   if (!root.is_object()) {

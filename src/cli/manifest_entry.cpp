@@ -11,7 +11,7 @@
 namespace attnjit::cli {
 namespace {
 
-using nlohmann::json;
+using base::Json;
 
 constexpr std::size_t kMaxCases = 10'000;  // of one file; a typo must not fill the memory
 // Members that say something about the entry rather than the problem.
@@ -23,12 +23,12 @@ struct Axis {
   std::vector<MemberValue> values;
 };
 
-[[noreturn]] void refuse(const std::string& where, std::string_view member, const json& value,
+[[noreturn]] void refuse(const std::string& where, std::string_view member, const Json& value,
                          std::string_view allowed) {
   usage_error("{}: {} is {}; expected {}", where, member, value.dump(), allowed);
 }
 
-std::string text_member(const json& entry, const std::string& where, const char* name) {
+std::string text_member(const Json& entry, const std::string& where, const char* name) {
   if (!entry.contains(name)) return "";
   if (!entry[name].is_string() || entry[name] == "") {
     refuse(where, name, entry[name], "a text that is not empty");
@@ -36,7 +36,7 @@ std::string text_member(const json& entry, const std::string& where, const char*
   return entry[name];
 }
 
-void check_names(const json& entry, const std::string& where) {
+void check_names(const Json& entry, const std::string& where) {
   for (const auto& [name, value] : entry.items()) {
     if (std::ranges::find(kLabels, name) != kLabels.end()) continue;
     if (std::ranges::find(members(), name, &Member::name) != members().end()) continue;
@@ -50,13 +50,13 @@ struct Passes {
   bool forward = false, backward = false;
 };
 
-Passes read_passes(const json& entry, const std::string& where) {
+Passes read_passes(const Json& entry, const std::string& where) {
   static constexpr std::string_view kAllowed = "forward, backward, or a list of such";
   if (!entry.contains("pass")) return {.forward = true};
-  const json& given = entry["pass"];
-  const json list = given.is_array() ? given : json::array({given});
+  const Json& given = entry["pass"];
+  const Json list = given.is_array() ? given : Json::array({given});
   Passes passes;
-  for (const json& pass : list) {
+  for (const Json& pass : list) {
     bool& wanted = pass == "backward" ? passes.backward : passes.forward;
     wanted = pass == "forward" || pass == "backward";
     if (!wanted) refuse(where, "pass", pass, kAllowed);
@@ -66,18 +66,18 @@ Passes read_passes(const json& entry, const std::string& where) {
 }
 
 // Whether `value` is a list of values rather than one.
-bool is_list(const Member& member, const json& value) {
+bool is_list(const Member& member, const Json& value) {
   if (!value.is_array()) return false;
   return !member.pair || value.empty() || value[0].is_array();
 }
 
-Axis read_axis(const Member& member, const json& value, const std::string& where) {
+Axis read_axis(const Member& member, const Json& value, const std::string& where) {
   const bool several = is_list(member, value);
-  const json list = several ? value : json::array({value});
+  const Json list = several ? value : Json::array({value});
   const std::string allowed = fmt::format("{}, or a list of such", member.allowed);
   if (list.empty()) refuse(where, member.name, value, allowed);
   Axis axis{&member, {}};
-  for (const json& item : list) {
+  for (const Json& item : list) {
     // In a list of pairs a bare number would read like half of one.
     if (several && member.pair && !item.is_array()) refuse(where, member.name, value, allowed);
     auto parsed = member.parse(item);
@@ -87,7 +87,7 @@ Axis read_axis(const Member& member, const json& value, const std::string& where
   return axis;
 }
 
-std::vector<Axis> read_axes(const json& entry, const std::string& where) {
+std::vector<Axis> read_axes(const Json& entry, const std::string& where) {
   std::vector<Axis> axes;
   for (const Member& member : members()) {
     const std::string name(member.name);
@@ -136,7 +136,7 @@ void append_crossing(const Case& base, const std::vector<Axis>& axes, const std:
 
 }  // namespace
 
-void append_entry(const json& entry, const std::string& place, std::vector<Case>& cases) {
+void append_entry(const Json& entry, const std::string& place, std::vector<Case>& cases) {
   if (!entry.is_object()) refuse(place, "the entry", entry, "an object");
   Case base{text_member(entry, place, "name"), text_member(entry, place, "source"), {}};
   if (base.name.empty()) usage_error("{}: no name; add one", place);

@@ -9,13 +9,13 @@
 namespace attnjit::cli {
 namespace {
 
-using nlohmann::json;
+using base::Json;
 using reference::ProblemSpec;
 using Parsed = std::optional<MemberValue>;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;  // beyond any tensor; keeps sums in range
 
-std::optional<std::int64_t> integer(const json& value, std::int64_t least) {
+std::optional<std::int64_t> integer(const Json& value, std::int64_t least) {
   if (!value.is_number_integer()) return std::nullopt;
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMaxSize) return std::nullopt;
   const auto number = value.get<std::int64_t>();
@@ -23,7 +23,7 @@ std::optional<std::int64_t> integer(const json& value, std::int64_t least) {
 }
 
 template <std::int64_t ProblemSpec::*field, std::int64_t least>
-Parsed size(const json& value) {
+Parsed size(const Json& value) {
   const auto number = integer(value, least);
   if (!number) return std::nullopt;
   return MemberValue{fmt::to_string(*number), [n = *number](ProblemSpec& s) { s.*field = n; }};
@@ -31,7 +31,7 @@ Parsed size(const json& value) {
 
 // [first, second], or one number for both.
 template <std::int64_t ProblemSpec::*first, std::int64_t ProblemSpec::*second, std::int64_t least>
-Parsed size_pair(const json& value) {
+Parsed size_pair(const Json& value) {
   const bool both = value.is_array() && value.size() == 2;
   const auto a = integer(both ? value[0] : value, least);
   const auto b = integer(both ? value[1] : value, least);
@@ -42,7 +42,7 @@ Parsed size_pair(const json& value) {
                      }};
 }
 
-Parsed window(const json& value) {
+Parsed window(const Json& value) {
   if (!value.is_array() || value.size() != 2) return std::nullopt;
   const auto left = integer(value[0], -1);
   const auto right = integer(value[1], -1);
@@ -53,31 +53,31 @@ Parsed window(const json& value) {
 
 // A string out of a list of words.
 template <class T, std::size_t N>
-std::optional<std::pair<std::string, T>> word(const json& value, const Word<T> (&words)[N]) {
+std::optional<std::pair<std::string, T>> word(const Json& value, const Word<T> (&words)[N]) {
   if (!value.is_string()) return std::nullopt;
   const auto found = find_word(words, value.get<std::string>());
   if (!found) return std::nullopt;
   return std::pair(value.get<std::string>(), *found);
 }
 
-Parsed dtype(const json& value) {
+Parsed dtype(const Json& value) {
   const auto w = word(value, kDtypes);
   if (!w) return std::nullopt;
   return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.dtype = v; }};
 }
 template <std::optional<DType> ProblemSpec::*field>
-Parsed score_dtype(const json& value) {
+Parsed score_dtype(const Json& value) {
   const auto w = word(value, kBiasDtypes);
   if (!w) return std::nullopt;
   return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.*field = v; }};
 }
-Parsed layout(const json& value) {
+Parsed layout(const Json& value) {
   const auto w = word(value, kLayouts);
   if (!w) return std::nullopt;
   return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.memory.layout = v; }};
 }
 
-Parsed causal(const json& value) {
+Parsed causal(const Json& value) {
   if (value == false) return MemberValue{"false", [](ProblemSpec&) {}};
   const auto w = word(value, kDiagonals);
   if (!w) return std::nullopt;
@@ -87,7 +87,7 @@ Parsed causal(const json& value) {
                      }};
 }
 
-Parsed diagonal(const json& value) {
+Parsed diagonal(const Json& value) {
   const auto w = word(value, kDiagonals);
   if (!w) return std::nullopt;
   return MemberValue{w->first, [text = w->first, v = w->second](ProblemSpec& s) {
@@ -100,7 +100,7 @@ Parsed diagonal(const json& value) {
 
 // A broadcast pattern; the sizes it stands for are checked with the whole problem.
 template <std::string ProblemSpec::*field>
-Parsed pattern(const json& value) {
+Parsed pattern(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
   if (text == "none") return MemberValue{text, [](ProblemSpec&) {}};
@@ -112,14 +112,14 @@ Parsed pattern(const json& value) {
   return MemberValue{text, [text](ProblemSpec& s) { s.*field = text; }};
 }
 
-Parsed mask_kind(const json& value) {
+Parsed mask_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
   const auto kind = reference::parse_mask_kind(with_dashes(text));
   if (!kind) return std::nullopt;
   return MemberValue{text, [k = *kind](ProblemSpec& s) { s.mask_kind = k; }};
 }
-Parsed bias_kind(const json& value) {
+Parsed bias_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
   const auto kind = reference::parse_bias_kind(with_dashes(text));
@@ -127,25 +127,25 @@ Parsed bias_kind(const json& value) {
   return MemberValue{text, [k = *kind](ProblemSpec& s) { s.bias_kind = k; }};
 }
 
-Parsed mask_density(const json& value) {
+Parsed mask_density(const Json& value) {
   if (!value.is_number()) return std::nullopt;
   const auto density = value.get<double>();
   if (!(density >= 0 && density <= 1)) return std::nullopt;
   return MemberValue{fmt::to_string(density),
                      [density](ProblemSpec& s) { s.mask_density = density; }};
 }
-Parsed scale(const json& value) {
+Parsed scale(const Json& value) {
   if (!value.is_number()) return std::nullopt;
   const auto factor = value.get<float>();
   return MemberValue{fmt::to_string(factor), [factor](ProblemSpec& s) { s.scale = factor; }};
 }
 template <bool ProblemSpec::*... fields>
-Parsed flag(const json& value) {
+Parsed flag(const Json& value) {
   if (!value.is_boolean()) return std::nullopt;
   const bool set = value.get<bool>();
   return MemberValue{set ? "true" : "false", [set](ProblemSpec& s) { ((s.*fields = set), ...); }};
 }
-Parsed seed(const json& value) {
+Parsed seed(const Json& value) {
   const auto number = integer(value, 0);
   if (!number) return std::nullopt;
   return MemberValue{fmt::to_string(*number),

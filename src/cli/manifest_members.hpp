@@ -1,11 +1,11 @@
 #pragma once
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/json.hpp"
 #include "reference/problem_spec.hpp"
 
 namespace attnjit::cli {
@@ -22,8 +22,8 @@ struct Member {
   bool required;
   bool pair;                 ///< a value is itself an array, of two numbers
   std::string_view allowed;  ///< completes "expected ..."
-  std::optional<MemberValue> (*parse)(const nlohmann::json& value);  ///< nullopt: not allowed
-  bool of_backward = false;  ///< says nothing about a forward
+  std::optional<MemberValue> (*parse)(const base::Json& value);  ///< nullopt: not allowed
+  bool of_backward = false;                                      ///< says nothing about a forward
 };
 
 /// All of them, in the order in which they are applied.

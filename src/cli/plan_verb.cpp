@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/planning.hpp"
 #include "cli/table.hpp"
 #include "cli/verbs.hpp"
@@ -30,7 +30,7 @@ class PlanReport {
                       {"source", planned.source},
                       {"problem", planned.problem},
                       {"arch", planned.arch->name},
-                      {"config", Json::parse(planned.config)},
+                      {"config", base::parse_json(planned.config)},
                       {"config_from", planned.config_from},
                       {"why", planned.why},
                       {"workspace_bytes", planned.workspace_bytes},

@@ -1,11 +1,11 @@
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli/output_file.hpp"
 #include "cli/table.hpp"
 #include "cli/tile_cell.hpp"
@@ -50,7 +50,7 @@ ExitCode list(const tuner::RecordStore& store, Console& console) {
   for (const tuner::AnyRecord& record : store.list()) {
     const std::string id = id_of(record);
     std::visit([&](const auto& each) { table.add(table_row(each, id)); }, record);
-    entries.push_back({{"id", id}, {"record", Json::parse(to_json(record))}});
+    entries.push_back({{"id", id}, {"record", base::parse_json(to_json(record))}});
   }
   if (!entries.empty()) console.print("{}", table.text());
   console.print("{} records", entries.size());
@@ -71,7 +71,7 @@ ExitCode show(const tuner::RecordStore& store, const std::string& id, Console& c
     console.print_json({{"id", id}, {"error", message}});
     return ExitCode::kVerification;
   }
-  const Json object = Json::parse(to_json(found.front()));
+  const Json object = base::parse_json(to_json(found.front()));
   console.print("{}", object.dump(2));
   console.print_json({{"id", id_of(found.front())}, {"record", object}});
   return ExitCode::kDone;

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.hpp"
 #include "cli/cpu_run.hpp"
 #include "cli/device_run.hpp"
 #include "cli/verbs.hpp"

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <vector>
 
+#include "attnjit/context.hpp"
 #include "base/environment.hpp"
 #include "cli/console.hpp"
 #include "cuda/driver.hpp"
@@ -41,6 +42,9 @@ class Session {
 
   /// Where a log writes to.
   base::Log::Sink log_sink();
+
+  /// Of a Context whose messages are notes of the console.
+  ContextOptions context_options();
 
   /// Nvrtc::id(), or "" where there is no NVRTC: what the cache asks for as well.
   std::string compiler_id();

@@ -1,10 +1,10 @@
 #include "cli/sweep_report.hpp"
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli/table.hpp"
 
 namespace attnjit::cli {
@@ -86,7 +86,7 @@ Json kernel_json(const SweptKernel& kernel) {
   }
   object["from"] = kernel.state == SweptKernel::State::kCached ? "cache" : "compiled";
   object["cubin_bytes"] = kernel.cubin_bytes;
-  object["facts"] = Json::parse(compiler::to_json(kernel.facts));
+  object["facts"] = base::parse_json(compiler::to_json(kernel.facts));
   return object;
 }
 

@@ -1,8 +1,8 @@
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli/table.hpp"
 #include "cli/tile_cell.hpp"
 #include "cli/verbs.hpp"
@@ -43,7 +43,7 @@ class TuneTable {
     results_.push_back({{"name", job.name},
                         {"state", state},
                         {"configuration_0", codegen::describe_tile(zero)},
-                        {"record", Json::parse(to_json(record))}});
+                        {"record", base::parse_json(to_json(record))}});
     outcomes_.push_back(ExitCode::kDone);
     note(job, fmt::format("{:.1f} us, gain {} ({})", record.us, percent(record.gain()), state));
   }

@@ -1,16 +1,16 @@
 // Backward tunables as JSON.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/backward_tunables.hpp"
 
 namespace attnjit::codegen {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using base::Json;
 
 constexpr std::pair<const char*, DqMethod> kDqMethods[] = {{"add", DqMethod::kAdd},
                                                            {"kernel", DqMethod::kKernel}};
@@ -90,7 +90,7 @@ std::string to_json(const BackwardTunables& t) {
 }
 
 void update_from_json(BackwardTunables& t, const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = base::try_parse_json(text);
   if (!json.is_object()) refuse("not a JSON object");
   for (const auto& [key, value] : json.items()) {
     if (key == "dq") {

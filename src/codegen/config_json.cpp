@@ -4,21 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/fields.hpp"
 #include "codegen/render.hpp"
 
 namespace attnjit::codegen {
 namespace {
 
-std::string flag_text(const char* name, const nlohmann::json& value) {
+std::string flag_text(const char* name, const base::Json& value) {
   return fmt::format("config: {} cannot be {}", name, value.dump());
 }
 
-void set_field(const char* name, int& field, const nlohmann::json& value) {
+void set_field(const char* name, int& field, const base::Json& value) {
   if (!value.is_number_integer()) {
     throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; expected an integer");
   }
@@ -28,14 +28,14 @@ void set_field(const char* name, int& field, const nlohmann::json& value) {
     throw Error(ErrorKind::kInvalidEnvironment, flag_text(name, value) + "; that is too large");
   }
 }
-void set_field(const char* name, bool& field, const nlohmann::json& value) {
+void set_field(const char* name, bool& field, const base::Json& value) {
   if (!value.is_boolean()) {
     throw Error(ErrorKind::kInvalidEnvironment,
                 flag_text(name, value) + "; expected true or false");
   }
   field = value.get<bool>();
 }
-void set_field(const char* name, kernel::DType& field, const nlohmann::json& value) {
+void set_field(const char* name, kernel::DType& field, const base::Json& value) {
   if (value == "fp16") {
     field = kernel::DType::kFloat16;
   } else if (value == "bf16") {
@@ -45,7 +45,7 @@ void set_field(const char* name, kernel::DType& field, const nlohmann::json& val
                 flag_text(name, value) + "; expected \"fp16\" or \"bf16\"");
   }
 }
-void set_field(const char* name, kernel::SoftmaxPolicy& field, const nlohmann::json& value) {
+void set_field(const char* name, kernel::SoftmaxPolicy& field, const base::Json& value) {
   if (value == "running_max") {
     field = kernel::SoftmaxPolicy::kRunningMax;
   } else if (value == "max_free") {
@@ -56,20 +56,20 @@ void set_field(const char* name, kernel::SoftmaxPolicy& field, const nlohmann::j
   }
 }
 
-nlohmann::json json_value(int value) { return value; }
-nlohmann::json json_value(bool value) { return value; }
-nlohmann::json json_value(kernel::DType value) {
+base::Json json_value(int value) { return value; }
+base::Json json_value(bool value) { return value; }
+base::Json json_value(kernel::DType value) {
   return value == kernel::DType::kFloat16    ? "fp16"
          : value == kernel::DType::kBFloat16 ? "bf16"
                                              : "fp32";
 }
-nlohmann::json json_value(kernel::SoftmaxPolicy value) {
+base::Json json_value(kernel::SoftmaxPolicy value) {
   return value == kernel::SoftmaxPolicy::kMaxFree ? "max_free" : "running_max";
 }
 
 template <class Config>
 std::string config_json(const Config& config) {
-  nlohmann::ordered_json object;
+  base::Json object;
   for_each_field(config,
                  [&](const char* name, const auto& value) { object[name] = json_value(value); });
   return object.dump();
@@ -81,7 +81,7 @@ std::string to_json(const kernel::ForwardConfig& config) { return config_json(co
 std::string to_json(const kernel::MaskPackConfig& config) { return config_json(config); }
 
 void update_from_json(kernel::ForwardConfig& config, const std::string& json) {
-  const auto object = nlohmann::json::parse(json, nullptr, false, true);
+  const auto object = base::try_parse_json(json, base::JsonComments::kAllowed);
   if (!object.is_object()) {
     throw Error(ErrorKind::kInvalidEnvironment,
                 "config: expected a JSON object such as {\"block_q\": 128, \"num_warps\": 8}");
@@ -109,8 +109,8 @@ std::optional<std::string> why_foreign(const kernel::ForwardConfig& config,
   expected.num_warps = config.num_warps;
   expected.min_blocks = config.min_blocks;
   expected.softmax = config.softmax;
-  const auto has = nlohmann::ordered_json::parse(to_json(config));
-  const auto needs = nlohmann::ordered_json::parse(to_json(expected));
+  const auto has = base::parse_json(to_json(config));
+  const auto needs = base::parse_json(to_json(expected));
   for (const auto& [name, value] : has.items()) {
     if (value != needs[name]) {
       return fmt::format("{} is {}; this problem needs {}", name, value.dump(), needs[name].dump());

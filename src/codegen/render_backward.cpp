@@ -13,14 +13,14 @@ using problem::BackwardFamily;
 using problem::Extent;
 
 // How the stub mentions one feature.
-struct FeatureText {
+struct BackwardFeatureText {
   const char* header;
   const char* parameter_type;  // empty: it has no parameter
   const char* parameter;
   std::string policy;
 };
 
-FeatureText feature_text(BackwardFeature feature, const problem::Family& f) {
+BackwardFeatureText backward_feature_text(BackwardFeature feature, const problem::Family& f) {
   switch (feature) {
     case BackwardFeature::kSeqlens:
       return {"seqlens.cuh", "SeqlensParams", "seqlens", "Seqlens"};
@@ -89,7 +89,7 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
     parameters += ",\n    const __grid_constant__ BiasGradParams dbias";
   }
   for (const BackwardFeature feature : backward_features(family)) {
-    const FeatureText text = feature_text(feature, family.scores);
+    const BackwardFeatureText text = backward_feature_text(feature, family.scores);
     includes += fmt::format("#include \"attnjit/score/{}\"\n", text.header);
     if (*text.parameter != '\0') {
       parameters +=

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 
 namespace attnjit::compiler {
 namespace {
@@ -22,7 +22,7 @@ bool Facts::serialized() const {
 }
 
 std::string to_json(const Facts& facts) {
-  const nlohmann::ordered_json json = {
+  const base::Json json = {
       {"registers", facts.registers},
       {"stack_bytes", facts.stack_bytes},
       {"spill_store_bytes", facts.spill_store_bytes},
@@ -33,12 +33,12 @@ std::string to_json(const Facts& facts) {
       {"warnings", facts.warnings},
   };
   // A log may echo bytes of the source that are no UTF-8; they must not make this throw.
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return base::dump_json(json);
 }
 
 Facts facts_from_json(std::string_view text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = base::parse_json(text);
     Facts facts;
     json.at("registers").get_to(facts.registers);
     json.at("stack_bytes").get_to(facts.stack_bytes);
@@ -49,7 +49,7 @@ Facts facts_from_json(std::string_view text) {
     json.at("nvrtc_version").get_to(facts.nvrtc_version);
     json.at("warnings").get_to(facts.warnings);
     return facts;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const base::Json::exception& error) {
     throw Error(ErrorKind::kInternal,
                 fmt::format("these are not the facts of a kernel: {}", error.what()));
   }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "base/parallel.hpp"
 #include "executor/diagnosis.hpp"
 #include "executor/primitives.hpp"
@@ -21,10 +21,10 @@ constexpr const char* kArch = "host";  // in the cache, where cubins have "sm_90
 constexpr const char* kPrimitives = "attnjit/executor/";
 
 std::string metadata(const codegen::Source& source) {
-  const nlohmann::ordered_json meta = {{"schema", 1},
-                                       {"library", ATTNJIT_VERSION},
-                                       {"title", source.title},
-                                       {"entry", source.entry}};
+  const base::Json meta = {{"schema", 1},
+                           {"library", ATTNJIT_VERSION},
+                           {"title", source.title},
+                           {"entry", source.entry}};
   return meta.dump();
 }
 

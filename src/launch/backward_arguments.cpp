@@ -6,14 +6,13 @@
 #include <limits>
 
 #include "attnjit/error.hpp"
+#include "launch/grid.hpp"
 
 namespace attnjit::launch {
 namespace {
 
 using codegen::DbiasMethod;
 using problem::Extent;
-
-kernel::RowStrides row_strides(const problem::RowStrides& s) { return {s.batch, s.head, s.row}; }
 
 // Bytes as the kernels that clear memory count them.
 constexpr std::int64_t kPiece = 16;

@@ -13,16 +13,9 @@ using codegen::DqMethod;
 
 // Of splitting the queries of a key tile, in tiles of queries: adding dk and dv up in fp32 and
 // rounding them is dear.
-constexpr SplitCosts kSplitCosts{.start = 2, .combine = 4};
+constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4};
 
 constexpr int kGroup = 8;  // columns of a fragment
-
-// Registers are handed out for min_blocks thread blocks per SM; shared memory may allow fewer.
-int blocks_per_sm(const kernel::BackwardConfig& config, const codegen::Arch& arch) {
-  constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
-  const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
-  return std::clamp(by_memory, 1, config.min_blocks);
-}
 
 template <class Config>
 StepSpec step(codegen::Source source, const Config& config, int shared_bytes) {
@@ -95,7 +88,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   if (spec.config.split) {
     grid.splits =
         choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
-                      spec.block_slots, kSplitCosts);
+                      spec.block_slots, kQuerySplitCosts);
   }
   if (p.bounded_right && !p.bounded_left) {
     // What the key tiles of a kv head read: Q and dO of its query heads.

@@ -5,12 +5,11 @@
 #include <limits>
 
 #include "attnjit/error.hpp"
+#include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
 namespace {
-
-kernel::RowStrides row_strides(const problem::RowStrides& s) { return {s.batch, s.head, s.row}; }
 
 kernel::OperandParams operand_params(const problem::Operand& operand, const Tensor& tensor,
                                      const problem::Problem& problem) {

@@ -11,16 +11,8 @@
 namespace attnjit::launch {
 namespace {
 
-// Registers are handed out for config.min_blocks thread blocks per SM; shared memory may allow
-// fewer.
-int blocks_per_sm(const kernel::ForwardConfig& config, const codegen::Arch& arch) {
-  constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
-  const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
-  return std::clamp(by_memory, 1, config.min_blocks);
-}
-
 // Of splitting keys, in tiles of keys (H200, decode, 2026-11-21).
-constexpr SplitCosts kSplitCosts{.start = 2, .combine = 6};
+constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6};
 
 }  // namespace
 
@@ -59,7 +51,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   grid.planes = std::int64_t{problem.batch} * problem.num_heads_q / config.packed_heads();
   grid.splits = choose_splits(grid.planes * grid.q_tiles,
                               kernel::ceil_div(problem.seqlen_kv, config.block_kv),
-                              spec.block_slots, kSplitCosts);
+                              spec.block_slots, kKeySplitCosts);
   if (grid.splits == 1 && problem.bounded_right && !problem.bounded_left) {
     const std::int64_t kv_head_bytes =
         std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);

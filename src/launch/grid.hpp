@@ -1,6 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+
+#include "attnjit/forward_params.h"
+#include "codegen/arch.hpp"
+#include "problem/problem.hpp"
 
 namespace attnjit::launch {
 
@@ -21,6 +26,20 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
 /// the end of a section only. What `sharers` planes read together, `bytes` in all, should stay in
 /// L2: 16 MiB is four heads of 8192 keys (D128).
 std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes);
+
+/// Thread blocks of a kernel that an SM of `arch` holds at a time. Registers are handed out for
+/// config.min_blocks of them; shared memory may allow fewer.
+template <class Config>
+int blocks_per_sm(const Config& config, const codegen::Arch& arch) {
+  constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
+  const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
+  return std::clamp(by_memory, 1, config.min_blocks);
+}
+
+/// Strides as kernels take them.
+inline kernel::RowStrides row_strides(const problem::RowStrides& s) {
+  return {s.batch, s.head, s.row};
+}
 
 /// `bytes` rounded up to kWorkspaceAlignment.
 std::size_t align_up(std::size_t bytes);

@@ -1,12 +1,13 @@
 #include "problem/manifest_line.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace attnjit::problem {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using base::Json;
 
 // Rows of one position lie beside each other.
 bool heads_inside_rows(const Problem& p) {

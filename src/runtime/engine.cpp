@@ -4,10 +4,10 @@
 
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/config_json.hpp"
 #include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
@@ -56,14 +56,14 @@ std::string compiler_id(compiler::Compiler& compiler) {
 }
 
 std::string metadata(const codegen::Source& source, const compiler::Facts& facts) {
-  nlohmann::ordered_json meta;
+  base::Json meta;
   meta["schema"] = 1;
   meta["library"] = ATTNJIT_VERSION;
   meta["title"] = source.title;
   meta["entry"] = source.entry;
   meta["source_sha256"] = base::hex(base::sha256(source.text));
   meta["source_bytes"] = source.text.size();
-  meta["facts"] = nlohmann::ordered_json::parse(compiler::to_json(facts));
+  meta["facts"] = base::parse_json(compiler::to_json(facts));
   return meta.dump();
 }
 
@@ -143,7 +143,7 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
 }
 
 compiler::Facts facts(const cache::Entry& entry) {
-  const auto meta = nlohmann::json::parse(entry.meta_json, nullptr, false);
+  const auto meta = base::try_parse_json(entry.meta_json);
   if (!meta.is_object() || !meta.contains("facts")) return {};
   return compiler::facts_from_json(meta["facts"].dump());
 }

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/config_rules.hpp"
 #include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
@@ -18,7 +18,7 @@
 namespace attnjit::tuner {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using base::Json;
 using problem::Extent;
 
 constexpr int kSchema = 1;
@@ -189,7 +189,7 @@ std::string to_json(const BasicRecord<PlanKey>& record) {
   object["bucket"] = {{"q", plan.bucket_q}, {"kv", plan.bucket_kv}, {"planes", plan.bucket_planes}};
   add_rest(object, plan);
   object["exact"] = record.exact;
-  object["config"] = Json::parse(codegen::to_json(record.config));
+  object["config"] = base::parse_json(codegen::to_json(record.config));
   object["result"] = {{"verdict", record.verdict}, {"us", record.us},
                       {"mad", record.mad},         {"default_us", record.default_us},
                       {"gain", record.gain()},     {"rounds", record.rounds},
@@ -198,7 +198,7 @@ std::string to_json(const BasicRecord<PlanKey>& record) {
                           {"nvrtc", record.nvrtc},
                           {"driver", record.driver},
                           {"time", record.time}};
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return base::dump_json(object);
 }
 
 const DeviceClass& device_of(const AnyRecord& record) {
@@ -210,7 +210,7 @@ std::string to_json(const AnyRecord& record) {
 }
 
 AnyRecord record_from_json(std::string_view text) try {
-  return read(Json::parse(text));
+  return read(base::parse_json(text));
 } catch (const Json::exception& error) {
   refuse("{}", error.what());
 } catch (const Error& error) {

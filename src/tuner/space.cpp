@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/config_rules.hpp"
 #include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
@@ -17,9 +17,9 @@
 namespace attnjit::tuner {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using base::Json;
 
-constexpr int kSchema = 1;
+constexpr int kSpaceSchema = 1;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
 // The values that `value` stands for: a list for each of its own, an object for its members
@@ -78,11 +78,11 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace()
 
 template <class PlanKey>
 BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
-  const Json root = Json::parse(json, nullptr, true, true);
-  if (root.at("schema") != kSchema) {
-    throw Error(
-        ErrorKind::kInvalidEnvironment,
-        fmt::format("search space: schema is {}; expected {}", root["schema"].dump(), kSchema));
+  const Json root = base::parse_json(json, base::JsonComments::kAllowed);
+  if (root.at("schema") != kSpaceSchema) {
+    throw Error(ErrorKind::kInvalidEnvironment,
+                fmt::format("search space: schema is {}; expected {}", root["schema"].dump(),
+                            kSpaceSchema));
   }
   root.at("space").get_to(name_);
   for (const Json& item : root.at("groups")) {

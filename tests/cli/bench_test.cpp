@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "cli/bench_machine.hpp"
 #include "cli/bench_row.hpp"
 #include "reference/host_problem.hpp"

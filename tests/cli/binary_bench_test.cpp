@@ -38,7 +38,7 @@ TEST_CASE("bench times a problem on the GPU, where there is one") {
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
   const auto report = outcome.json();
-  CHECK(report == nlohmann::json::parse(read_file(results)));
+  CHECK(report == base::parse_json(read_file(results)));
   CHECK(report.at("git") == "abc");
   CHECK(report.at("device").at("sms") > 0);
   const auto& row = report.at("rows").at(0);

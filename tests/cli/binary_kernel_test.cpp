@@ -39,7 +39,7 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(step.at("threads") == plan.at("config").at("num_warps").get<int>() * 32);
   const int rows = plan.at("config").at("block_q");
   // 64 keys are a tile or two: nothing to split.
-  CHECK(step.at("grid") == nlohmann::json({3 * 2 * ((64 + rows - 1) / rows), 1, 1}));
+  CHECK(step.at("grid") == base::Json({3 * 2 * ((64 + rows - 1) / rows), 1, 1}));
   CHECK(plan.at("steps")[2].at("entry") == "attn_fwd_combine");
   CHECK(plan.at("steps")[2].at("grid").at(0) == 0);
   CHECK(step.at("key").get<std::string>().size() == 64);

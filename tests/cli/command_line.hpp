@@ -5,10 +5,10 @@
 
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "cli_fixtures.hpp"
 
 namespace attnjit::test {
@@ -19,7 +19,7 @@ struct Outcome {
   std::string out;
   std::string err;
 
-  nlohmann::json json() const { return nlohmann::json::parse(out); }
+  base::Json json() const { return base::parse_json(out); }
 };
 
 /// `text` as one word of a shell command.

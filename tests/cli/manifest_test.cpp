@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "cli/manifest_members.hpp"
 #include "cli_fixtures.hpp"
 
@@ -245,7 +245,7 @@ TEST_CASE("the members of a backward reach their fields, and need its pass") {
 TEST_CASE("the shipped schema knows the same members as the parser") {
   const std::filesystem::path root = ATTNJIT_SOURCE_DIR;
   const auto schema =
-      nlohmann::json::parse(test::read_file(root / "configs" / "schema" / "manifest.schema.json"));
+      base::parse_json(test::read_file(root / "configs" / "schema" / "manifest.schema.json"));
   const auto& entry = schema.at("$defs").at("problem");
   std::set<std::string> in_schema;
   for (const auto& [name, value] : entry.at("properties").items()) in_schema.insert(name);

@@ -2,12 +2,12 @@
 
 #include <sstream>
 
+#include "base/json.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/runner.hpp"
 #include "cli/table.hpp"
 #include "cli_fixtures.hpp"
-#include "nlohmann/json.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -77,7 +77,7 @@ TEST_CASE("a console writes either text or one JSON object") {
   json.print_json({{"data", "\xff"}});
   json.note("note");
   json.error("trouble");
-  const auto object = nlohmann::json::parse(out.str());
+  const auto object = base::parse_json(out.str());
   CHECK(object.at("schema") == 1);
   CHECK(object.contains("data"));
   CHECK(err.str() == "attnjit: error: trouble\n");

@@ -1,17 +1,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "base/json.hpp"
 #include "codegen/config_json.hpp"
 #include "tuner/record.hpp"
 #include "tuner_fixtures.hpp"
 
 using namespace attnjit;
-using nlohmann::json;
+using base::Json;
 using tuner::BackwardRecord;
 using tuner::Record;
 
@@ -33,7 +33,7 @@ std::string refusal(const std::string& text) {
 
 template <class Change>
 std::string refusal_after(Change change) {
-  json object = json::parse(to_json(sample()));
+  Json object = base::parse_json(to_json(sample()));
   change(object);
   return refusal(object.dump());
 }
@@ -65,32 +65,32 @@ TEST_CASE("a record of a backward survives its text, and is none of a forward") 
   CHECK(to_json(any) == to_json(record));
   CHECK(read.key == record.key);
   CHECK(read.config == record.config);
-  const json object = json::parse(to_json(record));
+  const Json object = base::parse_json(to_json(record));
   CHECK(object.at("pass") == "backward");
   CHECK(object.at("family").at("dbias") == "qk");
   CHECK(object.at("family").at("bias") == "qk");
   CHECK(object.at("config").at("keys").at("num_stages") == 1);
-  CHECK_FALSE(json::parse(to_json(sample())).contains("pass"));
+  CHECK_FALSE(base::parse_json(to_json(sample())).contains("pass"));
   const auto after = [&](auto change) {
-    json changed = object;
+    Json changed = object;
     change(changed);
     return refusal(changed.dump());
   };
-  CHECK(after([](json& o) { o["pass"] = "sideways"; }).find("pass is \"sideways\"") !=
+  CHECK(after([](Json& o) { o["pass"] = "sideways"; }).find("pass is \"sideways\"") !=
         std::string::npos);
-  CHECK_FALSE(after([](json& o) { o.erase("pass"); }).empty());  // a forward has no such family
-  CHECK_FALSE(after([](json& o) { o["family"].erase("deterministic"); }).empty());
-  CHECK_FALSE(after([](json& o) { o["config"]["keys"]["block_q"] = 48; }).empty());
-  CHECK(after([](json& o) { o["config"]["dq"] = "add"; }).find("not deterministic") !=
+  CHECK_FALSE(after([](Json& o) { o.erase("pass"); }).empty());  // a forward has no such family
+  CHECK_FALSE(after([](Json& o) { o["family"].erase("deterministic"); }).empty());
+  CHECK_FALSE(after([](Json& o) { o["config"]["keys"]["block_q"] = 48; }).empty());
+  CHECK(after([](Json& o) { o["config"]["dq"] = "add"; }).find("not deterministic") !=
         std::string::npos);
 }
 
 TEST_CASE("every value of a record has a name") {
-  const json object = json::parse(to_json(sample()));
+  const Json object = base::parse_json(to_json(sample()));
   CHECK(object.at("schema") == 1);
   CHECK(object.at("device").at("name") == "NVIDIA H200");
   CHECK(object.at("family").at("mask") == "none");
-  CHECK(object.at("bucket") == json{{"q", 1024}, {"kv", 1024}, {"planes", 16}});
+  CHECK(object.at("bucket") == Json{{"q", 1024}, {"kv", 1024}, {"planes", 16}});
   CHECK(object.at("config").at("block_q") == 32);
   CHECK(object.at("result").at("verdict") == "gain");
   CHECK(object.at("provenance").at("nvrtc") == "13.0.88");
@@ -98,48 +98,48 @@ TEST_CASE("every value of a record has a name") {
 }
 
 TEST_CASE("a record without one of its members is refused") {
-  const json whole = json::parse(to_json(sample()));
+  const Json whole = base::parse_json(to_json(sample()));
   for (const auto& [name, value] : whole.items()) {
     CAPTURE(name);
-    CHECK_FALSE(refusal_after([&](json& object) { object.erase(name); }).empty());
+    CHECK_FALSE(refusal_after([&](Json& object) { object.erase(name); }).empty());
     if (!value.is_object() || name == "config")
       continue;  // what a config lacks is configuration 0's
     for (const auto& [member, inner] : value.items()) {
       if (member == "gain") continue;  // follows from the times
       CAPTURE(member);
-      CHECK_FALSE(refusal_after([&](json& object) { object[name].erase(member); }).empty());
+      CHECK_FALSE(refusal_after([&](Json& object) { object[name].erase(member); }).empty());
     }
   }
 }
 
 TEST_CASE("what this version does not know makes a record useless, or is ignored") {
   // Another version may mean another kernel by these.
-  CHECK_FALSE(refusal_after([](json& o) { o["config"]["cluster"] = 2; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["config"]["block_q"] = "large"; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["config"]["dtype"] = "fp8"; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["family"]["sinks"] = true; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["family"]["mask"] = "diagonal"; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["device"]["arch"] = "sm_70"; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["schema"] = 2; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["config"]["cluster"] = 2; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["config"]["block_q"] = "large"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["config"]["dtype"] = "fp8"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["family"]["sinks"] = true; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["family"]["mask"] = "diagonal"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["device"]["arch"] = "sm_70"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 2; }).empty());
   // These say more about the same.
-  CHECK(refusal_after([](json& o) { o["note"] = "x"; }).empty());
-  CHECK(refusal_after([](json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
+  CHECK(refusal_after([](Json& o) { o["note"] = "x"; }).empty());
+  CHECK(refusal_after([](Json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
 }
 
 TEST_CASE("a configuration that is not legal, or another family's, is refused") {
-  CHECK(refusal_after([](json& o) { o["config"]["block_kv"] = 48; }).find("block_kv") !=
+  CHECK(refusal_after([](Json& o) { o["config"]["block_kv"] = 48; }).find("block_kv") !=
         std::string::npos);
-  CHECK(refusal_after([](json& o) { o["config"]["block_kv"] = 4096; }).find("shared memory") !=
+  CHECK(refusal_after([](Json& o) { o["config"]["block_kv"] = 4096; }).find("shared memory") !=
         std::string::npos);
-  CHECK(refusal_after([](json& o) { o["config"]["head_dim"] = 64; }).find("head_dim") !=
+  CHECK(refusal_after([](Json& o) { o["config"]["head_dim"] = 64; }).find("head_dim") !=
         std::string::npos);
 }
 
 TEST_CASE("numbers are finite and buckets are ours") {
-  CHECK_FALSE(refusal_after([](json& o) { o["result"]["us"] = nullptr; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["result"]["us"] = -1; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["bucket"]["q"] = 1000; }).empty());
-  CHECK_FALSE(refusal_after([](json& o) { o["bucket"]["planes"] = 3; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = nullptr; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = -1; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["bucket"]["q"] = 1000; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["bucket"]["planes"] = 3; }).empty());
   std::string text = to_json(sample());
   text.replace(text.find("80.5"), 4, "1e999");
   CHECK_FALSE(refusal(text).empty());

@@ -2,9 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "attnjit/error.hpp"
 #include "base/environment.hpp"
 #include "base/parallel.hpp"
+#include "grid_plans.hpp"
 #include "runtime/engine.hpp"
 
 namespace attnjit::test {
@@ -80,50 +79,18 @@ inline std::string complaint(const GridJob& job) {
   return text;
 }
 
-/// The rows of a file under tests/assets.
-inline nlohmann::json grid_rows(const char* name) {
-  std::ifstream file(fmt::format("{}/{}", ATTNJIT_TEST_ASSETS, name));
-  return nlohmann::json::parse(file);
-}
-
-inline bool has_word(const std::string& text, const std::string& word) {
-  return (" " + text + " ").find(" " + word + " ") != std::string::npos;
-}
-
-inline problem::Extent grid_extent(const std::string& text) {
-  using problem::Extent;
-  if (text == "none") return Extent::kAbsent;
-  if (has_word(text, "1k")) return Extent::kPerKey;
-  if (has_word(text, "qk")) return Extent::kPerPair;
-  REQUIRE_MESSAGE(text == "q1", text);
-  return Extent::kPerQuery;
-}
-
-/// The scores of a row's family.
-inline problem::Family grid_family(const nlohmann::json& row) {
-  const std::string mask = row.at("mask"), bias = row.at("bias"), band = row.at("band");
-  // As problem::make_problem: a tensor that does not vary over keys has no vectors of keys.
-  const auto vectorized = [](const std::string& text) {
-    return (has_word(text, "1k") || has_word(text, "qk")) && !has_word(text, "scalar");
-  };
-  problem::Family f;
-  f.dtype = row.at("dtype") == "bf16" ? DType::kBFloat16 : DType::kFloat16;
-  f.head_dim = row.at("head_dim");
-  f.head_dim_v = row.at("head_dim_v");
-  f.gqa_ratio = row.at("gqa_ratio");
-  f.aligned = row.at("aligned");
-  f.positive_scale = row.at("positive_scale");
-  f.mask = grid_extent(mask);
-  f.mask_vectorized = vectorized(mask);
-  f.bias = grid_extent(bias);
-  f.bias_vectorized = vectorized(bias);
-  if (f.bias != problem::Extent::kAbsent) {
-    f.bias_dtype = has_word(bias, "fp32") ? DType::kFloat32 : f.dtype;
+/// Checks that every kernel of `plans` compiles, spills nothing and fits.
+inline void expect_sound(const std::vector<GridPlan>& plans) {
+  GridJobs jobs;
+  for (const GridPlan& plan : plans) {
+    CHECK_MESSAGE(plan.illegal.empty(), plan.name, " ", plan.family, ": ", plan.illegal);
+    for (const launch::StepSpec& step : plan.steps) jobs.add(*plan.arch, step);
   }
-  f.bounded_left = band == "window" || band == "left";
-  f.bounded_right = band == "window" || band == "causal";
-  f.seqlens = row.at("seqlens");
-  return f;
+  for (const GridJob& job : jobs.compile()) {
+    const std::string wrong = complaint(job) + spills(job.facts);
+    CHECK_MESSAGE(wrong.empty(), job.arch->name, " ", job.step.source.title, ": ",
+                  job.facts.registers, " registers,", wrong);
+  }
 }
 
 }  // namespace attnjit::test
