@@ -73,11 +73,20 @@ inline std::vector<GoldenBackward> golden_backwards() {
        },
        "bhqk",
        kFloat},
+      {"everything_deterministic_backward",
+       "sm_80",
+       {2, 8, 2, 300, 500, 96, 64, kHalf},
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "bgqk");
+         a.bias = operand(a, "1hqk", kFloat, 5);
+         make_causal(a);
+       },
+       "1hqk",
+       kFloat,
+       true},
   };
 }
 
-/// NAME_ARCH.ENTRY.cu of the kernels that compute scores. The others differ in numbers alone:
-/// ENTRY.cu is the first problem's.
 inline void add_backwards(runtime::Engine& engine, GoldenFiles& files) {
   for (const GoldenBackward& golden : golden_backwards()) {
     ForwardArgs forward = forward_args(golden.sizes);
@@ -88,13 +97,7 @@ inline void add_backwards(runtime::Engine& engine, GoldenFiles& files) {
     }
     args.deterministic = golden.deterministic;
     const auto spec = engine.plan(problem::make_problem(args), codegen::find_arch(golden.arch));
-    for (const auto& step : spec.steps) {
-      const std::string& entry = step.source.entry;
-      const bool scores = entry.find("attn_bwd") == 0;
-      files.try_emplace(
-          scores ? fmt::format("{}_{}.{}.cu", golden.name, golden.arch, entry) : entry + ".cu",
-          step.source.text);
-    }
+    add_kernels(golden.name + "_" + golden.arch, spec.steps, files);
   }
 }
 

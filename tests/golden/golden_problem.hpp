@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -21,7 +23,22 @@ inline void make_causal(ForwardArgs& args) {
   args.diagonal = Diagonal::kBottomRight;
 }
 
-/// File names under tests/golden and what they must hold.
+/// File names under tests/golden and what they must hold: the generated part of every kernel,
+/// stubs/NAME_ARCH.ENTRY.cu, and, for all that the templates add, one flattened source of each,
+/// sources/ENTRY.cu, of the problem with most features.
 using GoldenFiles = std::map<std::string, std::string>;
+
+inline void add_kernels(const std::string& problem, const auto& steps, GoldenFiles& files) {
+  for (const auto& step : steps) {
+    const codegen::Source& source = step.source;
+    files[fmt::format("stubs/{}.{}.cu", problem, source.entry)] = source.stub;
+    const std::string flattened = fmt::format("sources/{}.cu", source.entry);
+    if (problem.starts_with("everything")) {
+      files[flattened] = source.text;
+    } else {
+      files.try_emplace(flattened, source.text);
+    }
+  }
+}
 
 }  // namespace attnjit::test

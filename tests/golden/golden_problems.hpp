@@ -80,22 +80,12 @@ inline std::vector<GoldenProblem> golden_problems() {
   };
 }
 
-/// NAME_ARCH.cu, and NAME_ARCH.mask_pack.cu where there is a mask prepass, and
-/// forward_combine_DTYPE_dvN.cu.
 inline void add_forwards(runtime::Engine& engine, GoldenFiles& files) {
   for (const GoldenProblem& golden : golden_problems()) {
     ForwardArgs args = forward_args(golden.sizes);
     if (golden.add) golden.add(args);
     const auto spec = engine.plan(problem::make_problem(args), codegen::find_arch(golden.arch));
-    for (const auto& step : spec.steps) {
-      const std::string kind = step.source.entry == "attn_fwd" ? "" : "." + step.source.entry;
-      std::string name = fmt::format("{}_{}{}.cu", golden.name, golden.arch, kind);
-      if (&step == &spec.steps[spec.combine_step()]) {  // many problems share it
-        name = fmt::format("forward_combine_{}_dv{}.cu", problem::name(args.v.dtype),
-                           spec.combine.head_dim_v);
-      }
-      files[name] = step.source.text;
-    }
+    add_kernels(golden.name + "_" + golden.arch, spec.steps, files);
   }
 }
 

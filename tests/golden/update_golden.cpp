@@ -8,8 +8,9 @@
 int main() {
   const std::filesystem::path directory = ATTNJIT_SOURCE_DIR "/tests/golden";
   const auto files = attnjit::test::golden_files();
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() == ".cu") std::filesystem::remove(entry.path());
+  for (const char* folder : {"stubs", "sources"}) {
+    std::filesystem::remove_all(directory / folder);
+    std::filesystem::create_directory(directory / folder);
   }
   for (const auto& [name, text] : files) {
     std::ofstream file(directory / name, std::ios::binary);

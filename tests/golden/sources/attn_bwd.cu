@@ -1,0 +1,2301 @@
+// attn_bwd fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s2 w8 qw4 b1
+
+// ---- attnjit/backward_mma.cuh
+
+// ---- attnjit/backward_scores.cuh
+
+// ---- attnjit/backward_config.h
+
+// ---- attnjit/forward_config.h
+
+// ---- attnjit/types.h
+// Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
+// NVRTC needs no header search path and host compilers agree on every layout.
+
+// A function that host code, kernels and constant expressions may call.
+#ifdef __CUDACC__
+#define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#else
+#define ATTNJIT_CONSTEXPR constexpr
+#endif
+
+namespace attnjit::kernel {
+
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
+
+// Over which axes of a (query, key) plane an operand varies.
+enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
+ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// A score at or below this counts as -inf: additive masks hold finfo.min, whose product with
+// log2(e) would overflow fp32.
+inline constexpr float kDeadScore = -1e38f;
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// How a row's softmax is computed tile by tile: softmax.cuh.
+enum class SoftmaxPolicy : int { kRunningMax = 0, kMaxFree = 1 };
+
+// Everything that specialises the portable forward kernel, apart from its features. A value of
+// this type is the template argument of the kernel.
+struct ForwardConfig {
+  DType dtype;       // of q, k, v and out: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  int gqa_ratio;     // query heads that share one kv head
+  bool aligned;      // q, k, v and out move in 16-byte pieces; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  bool pack_heads;   // rows are the query heads of a kv head, query by query: for short queries
+  int block_q;       // query rows of a thread block
+  int block_kv;      // keys of a tile
+  int num_stages;    // K/V buffers: 1 = K and V alternate, >= 2 = a ring of tiles
+  int num_warps;
+  int min_blocks;  // thread blocks per SM that registers are limited for
+  SoftmaxPolicy softmax;
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  // The matrix instruction takes 16 columns of q and k at a time; v follows for simplicity.
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // Query heads that share a thread block: row r is head r % packed_heads() of query
+  // r / packed_heads().
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
+  // 16-row fragments that one warp owns.
+  ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
+
+  // Shared memory, in bytes: [Q, later O][K x stages][V x stages].
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int q_region_bytes() const {
+    return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
+  }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int shared_bytes() const {
+    return q_region_bytes() + num_stages * (k_bytes() + v_bytes());
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
+    return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  if (config.block_q < 1 || config.block_q % (16 * config.num_warps) != 0)
+    return "block_q must be a multiple of 16 rows per warp";
+  if (config.block_kv < 32 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys";
+  if (config.num_stages < 1 || config.num_stages > 4) return "num_stages must be 1 to 4";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Everything that specialises a kernel of the backward that computes scores, apart from its
+// features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
+struct BackwardConfig {
+  DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  int gqa_ratio;     // query heads that share one kv head
+  bool aligned;      // all tensors move in 16-byte pieces; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  bool adds_dq;      // dq is added up in fp32 by the kernel of dk and dv
+  int block_q;       // query rows of a tile
+  int block_kv;      // keys of a tile
+  int num_stages;    // buffers of what is streamed: 1 or 2
+  int num_warps;
+  int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
+                    // each at least, and rest where there are fewer
+  int min_blocks;   // thread blocks per SM that registers are limited for
+  int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
+                    // the scores are computed, to arrive meanwhile
+  int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
+                    // follows from the base of shared memory; 2: from the number of the warp (both
+                    // in the kernel of dk and dv alone); 4: from that of the thread, for copies
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // The part of a tile of scores that one warp computes.
+  ATTNJIT_CONSTEXPR int key_warps() const {
+    const int most = block_kv / 32;
+    return num_warps / query_warps < most ? num_warps / query_warps : most;
+  }
+  ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
+  ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
+  ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
+  // How the features see what a warp computes at a time: tiles of 32 keys.
+  ATTNJIT_CONSTEXPR ForwardConfig scores() const {
+    return {dtype,
+            head_dim,
+            head_dim_v,
+            gqa_ratio,
+            aligned,
+            scale_first,
+            false,
+            block_q,
+            32,
+            1,
+            query_warps,
+            min_blocks,
+            SoftmaxPolicy::kRunningMax};
+  }
+  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // others compute the scores of the next tile.
+  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
+  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
+  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
+  // round; 0 where neither does. The other warps share its columns.
+  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
+    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
+  }
+
+  // Sizes in shared memory, in bytes.
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
+  // stages of rows].
+  ATTNJIT_CONSTEXPR int shared_bytes() const {
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
+           (defers_dq() ? 3 : 2) * scores_bytes();
+  }
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
+  ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
+  }
+  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
+  ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
+    return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  if (config.query_warps < 1 || config.num_warps % config.query_warps != 0)
+    return "query_warps must divide num_warps";
+  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
+    return "block_q must be 32, 64 or 128 queries";
+  if (config.block_kv < 32 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys";
+  if (config.block_q % (16 * config.query_warps) != 0)
+    return "block_q must be a multiple of 16 rows per warp";
+  if (config.block_kv % (32 * config.key_warps()) != 0)
+    return "block_kv must be a multiple of 32 keys per warp";
+  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
+      config.product_rows(config.block_kv, config.num_warps) == 0)
+    return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
+  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  if (config.late < 0 || config.late > 1) return "late must be 0 or 1";
+  if (config.fresh < 0 || config.fresh > 7) return "fresh must be 0 to 7";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/backward_params.h
+
+// ---- attnjit/forward_params.h
+
+namespace attnjit::kernel {
+
+// Strides of one tensor, in elements; the feature axis has stride 1.
+struct RowStrides {
+  int64 batch, head, row;
+};
+
+// Run-time arguments of the forward kernel: nothing here needs another compile.
+struct ForwardParams {
+  const void* q;  // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  void* out;      // [batch, num_heads_q, seqlen_q, head_dim_v]
+  float* lse;     // [batch, num_heads_q, seqlen_q] or null
+  // Splits of the keys, each a thread block of its own; forward_combine.cuh adds them up.
+  float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
+  float* partial_lse;  // [row of lse][split], likewise
+  RowStrides q_strides, k_strides, v_strides, out_strides;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_splits;
+  int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
+  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
+inline constexpr int kRowBlock = 64;
+
+// What the preprocess kernel tells of each row; [batch][query head][padded row].
+struct GradientRows {
+  float* lse;    // +inf for a dead row: its probabilities become 0
+  float* delta;  // rowsum(dout out) - dlse, 0 for a dead row
+  uint32* live;  // a bit per row, [batch][query head][padded row / 32]
+};
+
+// Run-time arguments of the kernels of the backward that compute scores. Where gradients are added
+// up in fp32, they lie as fragments of 16 rows by 8 columns, 128 floats each, in the order that
+// ptx/accumulate.cuh has them: [plane][row / 16][column / 8][128].
+struct BackwardParams {
+  const void* q;     // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  const void* dout;  // [batch, num_heads_q, seqlen_q, head_dim_v]
+  void* dq;          // as q
+  void* dk;          // as k
+  void* dv;          // as v
+  GradientRows rows;
+  float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
+  float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
+  float* dv_sum;  // fragments of dv, likewise
+  RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
+  int32 batch;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 padded_rows;     // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;     // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
+  int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;      // kv heads (dq: query heads) of all batch elements
+  int32 section_planes;  // planes whose tiles take turns
+  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
+  float scale;           // of the scores
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/math.cuh
+
+// ---- attnjit/ptx/device.cuh
+// How device functions are declared. The CPU executor supplies its own version of this folder.
+#define ATTNJIT_DEVICE __device__ __forceinline__
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
+// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Two floats rounded to nearest even and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  uint32 packed;
+  if constexpr (kDType == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+}
+
+// An fp32 element and its bits.
+ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/memory.cuh
+
+// Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
+// from shared_base() on.
+namespace attnjit::kernel::ptx {
+
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
+// 16 bytes, the widest access.
+struct alignas(16) Vector16 {
+  uint32 word[4];
+};
+
+ATTNJIT_DEVICE uint32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return static_cast<uint32>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+// A read of memory that no thread writes during this kernel.
+template <class T>
+ATTNJIT_DEVICE T load_global(const T* address) {
+  return __ldg(address);
+}
+ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address));
+  return v;
+}
+
+// Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE float load_global_written(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address)
+               : "memory");
+  return v;
+}
+
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  *address = value;
+}
+ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
+ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
+  Vector16 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory; all zeros if not `valid`, and then
+// nothing is read.
+ATTNJIT_DEVICE void copy_async_16(uint32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+// Closes the group of copies that this thread has started since the last call.
+ATTNJIT_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's groups are unfinished.
+template <int kPending>
+ATTNJIT_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/sync.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Barrier of the whole block; orders its shared and global accesses.
+ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
+// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
+ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Bit i of the result is lane i's `value`.
+ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+
+// Whether `value` holds for all lanes.
+ATTNJIT_DEVICE bool warp_all(bool value) { return __all_sync(0xffffffffu, value) != 0; }
+
+// Reductions over the four lanes that hold one row of an accumulator fragment.
+ATTNJIT_DEVICE float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+ATTNJIT_DEVICE float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Reductions over all lanes; every lane receives the result.
+ATTNJIT_DEVICE float warp_max(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+ATTNJIT_DEVICE float warp_sum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/gradient_feature.cuh
+
+// ---- attnjit/score/feature.cuh
+
+// ---- attnjit/score/tile_use.h
+
+namespace attnjit::kernel {
+
+// What a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The part of the problem that one thread block works on, and the thread's place in it. Rows are
+// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
+// packs heads.
+struct Block {
+  int batch;
+  int head;                    // the query head, or the first of those that are packed
+  int first_row, end_row;      // of the block, as far as they are in use
+  int num_rows;                // of the plane
+  int first_query, end_query;  // that the rows belong to
+  int query_len, kv_len;       // queries and keys in use of this batch element
+  int seqlen_q, seqlen_kv;     // of the tensors
+  int thread_row;              // the thread's first row: + 16 m + 8 h is row h of its row tile m
+  int thread_key;              // the thread's first key of a tile
+};
+
+// Whose row a row is.
+struct RowOwner {
+  int query, head;
+};
+
+template <ForwardConfig kConfig>
+ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
+  constexpr int kHeads = kConfig.packed_heads();
+  return {row / kHeads, block.head + row % kHeads};
+}
+
+// Keys that any query of the block may see.
+struct KeyRange {
+  int begin, end;
+};
+
+// The scores of one thread: [row tile][column group][fragment element], where elements 0 and 1
+// belong to row h = 0 and elements 2 and 3 to row h = 1.
+template <int kRowTiles, int kGroups>
+using Scores = float[kRowTiles][kGroups][4];
+
+// visit(score, m, n, e) for each score, with compile-time indices once unrolled.
+template <int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Scores<kRowTiles, kGroups>& scores, Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) visit(scores[m][n][e], m, n, e);
+    }
+  }
+}
+
+// What softmax knows of one row at the end.
+struct RowState {
+  float max;  // largest score, scale and bias included; -inf if there is none
+  float sum;  // of exp(score - max); 0 marks a dead row
+};
+
+// A feature changes scores or drops them. Its verbs, in the order in which a block calls them;
+// each does nothing unless the feature says otherwise.
+struct Feature {
+  // Sets the lengths of the block's batch element.
+  ATTNJIT_DEVICE void set_lengths(Block&) {}
+  // Fetches what the feature needs to know of the block.
+  ATTNJIT_DEVICE void begin(const Block&) {}
+  // Narrows the keys that the block's queries may see. All threads call it together.
+  ATTNJIT_DEVICE void narrow(const Block&, KeyRange&) {}
+  // What tile `tile` needs. All threads call it together.
+  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
+  // Whether K and V of `key` may be read.
+  ATTNJIT_DEVICE bool reads_key(int) const { return true; }
+  // Starts reading what add() and mask() will want of the tile that begins at `first_key`.
+  ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
+  // Adds to the scores.
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S&) {}
+  // Sets dropped scores to -inf; called for masked tiles only.
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
+  // Last word on a row.
+  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+};
+
+// All features of a kernel as one.
+template <class... Features>
+struct FeatureSet : Features... {
+  ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
+
+  ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
+  ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
+  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+    (Features::narrow(block, keys), ...);
+  }
+  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
+    TileUse lowest = TileUse::kPlain;
+    ((lowest = lower(lowest, Features::use(block, tile))), ...);
+    return lowest;
+  }
+  ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+    (Features::fetch(block, first_key, use), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    (Features::add(block, scores), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    (Features::mask(block, scores, first_key), ...);
+  }
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    (Features::finish(block, owner, row), ...);
+  }
+
+ private:
+  ATTNJIT_DEVICE static TileUse lower(TileUse a, TileUse b) { return a < b ? a : b; }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Features as the backward sees them: the verbs of the forward, called for the part of a tile that
+// a warp computes, and two more, which a feature may lack:
+//
+//   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
+//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
+template <class... Features>
+struct GradientFeatures : FeatureSet<Features...> {
+  using FeatureSet<Features...>::FeatureSet;
+
+  ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
+    TileUse lowest = TileUse::kPlain;
+    (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
+    return lowest;
+  }
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  }
+
+ private:
+  template <class F>
+  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
+      F::prefetch(block, head, q_tile, kv_tile);
+    }
+  }
+  template <class F>
+  ATTNJIT_DEVICE void lower(TileUse& lowest, int batch, int head, int q_tile, int kv_tile) const {
+    if constexpr (requires(const F& f) { f.tile_use(batch, head, q_tile, kv_tile); }) {
+      const TileUse use = F::tile_use(batch, head, q_tile, kv_tile);
+      lowest = use < lowest ? use : lowest;
+    }
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/live_rows.cuh
+
+// ---- attnjit/ptx/copy_if.cuh
+
+namespace attnjit::kernel::ptx {
+
+// As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
+// four instructions less for each copy. The other one is the forward's too, whose kernels stay as
+// they are tuned.
+ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
+  asm volatile(
+      "{\n.reg .pred ignore;\n"
+      "setp.eq.u32 ignore, %2, 0;\n"
+      "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n}" ::"r"(shared),
+      "l"(global), "r"(static_cast<uint32>(valid))
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/opaque.cuh
+
+namespace attnjit::kernel::ptx {
+
+// `value`, of which the compiler must not know that it is the same as last time: what follows from
+// it is computed anew in each turn of a loop instead of being kept in registers through all of it.
+template <class T>
+ATTNJIT_DEVICE T opaque(T value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/shuffle.cuh
+
+namespace attnjit::kernel::ptx {
+
+// The value that `lane` holds.
+ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// The sum over the eight lanes that hold the same columns of an accumulator fragment.
+ATTNJIT_DEVICE float column_sum(float value) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/tile/copy.cuh
+
+// ---- attnjit/tile/shared_tile.cuh
+
+namespace attnjit::kernel {
+
+// A [kRows][kColumns] tile of 16-bit elements in shared memory; kColumns % 16 == 0.
+//
+// Columns are cut into slabs of 64 (one 128-byte line per row), then one of 32 and one of 16 as
+// the width needs. A 16-byte chunk of a slab moves to chunk ^ twist(row):
+//
+//     twist(row) = (row & 7) ^ ((row >> 2) & 6)
+//
+// takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
+template <int kRows, int kColumns>
+struct SharedTile {
+  static constexpr int kChunks = kColumns / 8;
+  static constexpr int kBytes = kRows * kColumns * 2;
+  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
+
+  ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
+
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
+  // address, so that a chunk known at compile time costs one xor.
+  ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
+    constexpr int kWide = kChunks & ~7;
+    if (kWide == kChunks || chunk < kWide) {
+      const uint32 line = base + row * 128 + (twist(row) << 4);
+      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
+    }
+    const uint32 rest = base + kWide * (kRows * 16);
+    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
+      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
+      return line ^ ((chunk & 3) << 4);
+    }
+    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
+    return line ^ ((chunk & 1) << 4);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
+// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
+// heads registers that they do not have.
+template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
+ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
+  constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
+  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 8;
+  const int thread = ptx::thread_index();
+  const int row = thread / kChunks;
+  const int chunk = thread % kChunks;
+  if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
+#pragma unroll kUnrolled
+  for (int first = 0; first < kRows; first += kRowsPerPass) {
+    if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
+  }
+}
+
+// Eight elements of a row from `column` on, read one by one; zero from `columns` on.
+ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int columns) {
+  ptx::Vector16 v = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (column + i < columns) {
+      v.word[i / 2] |= static_cast<uint32>(ptx::load_global(row + column + i)) << (16 * (i & 1));
+    }
+  }
+  return v;
+}
+
+// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
+// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
+// are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
+          class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(row);
+    const uint16* address = source(row);
+    if constexpr (kAligned) {
+      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+    } else {
+      ptx::store_shared_16(tile.address(row, chunk),
+                           load_elements(address, chunk * 8, valid ? kColumns : 0));
+    }
+  });
+}
+
+// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    if (row >= rows || chunk * 8 >= kColumns) return;
+    const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
+    uint16* address = target(row) + chunk * 8;
+    if constexpr (kAligned) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (chunk * 8 + i < kColumns) {
+          ptx::store_global(address + i, static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/cursor.cuh
+
+namespace attnjit::kernel {
+
+// A tile of scores on their way from the warps that compute them to those that multiply by them:
+// [kRows][kColumns] of 16-bit elements; kColumns is 32 or a multiple of 64. As SharedTile, but its
+// twist also keeps the stores apart that write four chunks in each of two rows at a time.
+template <int kRows, int kColumns>
+struct ScoreTile {
+  uint32 base;  // a multiple of 128
+
+  ATTNJIT_CONSTEXPR static int twist(int row) {
+    return ((row & 1) << 2 | (row >> 1 & 3)) ^ (row >> 3 & 3);
+  }
+};
+
+// Addresses of chunks in a tile around a place that differs from lane to lane, so that one xor per
+// chunk is left for the inner loop, and an offset that the instruction holds. Both twists are
+// linear over xor: they may be taken bit by bit. The tile's columns are 32 or a multiple of 64.
+template <class Tile, int kRows, int kChunks>
+struct TileCursor {
+  static constexpr int kLineBytes = kChunks < 8 ? 64 : 128;
+  static constexpr int kMask = kChunks < 8 ? 3 : 7;
+  static constexpr int kShift = kChunks < 8 ? 1 : 0;  // narrow lines use the twist's high bits
+  uint32 line;
+
+  // At `chunk` of `row`.
+  ATTNJIT_DEVICE TileCursor(uint32 base, int row, int chunk)
+      : line(base + row * kLineBytes + (chunk / (kMask + 1)) * (kRows * 128) +
+             (((Tile::twist(row) >> kShift ^ chunk) & kMask) << 4)) {}
+
+  // `rows` and `chunks` further, both known at compile time; they share no bit with where the
+  // cursor stands.
+  ATTNJIT_DEVICE uint32 at(int rows, int chunks) const {
+    const int twisted = (Tile::twist(rows) >> kShift ^ chunks) & kMask;
+    return (line ^ (twisted << 4)) + rows * kLineBytes + chunks / (kMask + 1) * (kRows * 128);
+  }
+};
+
+template <int kRows, int kColumns>
+ATTNJIT_DEVICE auto cursor(const ScoreTile<kRows, kColumns>& tile, int row, int chunk) {
+  return TileCursor<ScoreTile<kRows, kColumns>, kRows, kColumns / 8>(tile.base, row, chunk);
+}
+
+// Stands for a TileCursor where a tile's columns do not allow one: every address is computed.
+template <class Tile>
+struct SlowCursor {
+  Tile tile;
+  int row, chunk;
+  ATTNJIT_DEVICE uint32 at(int rows, int chunks) const {
+    return tile.address(row + rows, chunk + chunks);
+  }
+};
+
+template <int kRows, int kColumns>
+ATTNJIT_DEVICE auto cursor(const SharedTile<kRows, kColumns>& tile, int row, int chunk) {
+  if constexpr (kColumns % 64 == 0 || kColumns == 32) {
+    return TileCursor<SharedTile<kRows, kColumns>, kRows, kColumns / 8>(tile.base, row, chunk);
+  } else {
+    return SlowCursor<SharedTile<kRows, kColumns>>{tile, row, chunk};
+  }
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Which rows of a tile of up to 128 queries are live, a bit each. No array: one with a run-time
+// index would leave the registers.
+struct LiveRows {
+  uint64 low = 0, high = 0;  // rows 0 ... 63 and 64 ... 127
+
+  ATTNJIT_DEVICE void set(int word, uint32 bits) {
+    (word < 2 ? low : high) |= static_cast<uint64>(bits) << (32 * (word & 1));
+  }
+  ATTNJIT_DEVICE bool any() const { return (low | high) != 0; }
+  ATTNJIT_DEVICE bool has(int row) const {
+    return ((row < 64 ? low : high) >> (row & 63) & 1) != 0;
+  }
+  // What `lane` holds.
+  template <int kRows>
+  ATTNJIT_DEVICE LiveRows broadcast(int lane) const {
+    LiveRows result;
+#pragma unroll
+    for (int word = 0; word < kRows / 32; ++word) {
+      const uint64 half = word < 2 ? low : high;
+      result.set(word, ptx::warp_broadcast(static_cast<uint32>(half >> (32 * (word & 1))), lane));
+    }
+    return result;
+  }
+};
+
+// Starts loading `tile` from rows of 16-bit elements, `stride` apart, of which kColumns are valid.
+// Rows that are not live become zero and are not read. kFresh: addresses are computed anew each
+// time. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, bool kFresh, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const uint16* source,
+                                   int64 stride, const LiveRows& live) {
+  constexpr int kChunks = kPadded / 8;
+  constexpr int kStep = kThreads / kChunks;  // rows from one chunk of a thread to the next
+  constexpr bool kSteady = kAligned && kColumns == kPadded && kThreads % kChunks == 0 &&
+                           kRows % kStep == 0 && (kStep & (kStep - 1)) == 0 && kStep <= 32;
+  if constexpr (kSteady) {
+    // All that differs from chunk to chunk is known at compile time but the step of the pointer.
+    const int thread = kFresh ? ptx::opaque(ptx::thread_index()) : ptx::thread_index();
+    const int row = thread / kChunks;
+    const int chunk = thread % kChunks;
+    const auto target = cursor(tile, row, chunk);
+    const uint64 low = live.low >> row;
+    const uint64 high = live.high >> row;
+    const uint16* address = source + row * stride + chunk * 8;
+    const int64 step = kStep * stride;
+#pragma unroll
+    for (int i = 0; i < kRows; i += kStep, address += step) {
+      const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;
+      ptx::copy_async_16_if(valid, target.at(i, 0), address);
+    }
+  } else {
+    load_tile<kAligned, kColumns, kThreads>(
+        tile, [=](int row) { return source + row * stride; },
+        [&](int row) { return live.has(row); });
+  }
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/products.cuh
+
+// ---- attnjit/ptx/matrix.cuh
+
+// Warp-wide matrix instructions (PTX ISA, "Matrix multiply-accumulate operation using mma").
+namespace attnjit::kernel::ptx {
+
+// Operand fragments of m16n8k16: A has 16 rows by 16 columns, BPair two B operands side by side
+// (16 deep, 8 columns each).
+struct FragmentA {
+  uint32 word[4];
+};
+struct FragmentBPair {
+  uint32 word[2][2];
+};
+
+// Four 8x8 matrices of 16-bit elements. Lane l supplies the address of row l % 8 of matrix l / 8.
+ATTNJIT_DEVICE void load_matrices(uint32 (&word)[4], uint32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(address)
+               : "memory");
+}
+ATTNJIT_DEVICE void load_matrices_transposed(uint32 (&word)[4], uint32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(address)
+               : "memory");
+}
+
+ATTNJIT_DEVICE FragmentA load_fragment_a(uint32 address) {
+  FragmentA a;
+  load_matrices(a.word, address);
+  return a;
+}
+ATTNJIT_DEVICE FragmentBPair as_fragment_b_pair(const uint32 (&word)[4]) {
+  return {{{word[0], word[1]}, {word[2], word[3]}}};
+}
+ATTNJIT_DEVICE FragmentBPair load_fragment_b(uint32 address) {
+  uint32 word[4];
+  load_matrices(word, address);
+  return as_fragment_b_pair(word);
+}
+ATTNJIT_DEVICE FragmentBPair load_fragment_b_transposed(uint32 address) {
+  uint32 word[4];
+  load_matrices_transposed(word, address);
+  return as_fragment_b_pair(word);
+}
+
+// c += a b, fp32 accumulation.
+template <DType kDType>
+ATTNJIT_DEVICE void multiply_accumulate(float (&c)[4], const FragmentA& a, const uint32 (&b)[2]) {
+  if constexpr (kDType == DType::kBFloat16) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/transposed.cuh
+
+namespace attnjit::kernel::ptx {
+
+// The A operand of a tile that lies transposed in shared memory: lane l supplies the address of
+// depth l % 8 + 8 (l / 16), rows 8 (l / 8 % 2) and the next seven.
+ATTNJIT_DEVICE FragmentA load_fragment_a_transposed(uint32 address) {
+  FragmentA a;
+  load_matrices_transposed(a.word, address);
+  return a;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/tile/key_order.cuh
+
+namespace attnjit::kernel {
+
+// Which key a column of a score fragment stands for.
+//
+// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
+// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
+// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
+//
+//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
+//
+// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
+// mask one byte, without a detour through shared memory.
+struct KeyOrder {
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
+    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
+  }
+  // The thread's first key, relative to the tile.
+  ATTNJIT_DEVICE static int thread_key(int lane) { return 8 * (lane & 3); }
+  // Key that stands in `column` (0 ... 7) of column group `n`.
+  ATTNJIT_DEVICE static int row(int n, int column) {
+    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// The products of the backward on tiles in shared memory. Each adds a warp's part of the result,
+// fragments [row tile of 16][group of 8 columns], to its accumulator. Rows of A begin at a multiple
+// of what the warp takes of them, and so do keys.
+namespace attnjit::kernel {
+
+// sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:
+// scores from queries and keys.
+template <DType kDType, int kDepth, int kRowTiles, int kGroups, class TileA, class TileB>
+ATTNJIT_DEVICE void add_scores(Scores<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
+                               const TileB& b_tile, int first_key) {
+  const int lane = ptx::lane_index();
+  const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
+  const int key = first_key + KeyOrder::row(0, lane & 7) + 2 * (lane >> 4);
+  const auto b_cursor = cursor(b_tile, key, lane >> 3 & 1);
+#pragma unroll
+  for (int depth = 0; depth < kDepth / 16; ++depth) {
+    ptx::FragmentA a[kRowTiles];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      a[m] = ptx::load_fragment_a(a_cursor.at(16 * m, 2 * depth));
+    }
+#pragma unroll
+    for (int n = 0; n < kGroups; n += 2) {
+      const ptx::FragmentBPair b =
+          ptx::load_fragment_b(b_cursor.at(KeyOrder::row(n, 0), 2 * depth));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        ptx::multiply_accumulate<kDType>(sum[m][n], a[m], b.word[0]);
+        ptx::multiply_accumulate<kDType>(sum[m][n + 1], a[m], b.word[1]);
+      }
+    }
+  }
+}
+
+// The columns of a result that one of `kWarps` neighbouring warps computes: pairs of groups (16
+// columns) dealt out in order, the last warps left with fewer.
+template <int kColumns, int kWarps>
+struct ColumnShare {
+  static constexpr int kPairs = (kColumns / 16 + kWarps - 1) / kWarps;
+  static constexpr int kGroups = 2 * kPairs;
+  // Whether a warp's groups follow its first one without a carry in their bits.
+  static constexpr bool kRound = (kPairs & (kPairs - 1)) == 0;
+  int first_pair;
+
+  ATTNJIT_DEVICE explicit ColumnShare(int warp) : first_pair(warp * kPairs) {}
+  // First group of pair `p`, of all columns.
+  ATTNJIT_DEVICE int group(int p) const { return 2 * (first_pair + p); }
+  ATTNJIT_DEVICE bool has(int p) const {
+    return kColumns / 16 % kWarps == 0 || first_pair + p < kColumns / 16;
+  }
+  // At row `row` of the share's first group in a tile of these columns.
+  template <int kRows>
+  ATTNJIT_DEVICE auto cursor_in(const SharedTile<kRows, kColumns>& tile, int row, int chunk) const {
+    if constexpr (kRound) {
+      return cursor(tile, row, group(0) + chunk);
+    } else {
+      return SlowCursor<SharedTile<kRows, kColumns>>{tile, row, group(0) + chunk};
+    }
+  }
+};
+
+// sum += A B for rows first_row ... of A, or of its transpose, and the warp's columns of B. kDepth
+// is the number of rows of B.
+template <DType kDType, bool kTransposed, int kDepth, int kRowTiles, class Share, class TileA,
+          class TileB>
+ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
+                                int first_row, const TileB& b_tile, const Share& share) {
+  const int lane = ptx::lane_index();
+  const auto a_cursor =
+      kTransposed ? cursor(a_tile, (lane & 7) + 8 * (lane >> 4), first_row / 8 + (lane >> 3 & 1))
+                  : cursor(a_tile, first_row + (lane & 15), lane >> 4);
+  const auto b_cursor = share.cursor_in(b_tile, lane & 15, lane >> 4);
+#pragma unroll
+  for (int depth = 0; depth < kDepth / 16; ++depth) {
+    ptx::FragmentA a[kRowTiles];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      if constexpr (kTransposed) {
+        a[m] = ptx::load_fragment_a_transposed(a_cursor.at(16 * depth, 2 * m));
+      } else {
+        a[m] = ptx::load_fragment_a(a_cursor.at(16 * m, 2 * depth));
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < Share::kPairs; ++p) {
+      if (!share.has(p)) continue;
+      const ptx::FragmentBPair b = ptx::load_fragment_b_transposed(b_cursor.at(16 * depth, 2 * p));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        ptx::multiply_accumulate<kDType>(sum[m][2 * p], a[m], b.word[0]);
+        ptx::multiply_accumulate<kDType>(sum[m][2 * p + 1], a[m], b.word[1]);
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
+
+// What all kernels of the backward share: one tile of probabilities P and score gradients dS,
+//
+//   S = scale q k^T + features      P = exp(S - lse)
+//   dP = dout v^T                   dS = P (dP - delta)
+//
+// block_q queries by block_kv keys, of which each warp computes warp_queries() by warp_keys(), a
+// span of 32 keys at a time: more would not fit its registers. Within a span the keys follow
+// KeyOrder, as in the forward.
+namespace attnjit::kernel {
+
+template <BackwardConfig kConfig, class Features>
+struct GradientScores {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
+  static constexpr int kThreads = kConfig.num_threads();
+  static constexpr int kRowTiles = kConfig.warp_queries() / 16;
+  static constexpr int kGroups = 4;  // of 8 keys
+  static constexpr int kSpans = kConfig.warp_keys() / 32;
+  using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
+  using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
+  using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
+  using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
+  using Tile = Scores<kRowTiles, kGroups>;
+  static constexpr int kBlockQ = kConfig.block_q;
+  static constexpr int kBlockKv = kConfig.block_kv;
+
+  const BackwardParams& params;
+  Features features;
+  Block block;
+  int warp;           // of the block
+  int known;          // the group of 32 tiles that is looked up, or -1
+  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+
+  ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
+      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
+
+  ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
+  ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
+  // Whether the warp has a part of a tile of scores.
+  ATTNJIT_DEVICE bool has_scores() const {
+    return kConfig.score_warps() == kConfig.num_warps || warp < kConfig.score_warps();
+  }
+  // First row of the warp's part of a tile, and first key of a span.
+  ATTNJIT_DEVICE int warp_row() const { return query_warp() * kConfig.warp_queries(); }
+  ATTNJIT_DEVICE int span_key(int span) const {
+    return key_warp() * kConfig.warp_keys() + 32 * span;
+  }
+
+  template <class T>
+  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
+    return base + batch * strides.batch + head * strides.head;
+  }
+  ATTNJIT_DEVICE int kv_head() const { return block.head / kConfig.gqa_ratio; }
+
+  // Turns to a batch element, then to one of its query heads, then to a tile of queries.
+  ATTNJIT_DEVICE void enter_batch(int batch, int head) {
+    block.batch = batch;
+    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
+    block.seqlen_kv = block.kv_len = params.seqlen_kv;
+    block.thread_key = KeyOrder::thread_key(ptx::lane_index());
+    features.set_lengths(block);
+    enter_head(head);
+  }
+  ATTNJIT_DEVICE void enter_head(int head) {
+    block.head = head;
+    features.begin(block);
+  }
+  ATTNJIT_DEVICE static void set_rows(Block& block, int q_tile) {
+    block.first_row = block.first_query = q_tile * kConfig.block_q;
+    const int end = block.first_row + kConfig.block_q;
+    block.end_row = block.end_query = end < block.query_len ? end : block.query_len;
+  }
+  ATTNJIT_DEVICE void enter_tile(int q_tile) {
+    set_rows(block, q_tile);
+    block.thread_row = block.first_row + warp_row() + ptx::lane_index() / 4;
+  }
+
+  // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
+  // tiles, so that their latencies are paid together; two votes make bits of the answers.
+  template <class UseOf>
+  ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
+    if (index / 32 != known) {
+      known = index / 32;
+      const TileUse use = use_of(known * 32 + ptx::lane_index());
+      some = ptx::warp_ballot(use != TileUse::kSkip);
+      part = ptx::warp_ballot(use == TileUse::kMasked);
+    }
+    const uint32 bit = 1u << (index & 31);
+    if ((some & bit) == 0) return TileUse::kSkip;
+    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+  }
+
+  // The keys that queries of the tile may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of(int q_tile) {
+    Block rows = block;
+    set_rows(rows, q_tile);
+    return keys_of(rows);
+  }
+  // The keys that any query of the head may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of_head() {
+    Block rows = block;
+    rows.first_row = rows.first_query = 0;
+    rows.end_row = rows.end_query = block.query_len;
+    return keys_of(rows);
+  }
+  ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
+    KeyRange keys = {0, block.kv_len};
+    features.narrow(rows, keys);
+    return keys;
+  }
+
+  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
+    const int words = params.padded_rows / 32;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    LiveRows live;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 32; ++i) {
+      const int word = q_tile * (kConfig.block_q / 32) + i;
+      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
+    }
+    return live;
+  }
+  // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
+  // become zero: whatever is stored there must not meet a probability of 0.
+  template <int kColumns, class Tile>
+  ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
+                                   int head, int q_tile, const LiveRows& live) const {
+    const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+                           q_tile * kConfig.block_q * strides.row;
+    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+        tile, source, strides.row, live);
+  }
+  // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
+  // not read but zeroed.
+  template <int kColumns, class Tile>
+  ATTNJIT_DEVICE void load_keys(const Tile& tile, const void* base, const RowStrides& strides,
+                                int kv_tile, const KeyRange& keys) {
+    const int first = kv_tile * kConfig.block_kv;
+    const uint16* source =
+        head_of(static_cast<const uint16*>(base), strides, block.batch, kv_head()) +
+        first * strides.row;
+    load_tile<kConfig.aligned, kColumns, kThreads>(
+        tile, [=](int row) { return source + row * strides.row; },
+        [&](int row) {
+          const int key = first + row;
+          return key >= keys.begin && key < keys.end && features.reads_key(key);
+        });
+  }
+
+  // The pipeline of all three kernels: load(slot, job) starts loading a job's tiles, one job ahead
+  // where there are two buffers, and attend(job, slot) works on them. next() gives a job that does
+  // not exist after the last.
+  template <class Next, class Load, class Attend>
+  ATTNJIT_DEVICE static void walk(Next next, Load load, Attend attend) {
+    auto job = next();
+    load(0, job);
+    ptx::copy_async_commit();
+    int slot = 0;
+    while (job.exists()) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the tiles are there for all; all are done with the job before
+      if constexpr (kConfig.num_stages == 2) {
+        const auto ahead = next();
+        load(slot ^ 1, ahead);
+        ptx::copy_async_commit();
+        attend(job, slot);
+        slot ^= 1;
+        job = ahead;
+      } else {
+        attend(job, 0);
+        ptx::block_sync();  // all are done with the tiles that are loaded next
+        job = next();
+        load(0, job);
+        ptx::copy_async_commit();
+      }
+    }
+  }
+
+  // Starts loading lse and delta of a tile of queries to `rows` in shared memory. Past their end, a
+  // multiple of kRowBlock, rows are dead.
+  ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
+    constexpr int kChunks = kConfig.block_q / 4;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll
+    for (int first = 0; first < 2 * kChunks; first += kThreads) {
+      const int i = first + ptx::thread_index();
+      if (i >= 2 * kChunks) break;
+      const bool is_lse = i < kChunks;
+      const int row = q_tile * kConfig.block_q + i % kChunks * 4;
+      const float* array = is_lse ? params.rows.lse : params.rows.delta;
+      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      } else {
+        const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
+        ptx::store_shared_16(rows + 16 * i, {none, none, none, none});
+      }
+    }
+  }
+  // One of the two values of the thread's rows, from where load_rows() has put them.
+  using RowValues = float[kRowTiles][2];
+  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+    const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        values[m][h] = ptx::as_float(ptx::load_shared_4(first + 4 * (16 * m + 8 * h)));
+      }
+    }
+  }
+  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+    read_rows(delta, rows + 4 * kConfig.block_q);
+  }
+
+  // Scores of a span of the tile at hand, of which `use` is what the mask says.
+  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
+                             TileUse use) {
+    const int first_key = kv_tile * kConfig.block_kv + span_key(span);
+    const TileUse band_use = features.use(block, first_key / 32);
+    const TileUse tile_use = band_use < use ? band_use : use;
+    features.fetch(block, first_key, tile_use);
+    for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
+    if constexpr (kConfig.scale_first) {
+      for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
+    }
+    features.add(block, p);
+    if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
+  }
+
+  // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
+  // that hold one are compared with lse before they are scaled to log2 units, as the forward's
+  // formulas have it. Other scores save the instruction.
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
+    if constexpr (kConfig.scale_first) {
+      for_each_score(p, [&](float& score, int m, int, int e) {
+        score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
+      });
+    } else {
+      float lse2[kRowTiles][2];
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
+      }
+      for_each_score(p, [&](float& score, int m, int, int e) {
+        score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+      });
+    }
+  }
+
+  // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+                                      const DoutTile& dout, const VTile& v, int span) const {
+    for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
+    add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
+    for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
+  }
+
+  // The thread's eight neighbouring keys in row (m, h), as KeyOrder deals them out.
+  ATTNJIT_DEVICE static ptx::Vector16 packed_keys(const Tile& scores, int m, int h) {
+    ptx::Vector16 v;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float(&pair)[4] = scores[m][i];
+      v.word[i] = ptx::pack<kConfig.dtype>(pair[2 * h], pair[2 * h + 1]);
+    }
+    return v;
+  }
+  // Rounds a span and writes it to shared memory, keys in their natural order.
+  ATTNJIT_DEVICE void store_scores(const ScoreTile<kBlockQ, kBlockKv>& tile, const Tile& scores,
+                                   int span) const {
+    const int lane = ptx::lane_index();
+    const auto target = cursor(tile, warp_row() + lane / 4, span_key(0) / 8 + (lane & 3));
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        ptx::store_shared_16(target.at(16 * m + 8 * h, 4 * span), packed_keys(scores, m, h));
+      }
+    }
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/accumulate.cuh
+
+// Additions to fp32 sums in global memory that other thread blocks add to as well.
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE void add_global(float* address, float value) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
+}
+
+// Four neighbours; `address` is a multiple of 16 bytes.
+ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(value[0]),
+               "f"(value[1]), "f"(value[2]), "f"(value[3])
+               : "memory");
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) add_global(address + i, value[i]);
+#endif
+}
+
+// An accumulator fragment of 16 rows by 8 columns in 128 floats, so that a warp adds or reads whole
+// lines: four neighbours per lane where one instruction takes them, else lane by lane.
+#if __CUDA_ARCH__ >= 900
+ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 4 * lane + element; }
+#else
+ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 32 * element + lane; }
+#endif
+
+ATTNJIT_DEVICE void add_fragment(float* fragment, const float (&value)[4]) {
+#if __CUDA_ARCH__ >= 900
+  add_global_4(fragment + fragment_slot(lane_index(), 0), value);
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) add_global(fragment + fragment_slot(lane_index(), i), value[i]);
+#endif
+}
+
+// The lane's part of a fragment that kernels ahead of this one have added up.
+ATTNJIT_DEVICE void load_fragment(float (&value)[4], const float* fragment) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    value[i] = load_global_written(fragment + fragment_slot(lane_index(), i));
+  }
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
+// from sm_80 on. With P and dS of backward_scores.cuh,
+//
+//   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
+//
+// One thread block keeps a tile of keys of one kv head and walks over the queries of all heads that
+// share it, tile by tile, so that dk and dv of the group are added up in registers:
+//
+//              block_kv keys
+//             +------+------+          scores: each warp warp_queries() by warp_keys();
+//   block_q   |  P, dS      |          dk, dv: each warp 32 keys and a share of the columns;
+//   queries   |             |          dq:     each warp 32 queries and a share of the columns
+//             +------+------+
+//
+// P and dS change hands between these through shared memory:
+// [ K, at the end dK | V, at the end dV | num_stages times Q and dO | P | dS, twice where dq is
+//   deferred | num_stages times lse and delta ].
+// dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
+namespace attnjit::kernel {
+
+// Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
+struct NoBiasGrad {
+  ATTNJIT_DEVICE void enter_head(const Block&) {}
+  // A tile has no kept score.
+  template <class Kernel>
+  ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
+  // Takes the score gradients of a span of the tile at hand.
+  template <class Kernel>
+  ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
+  // No more tiles of the head at hand. All threads call it together.
+  template <class Kernel>
+  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+};
+
+template <BackwardConfig kConfig, class Features, class BiasGrad>
+struct Backward : GradientScores<kConfig, Features> {
+  using Base = GradientScores<kConfig, Features>;
+  using Base::block, Base::features, Base::params;
+  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
+      typename Base::VTile;
+  using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
+  static constexpr DType kDType = kConfig.dtype;
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kColumns = kConfig.padded_head_dim();
+  static constexpr int kColumnsV = kConfig.padded_head_dim_v();
+  // dk and dv: warps along the keys, 32 rows each where there are enough, and along the columns.
+  static constexpr int kKeyRows = kConfig.product_rows(kConfig.block_kv, kConfig.num_warps);
+  static constexpr int kKeyTiles = kKeyRows / 16;
+  static constexpr int kKeySplit = kConfig.num_warps * kKeyRows / kConfig.block_kv;
+  using KShare = ColumnShare<kColumns, kKeySplit>;
+  using VShare = ColumnShare<kColumnsV, kKeySplit>;
+  // dq: the same along the queries; half of the warps take two shares of the columns in turn.
+  static constexpr bool kDefersDq = kConfig.defers_dq();
+  static constexpr int kDqShares = kDefersDq ? 2 : 1;
+  static constexpr int kQueryRows = kConfig.product_rows(kConfig.block_q, kConfig.dq_warps());
+  static constexpr int kQueryTiles = kQueryRows / 16;
+  static constexpr int kQuerySplit = kConfig.dq_warps() * kQueryRows / kConfig.block_q;
+  using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
+
+  // A tile of queries to be worked on; none after the last.
+  struct Job {
+    int head, tile;
+    TileUse use;  // what the mask says
+    LiveRows live;
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  BiasGrad bias_grad;
+  uint32 shared;  // base of the shared memory
+  int kv_tile, first_head;
+  int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
+  int next_position, end_position;  // the same as numbers
+  LiveRows looked_up;               // of the position that the lane has looked up
+  int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
+  int ds_slot;                      // of the tile at hand
+  Scores<kKeyTiles, KShare::kGroups> dk;
+  Scores<kKeyTiles, VShare::kGroups> dv;
+
+  ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
+      : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
+
+  ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
+  ATTNJIT_DEVICE VTile v_tile() const { return {shared + kConfig.k_bytes()}; }
+  ATTNJIT_DEVICE uint32 stage(int slot) const {
+    return shared + kConfig.k_bytes() + kConfig.v_bytes() +
+           slot * (kConfig.q_bytes() + kConfig.dout_bytes());
+  }
+  ATTNJIT_DEVICE QTile q_tile(int slot) const { return {stage(slot)}; }
+  ATTNJIT_DEVICE DoutTile dout_tile(int slot) const { return {stage(slot) + kConfig.q_bytes()}; }
+  ATTNJIT_DEVICE uint32 rows(int slot) const {
+    return shared + kConfig.shared_bytes() - (kStages - slot) * kConfig.rows_bytes();
+  }
+  // Shared memory that nobody uses between the barriers around leave_head().
+  ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
+  ATTNJIT_DEVICE PTile p_tile() const { return {stage(kStages)}; }
+  ATTNJIT_DEVICE PTile ds_tile(int slot) const {
+    return {stage(kStages) + (1 + slot) * kConfig.scores_bytes()};
+  }
+
+  // Finds the block's place. Blocks go through a section of planes before the next, and through the
+  // key tiles of its planes together, first ones first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const uint32 blocks_per_plane = params.num_kv_tiles * params.num_splits;
+    const uint32 first_plane =
+        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
+    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
+    const uint32 left = params.num_planes - first_plane;
+    const uint32 most = params.section_planes;
+    const uint32 planes = left < most ? left : most;
+    const uint32 plane = first_plane + rest % planes;
+    const int split = static_cast<int>(rest / planes % params.num_splits);
+    kv_tile = static_cast<int>(rest / planes / params.num_splits);
+    const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
+    const bool batch_fastest = params.batch_fastest != 0;
+    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
+    first_head = kv_head * kConfig.gqa_ratio;
+    this->enter_batch(batch, first_head);
+    const int positions = kConfig.gqa_ratio * params.num_q_tiles;
+    const int share = (positions + params.num_splits - 1) / params.num_splits;
+    next_position = split * share;
+    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
+    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
+    end_position = next_position + share < positions ? next_position + share : positions;
+  }
+
+  // What the tile of queries at `position` needs; looks up its live rows as well.
+  ATTNJIT_DEVICE TileUse use_of(int position) {
+    if (position >= end_position) return TileUse::kSkip;
+    const int head = first_head + position / params.num_q_tiles;
+    const int tile = position % params.num_q_tiles;
+    looked_up = this->load_live(head, tile);
+    return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
+  }
+  ATTNJIT_DEVICE Job next_job() {
+    while (next_position < end_position) {
+      Job job = {next_head, next_tile, TileUse::kSkip, {}};
+      const int position = next_position++;
+      if (++next_tile == params.num_q_tiles) {
+        next_tile = 0;
+        ++next_head;
+      }
+      job.use = this->look_up(position, [&](int index) { return use_of(index); });
+      const KeyRange seen = this->keys_of(job.tile);
+      const int first_key = kv_tile * kConfig.block_kv;
+      if (job.exists() && seen.begin < first_key + kConfig.block_kv && seen.end > first_key) {
+        job.live = looked_up.template broadcast<kConfig.block_q>(position & 31);
+        return job;
+      }
+      bias_grad.skip(*this, job.head, job.tile, kv_tile);
+    }
+    return {0, 0, TileUse::kSkip, {}};
+  }
+
+  ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
+    if (!job.exists()) return;
+    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
+                                                  job.head, job.tile, job.live);
+    this->template load_queries<kConfig.head_dim_v>(
+        dout_tile(slot), params.dout, params.dout_strides, job.head, job.tile, job.live);
+    this->load_rows(rows(slot), job.head, job.tile);
+    features.prefetch(block, job.head, job.tile, kv_tile);
+  }
+
+  // First key or query of the warp's part of dk and dv, or of dq, and its columns.
+  ATTNJIT_DEVICE int grad_key() const { return Base::warp / kKeySplit * kKeyRows; }
+  ATTNJIT_DEVICE int dq_warp() const {
+    return Base::warp - (kConfig.num_warps - kConfig.dq_warps());
+  }
+  ATTNJIT_DEVICE int grad_query() const { return dq_warp() / kQuerySplit * kQueryRows; }
+  ATTNJIT_DEVICE KShare k_share() const { return KShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE VShare v_share() const { return VShare(Base::warp % kKeySplit); }
+  ATTNJIT_DEVICE QShare q_share(int i) const {
+    return QShare(dq_warp() % kQuerySplit * kDqShares + i);
+  }
+
+  // dq += dS K over this tile's keys, for a tile of queries.
+  ATTNJIT_DEVICE void add_dq(int head, int tile, int slot) {
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+#pragma unroll 1
+    for (int i = 0; i < kDqShares; ++i) {
+      Scores<kQueryTiles, QShare::kGroups> dq;
+      for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+      add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
+                                                                k_tile(), q_share(i));
+      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
+                                                   tile * kConfig.block_q + grad_query(),
+                                                   params.padded_rows);
+    }
+  }
+  // Adds what the tile before left to the warps without scores.
+  ATTNJIT_DEVICE void add_deferred_dq() {
+    if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
+  }
+  // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
+  template <int kValid, int kTiles, class Share>
+  ATTNJIT_DEVICE static void add_fragments(float* sums, const Scores<kTiles, Share::kGroups>& part,
+                                           const Share& share, int64 plane, int first_row,
+                                           int padded_rows) {
+    constexpr int kGroups = ceil_div(kValid, 8);
+    float* first = sums + (plane * padded_rows + first_row) * (8 * kGroups) + share.group(0) * 128;
+#pragma unroll
+    for (int m = 0; m < kTiles; ++m) {
+      if (first_row + 16 * m >= padded_rows) continue;
+#pragma unroll
+      for (int n = 0; n < Share::kGroups; ++n) {
+        if (!share.has(n / 2) || share.group(n / 2) + n % 2 >= kGroups) continue;
+        ptx::add_fragment(first + (m * kGroups + n) * 128, part[m][n]);
+      }
+    }
+  }
+
+  // The warp's part of P and dS, for all to read.
+  ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
+    // One span does without delta while it computes P; several would read it several times, which
+    // costs more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
+    constexpr bool kLateDelta = Base::kSpans == 1;
+    typename Base::RowValues lse, delta;
+    this->read_lse(lse, rows(slot));
+    if constexpr (!kLateDelta) this->read_delta(delta, rows(slot));
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      this->scores(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      this->exponentiate(p, lse);
+      this->store_scores(p_tile(), p, span);
+      if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
+      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
+      bias_grad.add(*this, ds, kv_tile, span);
+      this->store_scores(ds_tile(ds_slot), ds, span);
+    }
+  }
+  // Works on the tile of queries in `slot`.
+  ATTNJIT_DEVICE void attend(const Job& job, int slot) {
+    if (job.head != block.head) {
+      bias_grad.leave_head(*this, kv_tile);
+      this->enter_head(job.head);
+      bias_grad.enter_head(block);
+    }
+    this->enter_tile(job.tile);
+    if constexpr ((kConfig.fresh & 1) != 0) shared = ptx::opaque(shared);
+    if constexpr ((kConfig.fresh & 2) != 0) Base::warp = ptx::opaque(Base::warp);
+    if constexpr (kDefersDq) add_deferred_dq();
+    if (this->has_scores()) compute_scores(job, slot);
+    ptx::block_sync();  // P and dS are complete
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dv, p_tile(), grad_key(), dout_tile(slot),
+                                                          v_share());
+    add_product<kDType, true, kConfig.block_q, kKeyTiles>(dk, ds_tile(ds_slot), grad_key(),
+                                                          q_tile(slot), k_share());
+    if constexpr (kDefersDq) {
+      dq_head = job.head;
+      dq_tile = job.tile;
+      ds_slot ^= 1;
+    } else if constexpr (kConfig.adds_dq) {
+      add_dq(job.head, job.tile, ds_slot);
+    }
+  }
+
+  // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
+  template <class SharedT, class Share>
+  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Scores<kKeyTiles, Share::kGroups>& part,
+                                 const Share& share, float factor) const {
+    const int lane = ptx::lane_index();
+#pragma unroll
+    for (int m = 0; m < kKeyTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < Share::kGroups; ++n) {
+        if (!share.has(n / 2)) continue;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int row = grad_key() + 16 * m + 8 * h + lane / 4;
+          ptx::store_shared_4(
+              tile.address(row, share.group(n / 2) + n % 2) + 4 * (lane & 3),
+              ptx::pack<kDType>(part[m][n][2 * h] * factor, part[m][n][2 * h + 1] * factor));
+        }
+      }
+    }
+  }
+  template <int kValid, class SharedT>
+  ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
+    const int first = kv_tile * kConfig.block_kv;
+    uint16* const target =
+        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head()) +
+        first * strides.row;
+    store_tile<kConfig.aligned, kValid, Base::kThreads>(
+        tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
+  }
+
+  ATTNJIT_DEVICE void write() {
+    ptx::copy_async_wait<0>();
+    ptx::block_sync();  // all are done with K and V, whose places dK and dV take
+    stage_rows(k_tile(), dk, k_share(), params.scale);
+    stage_rows(v_tile(), dv, v_share(), 1.0f);
+    ptx::block_sync();  // both are complete
+    write_rows<kConfig.head_dim>(k_tile(), params.dk, params.dk_strides);
+    write_rows<kConfig.head_dim_v>(v_tile(), params.dv, params.dv_strides);
+  }
+
+  ATTNJIT_DEVICE void write_sums() {
+    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
+                        this->kv_head();
+    const int padded = round_up(params.seqlen_kv, kRowBlock);
+    const int row = kv_tile * kConfig.block_kv + grad_key();
+    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
+    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
+  }
+
+  ATTNJIT_DEVICE void run() {
+    locate();
+    bias_grad.enter_head(block);
+    const KeyRange keys = this->keys_of_head();
+    this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
+    this->template load_keys<kConfig.head_dim_v>(v_tile(), params.v, params.v_strides, kv_tile,
+                                                 keys);
+    for_each_score(dk, [](float& element, int, int, int) { element = 0.0f; });
+    for_each_score(dv, [](float& element, int, int, int) { element = 0.0f; });
+    this->walk([&] { return next_job(); },
+               [&](int slot, const Job& job) { load_rows_of(slot, job); },
+               [&](const Job& job, int slot) { attend(job, slot); });
+    if constexpr (kDefersDq) add_deferred_dq();
+    bias_grad.leave_head(*this, kv_tile);
+    if (params.num_splits == 1) {
+      write();
+    } else {
+      write_sums();
+    }
+  }
+};
+
+template <BackwardConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward(const BackwardParams& params, const BiasGrad& bias_grad,
+                             Features... features) {
+  using Set = GradientFeatures<Features...>;
+  Backward<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/gradient_bias.cuh
+
+// ---- attnjit/ptx/prefetch.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for the line of global memory at `address` to be brought to the L2 cache.
+ATTNJIT_DEVICE void prefetch_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/bias.cuh
+
+// ---- attnjit/score/operand_params.h
+
+namespace attnjit::kernel {
+
+// A bias or a per-query mask, read in place. Broadcast axes have stride 0.
+struct OperandParams {
+  const void* data;
+  int64 batch_stride, head_stride, query_stride, key_stride;  // elements
+  int32 heads_per_plane;  // query heads that share one plane of the operand
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+struct BiasConfig {
+  DType dtype;
+  Extent extent;    // kPerKey or kPerPair
+  bool vectorized;  // eight neighbouring keys are an aligned 16-byte (fp32: two) load
+};
+
+// Adds a bias that varies over keys. Each thread reads the eight neighbouring keys that it holds
+// of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
+template <ForwardConfig kConfig, BiasConfig kBias>
+struct Bias : Feature {
+  static constexpr bool kPerRow = kBias.extent == Extent::kPerPair || kConfig.pack_heads;
+  static constexpr int kElementBytes = element_bytes(kBias.dtype);
+  // Rows of the bias that a thread needs: its rows, or one that they all share.
+  static constexpr int kRows = kPerRow ? 2 * kConfig.row_tiles() : 1;
+  static constexpr int kSpans = kConfig.block_kv / 32;
+  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  const OperandParams& params;
+  const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  int tile_key;        // first key of the tile at hand
+  uint32 word[kRows][kSpans][kWords];
+
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
+
+  ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
+    return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
+  }
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    plane =
+        static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
+    if constexpr (!kConfig.pack_heads) plane = head_of(plane, block.head);
+  }
+  ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
+    if constexpr (!kPerRow) return plane;
+    // Rows past the tensor repeat its last one; their results are never stored.
+    const RowOwner owner =
+        owner_of<kConfig>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const uint8* head = kConfig.pack_heads ? head_of(plane, owner.head) : plane;
+    return head + owner.query * params.query_stride * kElementBytes;
+  }
+
+  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  ATTNJIT_DEVICE void fetch_span(uint32 (&span)[kWords], const uint8* row, int key, int seqlen_kv) {
+    if (kBias.vectorized && key + 8 <= seqlen_kv) {
+      const auto* source =
+          reinterpret_cast<const ptx::Vector16*>(row + static_cast<int64>(key) * kElementBytes);
+#pragma unroll
+      for (int i = 0; i < kWords / 4; ++i) {
+        const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
+      }
+      return;
+    }
+    const int64 step = params.key_stride * kElementBytes;
+    const uint8* address = row + key * step;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, address += step) {
+      if (key + i >= seqlen_kv) continue;
+      if constexpr (kElementBytes == 4) {
+        span[i] = ptx::load_global(reinterpret_cast<const uint32*>(address));
+      } else {
+        span[i / 2] |=
+            static_cast<uint32>(ptx::load_global(reinterpret_cast<const uint16*>(address)))
+            << (16 * (i & 1));
+      }
+    }
+  }
+  ATTNJIT_DEVICE void read(const Block& block) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const uint8* row = row_address(block, block.thread_row + 8 * r);
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        fetch_span(word[r][s], row, tile_key + 32 * s + block.thread_key, block.seqlen_kv);
+      }
+    }
+  }
+
+  // 16-byte loads start before the scores are computed and arrive meanwhile. Loads of single
+  // elements wait until then: there are too many to keep their registers through the product.
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+    tile_key = first_key;
+    if constexpr (kBias.vectorized) read(block);
+  }
+
+  // The bias at key offset `offset` of the thread's keys, in fetched row r.
+  ATTNJIT_DEVICE float value(int r, int offset) const {
+    const int i = offset & 31;
+    if constexpr (kElementBytes == 4) {
+      return ptx::as_float(word[r][offset >> 5][i]);
+    } else {
+      const uint32 pair = word[r][offset >> 5][i / 2];
+      return ptx::widen<kBias.dtype>(static_cast<uint16>(pair >> (16 * (i & 1))));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    if constexpr (!kBias.vectorized) read(block);
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      score += value(kPerRow ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+    });
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The bias of the backward, read to registers when the config says. Where that is late it is asked
+// for a tile ahead, as far as L2.
+template <BackwardConfig kConfig, BiasConfig kBias>
+struct GradientBias : Bias<kConfig.scores(), kBias> {
+  using Base = Bias<kConfig.scores(), kBias>;
+  using Base::Base, Base::params, Base::plane, Base::tile_key;
+
+  // Asks for a tile of the head at hand; the first tile of a head is not asked for.
+  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
+    if constexpr (kConfig.late != 0 && kBias.extent == Extent::kPerPair && kBias.vectorized) {
+      if (head != block.head) return;
+      constexpr int kLineKeys = 128 / Base::kElementBytes;
+      constexpr int kLines = ceil_div(kConfig.block_kv, kLineKeys);  // of a row
+      const int thread = ptx::thread_index();
+#pragma unroll
+      for (int first = 0; first < kConfig.block_q * kLines; first += kConfig.num_threads()) {
+        const int line = first + thread;
+        const int row = q_tile * kConfig.block_q + line / kLines;
+        const int key = kv_tile * kConfig.block_kv + line % kLines * kLineKeys;
+        if (line >= kConfig.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+          continue;
+        }
+        ptx::prefetch_l2(plane + (row * params.query_stride + key) * Base::kElementBytes);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+    if constexpr (kConfig.late != 0) {
+      tile_key = first_key;
+    } else {
+      Base::fetch(block, first_key, use);
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
+    if constexpr (kConfig.late != 0 && kBias.vectorized) this->read(block);
+    Base::add(block, scores);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/byte_mask.cuh
+
+// ---- attnjit/score/byte_mask_params.h
+
+namespace attnjit::kernel {
+
+// Queries, or keys, of a tile that mask_classes.cuh classifies.
+inline constexpr int kMaskTile = 64;
+
+// A boolean mask as its caller stores it, with a class for each tile of kMaskTile by kMaskTile.
+struct ByteMaskParams {
+  const uint8* mask;     // nonzero = keep
+  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
+  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
+  int32 heads_per_plane;                                      // query heads that share one plane
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 num_q_tiles;       // 1 if all queries share the mask
+  int32 num_kv_tiles;
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Drops keys by a boolean mask that is read where the caller keeps it: the backward's workspace has
+// no room for a copy. Empty tiles are skipped, full ones run without mask code.
+template <BackwardConfig kConfig, Extent kExtent, bool kVectorized>
+struct ByteMask : Feature {
+  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr int kRows = kPerPair ? kConfig.warp_queries() / 8 : 1;
+
+  const ByteMaskParams& params;
+  const uint8* plane;        // of the head at hand
+  const uint8* first_plane;  // of the first head that shares its kv head
+  uint64 keep[kRows];        // the thread's eight keys of a row of the span, a byte each
+
+  ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
+      : params(p), plane(nullptr), first_plane(nullptr) {}
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    const uint8* batch = params.mask + block.batch * params.batch_stride;
+    const int first_head = block.head - block.head % kConfig.gqa_ratio;
+    plane = batch + block.head / params.heads_per_plane * params.head_stride;
+    first_plane = batch + first_head / params.heads_per_plane * params.head_stride;
+  }
+  // What of a tile of block_q by block_kv its parts need together.
+  ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
+    const int64 mask_plane =
+        static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
+    bool any = false, all = true;
+    constexpr int kRowClasses = kPerPair ? ceil_div(kConfig.block_q, kMaskTile) : 1;
+#pragma unroll
+    for (int i = 0; i < kRowClasses; ++i) {
+      const int row = kPerPair ? q_tile * kConfig.block_q / kMaskTile + i : 0;
+      if (row >= params.num_q_tiles) continue;
+#pragma unroll
+      for (int j = 0; j < ceil_div(kConfig.block_kv, kMaskTile); ++j) {
+        const int column = kv_tile * kConfig.block_kv / kMaskTile + j;
+        if (column >= params.num_kv_tiles) continue;
+        const auto use = static_cast<TileUse>(ptx::load_global(
+            params.classes + (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles +
+            column));
+        any |= use != TileUse::kSkip;
+        all &= use == TileUse::kPlain;
+      }
+    }
+    return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+  }
+  // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
+  // stays there.
+  ATTNJIT_DEVICE bool reads_key(int key) const {
+    if constexpr (kPerPair) return true;
+    bool kept = false;
+    const uint8* source = first_plane + key * params.key_stride;
+    for (int head = 0; head < kConfig.gqa_ratio; head += params.heads_per_plane) {
+      kept |= ptx::load_global(source) != 0;
+      source += params.head_stride;
+    }
+    return kept;
+  }
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
+    if (kConfig.late == 0 && tile_use == TileUse::kMasked) read(block, first_key);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    if constexpr (kConfig.late != 0) read(block, first_key);
+    for_each_score(scores, [&](float& score, int m, int n, int e) {
+      const int offset = KeyOrder::offset(n, e);
+      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
+      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
+    });
+  }
+
+ private:
+  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int row = block.thread_row + 8 * r;
+      // Rows past the tensor repeat its last one; they are dead.
+      const int last = row < block.num_rows ? row : block.num_rows - 1;
+      const uint8* source = plane + (kPerPair ? last * params.query_stride : 0);
+      keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
+    }
+  }
+  // The eight keys from `key` on of one row; those past the tensor are 0.
+  ATTNJIT_DEVICE uint64 eight_keys(const uint8* row, int key, int seqlen_kv) const {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      return ptx::load_global(reinterpret_cast<const uint64*>(row + key));
+    }
+    uint64 bytes = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (key + i >= seqlen_kv) continue;
+      bytes |= static_cast<uint64>(ptx::load_global(row + (key + i) * params.key_stride))
+               << (8 * i);
+    }
+    return bytes;
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/band.cuh
+
+// ---- attnjit/score/band_params.h
+
+namespace attnjit::kernel {
+
+// Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
+struct BandParams {
+  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
+  int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. The
+// sides that are open are not compiled.
+template <ForwardConfig kConfig, bool kLeft, bool kRight>
+struct Band : Feature {
+  const BandParams& params;
+  int diagonal;  // off: key of query 0 on the diagonal
+
+  ATTNJIT_DEVICE explicit Band(const BandParams& p) : params(p), diagonal(0) {}
+
+  // First and one past the last key that `query` sees.
+  ATTNJIT_DEVICE int begin_key(int query) const { return query + diagonal - params.left; }
+  ATTNJIT_DEVICE int end_key(const Block& block, int query) const {
+    if constexpr (!kRight) return block.kv_len;
+    const int end = query + diagonal + params.right + 1;
+    return end < block.kv_len ? end : block.kv_len;
+  }
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    if (params.bottom_right) diagonal = block.kv_len - block.query_len;
+  }
+  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+    if (block.end_query <= block.first_query) {
+      keys.end = keys.begin;
+      return;
+    }
+    const int end = end_key(block, block.end_query - 1);
+    if (end < keys.end) keys.end = end;
+    if constexpr (kLeft) {
+      const int first = begin_key(block.first_query);
+      if (first > keys.begin) keys.begin = first;
+    }
+  }
+  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
+    const int first = tile * kConfig.block_kv;
+    bool cut = first + kConfig.block_kv > end_key(block, block.first_query);
+    if constexpr (kLeft) cut |= first < begin_key(block.end_query - 1);
+    return cut ? TileUse::kMasked : TileUse::kPlain;
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    const int origin = first_key + block.thread_key;
+#pragma unroll
+    for (int m = 0; m < kConfig.row_tiles(); ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int query = (block.thread_row + 16 * m + 8 * h) / kConfig.packed_heads();
+        const int end = end_key(block, query) - origin;
+        const int begin = kLeft ? begin_key(query) - origin : 0;
+#pragma unroll
+        for (int n = 0; n < kConfig.block_kv / 8; ++n) {
+#pragma unroll
+          for (int e = 2 * h; e < 2 * h + 2; ++e) {
+            const int key = KeyOrder::offset(n, e);
+            if (key >= end || (kLeft && key < begin)) scores[m][n][e] = -ptx::infinity();
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace attnjit::kernel
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kFloat16,
+    .head_dim = 96,
+    .head_dim_v = 64,
+    .gqa_ratio = 4,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = false,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 8,
+    .query_warps = 4,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BandParams band) {
+  backward<kConfig>(params,
+    NoBiasGrad{},
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Band<kScores, false, true>(band));
+}

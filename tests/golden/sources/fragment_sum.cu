@@ -1,0 +1,601 @@
+// fragment_sum fp16 d64
+
+// ---- attnjit/fragment_sum.cuh
+
+// ---- attnjit/fragment_sum_config.h
+
+// ---- attnjit/backward_params.h
+
+// ---- attnjit/forward_params.h
+
+// ---- attnjit/types.h
+// Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
+// NVRTC needs no header search path and host compilers agree on every layout.
+
+// A function that host code, kernels and constant expressions may call.
+#ifdef __CUDACC__
+#define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#else
+#define ATTNJIT_CONSTEXPR constexpr
+#endif
+
+namespace attnjit::kernel {
+
+using int32 = int;
+using int64 = long long;
+using uint8 = unsigned char;
+using uint16 = unsigned short;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
+
+// Over which axes of a (query, key) plane an operand varies.
+enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
+ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
+
+// A score at or below this counts as -inf: additive masks hold finfo.min, whose product with
+// log2(e) would overflow fp32.
+inline constexpr float kDeadScore = -1e38f;
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Strides of one tensor, in elements; the feature axis has stride 1.
+struct RowStrides {
+  int64 batch, head, row;
+};
+
+// Run-time arguments of the forward kernel: nothing here needs another compile.
+struct ForwardParams {
+  const void* q;  // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  void* out;      // [batch, num_heads_q, seqlen_q, head_dim_v]
+  float* lse;     // [batch, num_heads_q, seqlen_q] or null
+  // Splits of the keys, each a thread block of its own; forward_combine.cuh adds them up.
+  float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
+  float* partial_lse;  // [row of lse][split], likewise
+  RowStrides q_strides, k_strides, v_strides, out_strides;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_splits;
+  int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
+  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
+inline constexpr int kRowBlock = 64;
+
+// What the preprocess kernel tells of each row; [batch][query head][padded row].
+struct GradientRows {
+  float* lse;    // +inf for a dead row: its probabilities become 0
+  float* delta;  // rowsum(dout out) - dlse, 0 for a dead row
+  uint32* live;  // a bit per row, [batch][query head][padded row / 32]
+};
+
+// Run-time arguments of the kernels of the backward that compute scores. Where gradients are added
+// up in fp32, they lie as fragments of 16 rows by 8 columns, 128 floats each, in the order that
+// ptx/accumulate.cuh has them: [plane][row / 16][column / 8][128].
+struct BackwardParams {
+  const void* q;     // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  const void* dout;  // [batch, num_heads_q, seqlen_q, head_dim_v]
+  void* dq;          // as q
+  void* dk;          // as k
+  void* dv;          // as v
+  GradientRows rows;
+  float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
+  float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
+  float* dv_sum;  // fragments of dv, likewise
+  RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
+  int32 batch;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 padded_rows;     // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;     // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
+  int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;      // kv heads (dq: query heads) of all batch elements
+  int32 section_planes;  // planes whose tiles take turns
+  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
+  float scale;           // of the scores
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Specialises the kernel that turns fp32 fragments into a gradient.
+struct FragmentSumConfig {
+  DType dtype;   // of the gradient
+  int head_dim;  // its columns
+  bool aligned;  // its rows move in 16-byte pieces
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return 128; }
+  ATTNJIT_CONSTEXPR int groups() const { return ceil_div(head_dim, 8); }
+  // Shared memory, in bytes: kRowBlock rounded rows.
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return kRowBlock * round_up(head_dim, 16) * 2; }
+};
+
+struct FragmentSumParams {
+  const float* sums;  // [plane][row / 16][column / 8][128], see backward_params.h
+  void* target;       // [batch, num_heads, seqlen, head_dim]
+  RowStrides target_strides;
+  int32 num_heads;       // of the target
+  int32 seqlen;          // rows of the target
+  int32 num_row_blocks;  // ceil(seqlen / kRowBlock)
+  float factor;          // multiplies the sums
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/accumulate.cuh
+
+// ---- attnjit/ptx/device.cuh
+// How device functions are declared. The CPU executor supplies its own version of this folder.
+#define ATTNJIT_DEVICE __device__ __forceinline__
+
+// ---- attnjit/ptx/memory.cuh
+
+// Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
+// from shared_base() on.
+namespace attnjit::kernel::ptx {
+
+// 8 bytes.
+struct alignas(8) Vector8 {
+  uint32 word[2];
+};
+// 16 bytes, the widest access.
+struct alignas(16) Vector16 {
+  uint32 word[4];
+};
+
+ATTNJIT_DEVICE uint32 shared_base() {
+  extern __shared__ __align__(1024) unsigned char dynamic_shared_memory[];
+  return static_cast<uint32>(__cvta_generic_to_shared(dynamic_shared_memory));
+}
+
+// A read of memory that no thread writes during this kernel.
+template <class T>
+ATTNJIT_DEVICE T load_global(const T* address) {
+  return __ldg(address);
+}
+ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address));
+  return v;
+}
+
+// Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE float load_global_written(const float* address) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
+  Vector16 v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(address)
+               : "memory");
+  return v;
+}
+
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  *address = value;
+}
+ATTNJIT_DEVICE void store_global(Vector16* address, Vector16 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+ATTNJIT_DEVICE void store_global(Vector8* address, Vector8 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(v.word[0]), "r"(v.word[1])
+               : "memory");
+}
+
+ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
+  Vector16 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
+  uint32 value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE void store_shared_4(uint32 address, uint32 value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Starts a copy of 16 bytes from global to shared memory; all zeros if not `valid`, and then
+// nothing is read.
+ATTNJIT_DEVICE void copy_async_16(uint32 shared, const void* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+// Closes the group of copies that this thread has started since the last call.
+ATTNJIT_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending of this thread's groups are unfinished.
+template <int kPending>
+ATTNJIT_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// Additions to fp32 sums in global memory that other thread blocks add to as well.
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE void add_global(float* address, float value) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
+}
+
+// Four neighbours; `address` is a multiple of 16 bytes.
+ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(address), "f"(value[0]),
+               "f"(value[1]), "f"(value[2]), "f"(value[3])
+               : "memory");
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) add_global(address + i, value[i]);
+#endif
+}
+
+// An accumulator fragment of 16 rows by 8 columns in 128 floats, so that a warp adds or reads whole
+// lines: four neighbours per lane where one instruction takes them, else lane by lane.
+#if __CUDA_ARCH__ >= 900
+ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 4 * lane + element; }
+#else
+ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 32 * element + lane; }
+#endif
+
+ATTNJIT_DEVICE void add_fragment(float* fragment, const float (&value)[4]) {
+#if __CUDA_ARCH__ >= 900
+  add_global_4(fragment + fragment_slot(lane_index(), 0), value);
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) add_global(fragment + fragment_slot(lane_index(), i), value[i]);
+#endif
+}
+
+// The lane's part of a fragment that kernels ahead of this one have added up.
+ATTNJIT_DEVICE void load_fragment(float (&value)[4], const float* fragment) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    value[i] = load_global_written(fragment + fragment_slot(lane_index(), i));
+  }
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/math.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
+// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Two floats rounded to nearest even and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  uint32 packed;
+  if constexpr (kDType == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+}
+
+// An fp32 element and its bits.
+ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/sync.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Barrier of the whole block; orders its shared and global accesses.
+ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
+// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
+ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
+
+// Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
+ATTNJIT_DEVICE void let_next_kernel_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the kernels ahead have ended and their writes can be read.
+ATTNJIT_DEVICE void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Bit i of the result is lane i's `value`.
+ATTNJIT_DEVICE uint32 warp_ballot(bool value) { return __ballot_sync(0xffffffffu, value); }
+
+// Whether `value` holds for all lanes.
+ATTNJIT_DEVICE bool warp_all(bool value) { return __all_sync(0xffffffffu, value) != 0; }
+
+// Reductions over the four lanes that hold one row of an accumulator fragment.
+ATTNJIT_DEVICE float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+ATTNJIT_DEVICE float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+// Reductions over all lanes; every lane receives the result.
+ATTNJIT_DEVICE float warp_max(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+ATTNJIT_DEVICE float warp_sum(float value) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/tile/copy.cuh
+
+// ---- attnjit/tile/shared_tile.cuh
+
+namespace attnjit::kernel {
+
+// A [kRows][kColumns] tile of 16-bit elements in shared memory; kColumns % 16 == 0.
+//
+// Columns are cut into slabs of 64 (one 128-byte line per row), then one of 32 and one of 16 as
+// the width needs. A 16-byte chunk of a slab moves to chunk ^ twist(row):
+//
+//     twist(row) = (row & 7) ^ ((row >> 2) & 6)
+//
+// takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
+template <int kRows, int kColumns>
+struct SharedTile {
+  static constexpr int kChunks = kColumns / 8;
+  static constexpr int kBytes = kRows * kColumns * 2;
+  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
+
+  ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
+
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
+  // address, so that a chunk known at compile time costs one xor.
+  ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
+    constexpr int kWide = kChunks & ~7;
+    if (kWide == kChunks || chunk < kWide) {
+      const uint32 line = base + row * 128 + (twist(row) << 4);
+      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
+    }
+    const uint32 rest = base + kWide * (kRows * 16);
+    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
+      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
+      return line ^ ((chunk & 3) << 4);
+    }
+    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
+    return line ^ ((chunk & 1) << 4);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
+// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
+// heads registers that they do not have.
+template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
+ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
+  constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
+  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 8;
+  const int thread = ptx::thread_index();
+  const int row = thread / kChunks;
+  const int chunk = thread % kChunks;
+  if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
+#pragma unroll kUnrolled
+  for (int first = 0; first < kRows; first += kRowsPerPass) {
+    if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
+  }
+}
+
+// Eight elements of a row from `column` on, read one by one; zero from `columns` on.
+ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int columns) {
+  ptx::Vector16 v = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (column + i < columns) {
+      v.word[i / 2] |= static_cast<uint32>(ptx::load_global(row + column + i)) << (16 * (i & 1));
+    }
+  }
+  return v;
+}
+
+// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
+// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
+// are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
+          class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(row);
+    const uint16* address = source(row);
+    if constexpr (kAligned) {
+      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+    } else {
+      ptx::store_shared_16(tile.address(row, chunk),
+                           load_elements(address, chunk * 8, valid ? kColumns : 0));
+    }
+  });
+}
+
+// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    if (row >= rows || chunk * 8 >= kColumns) return;
+    const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
+    uint16* address = target(row) + chunk * 8;
+    if constexpr (kAligned) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (chunk * 8 + i < kColumns) {
+          ptx::store_global(address + i, static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attnjit::kernel
+
+// Rounds a gradient that was added up in fp32 fragments and writes it row by row. One thread block
+// takes kRowBlock rows of one head; they pass through shared memory for 16-byte stores.
+namespace attnjit::kernel {
+
+template <FragmentSumConfig kConfig>
+struct FragmentSum {
+  static constexpr int kGroups = kConfig.groups();
+  static constexpr int kWarps = kConfig.num_threads() / 32;
+  using Rows = SharedTile<kRowBlock, round_up(kConfig.head_dim, 16)>;
+
+  const FragmentSumParams& params;
+
+  ATTNJIT_DEVICE void run() const {
+    const int64 plane = ptx::block_index() / params.num_row_blocks;
+    const int block = static_cast<int>(ptx::block_index() % params.num_row_blocks);
+    const Rows rows{ptx::shared_base()};
+    const float* fragments =
+        params.sums + (plane * params.num_row_blocks + block) * (kRowBlock * 8 * kGroups);
+    const int lane = ptx::lane_index();
+#pragma unroll 4
+    for (int i = ptx::warp_index(); i < kRowBlock / 16 * kGroups; i += kWarps) {
+      float value[4];
+      ptx::load_fragment(value, fragments + i * 128);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = i / kGroups * 16 + 8 * h + lane / 4;
+        ptx::store_shared_4(rows.address(row, i % kGroups) + 4 * (lane & 3),
+                            ptx::pack<kConfig.dtype>(value[2 * h] * params.factor,
+                                                     value[2 * h + 1] * params.factor));
+      }
+    }
+    ptx::block_sync();  // the rows are complete
+    uint16* const target = static_cast<uint16*>(params.target) +
+                           plane / params.num_heads * params.target_strides.batch +
+                           plane % params.num_heads * params.target_strides.head +
+                           block * kRowBlock * params.target_strides.row;
+    store_tile<kConfig.aligned, kConfig.head_dim, kConfig.num_threads()>(
+        rows, [&](int row) { return target + row * params.target_strides.row; },
+        params.seqlen - block * kRowBlock);
+  }
+};
+
+template <FragmentSumConfig kConfig>
+ATTNJIT_DEVICE void fragment_sum(const FragmentSumParams& params) {
+  FragmentSum<kConfig>{params}.run();
+}
+
+}  // namespace attnjit::kernel
+
+using namespace attnjit::kernel;
+
+inline constexpr FragmentSumConfig kConfig{
+    .dtype = DType::kFloat16,
+    .head_dim = 64,
+    .aligned = true,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
+fragment_sum(const __grid_constant__ FragmentSumParams params) {
+  attnjit::kernel::fragment_sum<kConfig>(params);
+}

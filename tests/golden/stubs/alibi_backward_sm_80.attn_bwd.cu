@@ -1,0 +1,38 @@
+// attn_bwd bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w8 qw4 b1 dq
+#include "attnjit/backward_mma.cuh"
+#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/band.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 128,
+    .head_dim_v = 128,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = true,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 8,
+    .query_warps = 4,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BiasGradParams dbias,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ BandParams band) {
+  backward<kConfig>(params,
+    BiasGradColumns<kConfig>(dbias),
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerKey, .vectorized = true}>(bias),
+    Band<kScores, false, true>(band));
+}

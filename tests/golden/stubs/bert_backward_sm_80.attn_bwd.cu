@@ -1,0 +1,35 @@
+// attn_bwd fp16 d64 gqa1 mask=1k | q64 kv64 s2 w4 qw2 b2 dq
+#include "attnjit/backward_mma.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = false,
+    .adds_dq = true,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 4,
+    .query_warps = 2,
+    .min_blocks = 2,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ ByteMaskParams mask) {
+  backward<kConfig>(params,
+    NoBiasGrad{},
+    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Length<kScores>());
+}

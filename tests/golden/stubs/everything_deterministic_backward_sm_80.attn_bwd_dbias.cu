@@ -1,0 +1,42 @@
+// attn_bwd_dbias fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s1 w8 qw4 b1
+#include "attnjit/backward_dbias.cuh"
+#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/band.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kFloat16,
+    .head_dim = 96,
+    .head_dim_v = 64,
+    .gqa_ratio = 4,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = false,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 1,
+    .num_warps = 8,
+    .query_warps = 4,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dbias(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BiasPlanes planes,
+    const __grid_constant__ BiasGradParams dbias,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BandParams band) {
+  backward_dbias<kConfig>(params, planes,
+    BiasGradStore<DType::kFloat32, true>(dbias),
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Band<kScores, false, true>(band));
+}

@@ -1,0 +1,35 @@
+// attn_bwd bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
+#include "attnjit/backward_mma.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 33,
+    .head_dim_v = 100,
+    .gqa_ratio = 1,
+    .aligned = false,
+    .scale_first = true,
+    .adds_dq = true,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 8,
+    .query_warps = 4,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ OperandParams bias) {
+  backward<kConfig>(params,
+    NoBiasGrad{},
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = false}>(bias),
+    Length<kScores>());
+}

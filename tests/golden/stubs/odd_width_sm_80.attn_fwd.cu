@@ -1,0 +1,28 @@
+// attn_fwd bf16 d33 dv100 gqa1 unaligned | q64 kv64 s1 w4 b2 max_free
+#include "attnjit/forward_mma.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 33,
+    .head_dim_v = 100,
+    .gqa_ratio = 1,
+    .aligned = false,
+    .scale_first = false,
+    .pack_heads = false,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 1,
+    .num_warps = 4,
+    .min_blocks = 2,
+    .softmax = SoftmaxPolicy::kMaxFree,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardParams params) {
+  forward<kConfig>(params,
+                   Length<kConfig>());
+}

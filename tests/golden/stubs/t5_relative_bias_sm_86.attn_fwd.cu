@@ -1,0 +1,31 @@
+// attn_fwd bf16 d64 gqa1 bias=qk,bf16 | q64 kv64 s2 w4 b2 max_free
+#include "attnjit/forward_mma.cuh"
+#include "attnjit/score/bias.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .pack_heads = false,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 4,
+    .min_blocks = 2,
+    .softmax = SoftmaxPolicy::kMaxFree,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ OperandParams bias) {
+  forward<kConfig>(params,
+                   Bias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+                   Length<kConfig>());
+}

@@ -1,0 +1,38 @@
+// attn_bwd bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh3
+#include "attnjit/backward_mma.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 32,
+    .head_dim_v = 32,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = false,
+    .block_q = 64,
+    .block_kv = 128,
+    .num_stages = 2,
+    .num_warps = 4,
+    .query_warps = 2,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 3,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask) {
+  backward<kConfig>(params,
+    NoBiasGrad{},
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Length<kScores>());
+}

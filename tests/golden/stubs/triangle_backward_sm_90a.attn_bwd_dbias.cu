@@ -1,0 +1,41 @@
+// attn_bwd_dbias bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv64 s1 w8 qw4 b2
+#include "attnjit/backward_dbias.cuh"
+#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 32,
+    .head_dim_v = 32,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = false,
+    .block_q = 128,
+    .block_kv = 64,
+    .num_stages = 1,
+    .num_warps = 8,
+    .query_warps = 4,
+    .min_blocks = 2,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dbias(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BiasPlanes planes,
+    const __grid_constant__ BiasGradParams dbias,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask) {
+  backward_dbias<kConfig>(params, planes,
+    BiasGradStore<DType::kBFloat16, true>(dbias),
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Length<kScores>());
+}

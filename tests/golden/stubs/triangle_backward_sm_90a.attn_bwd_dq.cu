@@ -1,0 +1,37 @@
+// attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w8 qw8 b1
+#include "attnjit/backward_dq.cuh"
+#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 32,
+    .head_dim_v = 32,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .adds_dq = false,
+    .block_q = 128,
+    .block_kv = 32,
+    .num_stages = 2,
+    .num_warps = 8,
+    .query_warps = 8,
+    .min_blocks = 1,
+    .late = 0,
+    .fresh = 0,
+};
+inline constexpr ForwardConfig kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dq(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask) {
+  backward_dq<kConfig>(params,
+    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Length<kScores>());
+}

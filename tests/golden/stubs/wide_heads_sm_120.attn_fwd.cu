@@ -1,0 +1,29 @@
+// attn_fwd bf16 d256 gqa2 right | q64 kv64 s1 w4 b2 max_free
+#include "attnjit/forward_mma.cuh"
+#include "attnjit/score/band.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 256,
+    .head_dim_v = 256,
+    .gqa_ratio = 2,
+    .aligned = true,
+    .scale_first = false,
+    .pack_heads = false,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 1,
+    .num_warps = 4,
+    .min_blocks = 2,
+    .softmax = SoftmaxPolicy::kMaxFree,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ BandParams band) {
+  forward<kConfig>(params,
+                   Band<kConfig, false, true>(band));
+}
