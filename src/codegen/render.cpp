@@ -25,25 +25,23 @@ FeatureText feature_text(ForwardFeature feature, const Family& f) {
     case ForwardFeature::kSeqlens:
       return {"seqlens.cuh", "SeqlensParams", "seqlens", "Seqlens"};
     case ForwardFeature::kBias:
-      return {
-          "bias.cuh", "OperandParams", "bias",
-          fmt::format("Bias<kConfig, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
-                      literal(kernel_dtype(f.bias_dtype)), literal(f.bias),
-                      literal(f.bias_vectorized))};
+      return {"bias.cuh", "OperandParams", "bias",
+              fmt::format("Bias<kScores, {}, {}, {}>", literal(kernel_dtype(f.bias_dtype)),
+                          literal(f.bias), literal(f.bias_vectorized))};
     case ForwardFeature::kRowBias:
       return {"row_bias.cuh", "OperandParams", "bias",
               fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)))};
     case ForwardFeature::kPackedMask:
       return {"packed_mask.cuh", "PackedMaskParams", "mask",
-              fmt::format("PackedMask<kConfig, {}>", literal(f.mask))};
+              fmt::format("PackedMask<kScores, {}>", literal(f.mask))};
     case ForwardFeature::kRowMask:
-      return {"row_mask.cuh", "OperandParams", "mask", "RowMask<kConfig>"};
+      return {"row_mask.cuh", "OperandParams", "mask", "RowMask<kScores>"};
     case ForwardFeature::kBand:
       return {
           "band.cuh", "BandParams", "band",
-          fmt::format("Band<kConfig, {}, {}>", literal(f.bounded_left), literal(f.bounded_right))};
+          fmt::format("Band<kScores, {}, {}>", literal(f.bounded_left), literal(f.bounded_right))};
     case ForwardFeature::kLength:
-      return {"length.cuh", "", "", "Length<kConfig>"};
+      return {"length.cuh", "", "", "Length<kScores>"};
   }
   throw Error(ErrorKind::kInternal, "unknown forward feature");
 }
@@ -110,7 +108,8 @@ Source render_forward(const Family& family, const kernel::ForwardConfig& config,
   source.title = fmt::format("attn_fwd {} | {}", problem::describe(family), describe_tile(config));
   source.stub = fmt::format(
       "// {}\n{}\nusing namespace attnjit::kernel;\n\n"
-      "inline constexpr ForwardConfig kConfig{{\n{}}};\n\n"
+      "inline constexpr ForwardConfig kConfig{{\n{}}};\n"
+      "inline constexpr ScoreShape kScores = kConfig.scores();\n\n"
       "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)\n"
       "attn_fwd(\n{}) {{\n  forward<kConfig>(params{});\n}}\n",
       source.title, includes, initialiser(config), parameters, policies);

@@ -28,16 +28,15 @@ BackwardFeatureText backward_feature_text(BackwardFeature feature, const problem
       // One that is the same for all keys of a row is read as one that is not, at stride 0: it must
       // be added before lse is taken off, or the digits that lse lacks would be missed.
       const Extent extent = f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair;
-      return {
-          "gradient_bias.cuh", "OperandParams", "bias",
-          fmt::format(
-              "GradientBias<kConfig, BiasConfig{{.dtype = {}, .extent = {}, .vectorized = {}}}>",
-              literal(kernel_dtype(f.bias_dtype)), literal(extent), literal(f.bias_vectorized))};
+      return {"bias.cuh", "OperandParams", "bias",
+              fmt::format("Bias<kScores, {}, {}, {}, kConfig.late != 0>",
+                          literal(kernel_dtype(f.bias_dtype)), literal(extent),
+                          literal(f.bias_vectorized))};
     }
     case BackwardFeature::kByteMask:
-      return {
-          "byte_mask.cuh", "ByteMaskParams", "mask",
-          fmt::format("ByteMask<kConfig, {}, {}>", literal(f.mask), literal(f.mask_vectorized))};
+      return {"byte_mask.cuh", "ByteMaskParams", "mask",
+              fmt::format("ByteMask<kScores, {}, {}, kConfig.late != 0>", literal(f.mask),
+                          literal(f.mask_vectorized))};
     case BackwardFeature::kBand:
       return {
           "band.cuh", "BandParams", "band",
@@ -58,7 +57,7 @@ std::string bias_grad_policy(DbiasMethod method, const BackwardFamily& f) {
       return fmt::format("BiasGradStore<{}, {}>(dbias)", literal(kernel_dtype(f.dbias_dtype)),
                          literal(f.dbias_vectorized));
     case DbiasMethod::kColumns:
-      return "BiasGradColumns<kConfig>(dbias)";
+      return "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
     case DbiasMethod::kAdd:
       return "BiasGradAdd(dbias)";
   }
@@ -107,7 +106,7 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
   source.stub = fmt::format(
       "// {}\n{}\nusing namespace attnjit::kernel;\n\n"
       "inline constexpr BackwardConfig kConfig{{\n{}}};\n"
-      "inline constexpr ForwardConfig kScores = kConfig.scores();\n\n"
+      "inline constexpr ScoreShape kScores = kConfig.scores();\n\n"
       "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)\n"
       "{}(\n{}) {{\n  {}<kConfig>({});\n}}\n",
       source.title, includes, initialiser(config), kernel.entry, parameters, kernel.function,

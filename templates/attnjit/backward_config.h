@@ -1,5 +1,6 @@
 #pragma once
-#include "attnjit/forward_config.h"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/types.h"
 
 namespace attnjit::kernel {
 
@@ -37,21 +38,15 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // How the features see what a warp computes at a time: tiles of 32 keys.
-  ATTNJIT_CONSTEXPR ForwardConfig scores() const {
-    return {dtype,
-            head_dim,
-            head_dim_v,
-            gqa_ratio,
-            aligned,
-            scale_first,
-            false,
-            block_q,
-            32,
-            1,
-            query_warps,
-            min_blocks,
-            SoftmaxPolicy::kRunningMax};
+  // What features see of the scores that a warp computes at a time: 32 keys of its queries.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = warp_queries() / 16,
+            .groups = 4,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
   }
   // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
   // others compute the scores of the next tile.

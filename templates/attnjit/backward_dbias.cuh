@@ -97,17 +97,17 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    typename Base::RowValues lse, delta;
+    typename Base::RowNumbers lse, delta;
     this->read_lse(lse, rows(slot));
     this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->scores(p, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
+      typename Base::Slopes slopes;
+      this->scores(p, slopes, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
       this->exponentiate(p, lse);
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
-      for_each_score(sum[span],
-                     [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
+      sum[span] += ds;
     }
   }
 
@@ -115,7 +115,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     locate();
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
-      for_each_score(sum[span], [](float& element, int, int, int) { element = 0.0f; });
+      sum[span] = 0.0f;
     }
     this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
                [&](const Job& job, int slot) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_scores.cuh"
+#include "attnjit/tile/schedule.cuh"
 
 // The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores.cuh. Nothing
 // is added up by several thread blocks, so its results are the same bits every time.
@@ -29,7 +30,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   int q_tile_index;
   KeyRange keys;
   int next_tile, end_tile;
-  Scores<Base::kRowTiles, kColumnGroups> dq;
+  Fragments<Base::kRowTiles, kColumnGroups> dq;
 
   ATTNJIT_DEVICE BackwardDq(const BackwardParams& p, const Features& f) : Base(p, f) {}
 
@@ -43,18 +44,16 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE VTile v_tile(int slot) const { return {stage(slot) + kConfig.k_bytes()}; }
   ATTNJIT_DEVICE uint32 rows() const { return stage(kConfig.num_stages); }
 
-  // Finds the block's place. Blocks go through the row tiles of a section of planes together, later
-  // rows first: under a causal mask they take longest.
+  // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const uint32 tiles = params.num_q_tiles;
-    const uint32 section = params.section_planes * kConfig.gqa_ratio;
-    const uint32 all = static_cast<uint32>(params.num_planes) * kConfig.gqa_ratio;
-    const uint32 first_plane = ptx::block_index() / (tiles * section) * section;
-    const uint32 rest = ptx::block_index() - first_plane * tiles;
-    const uint32 left = all - first_plane;
-    const uint32 planes = left < section ? left : section;
-    const uint32 plane = first_plane + rest % planes;
-    q_tile_index = static_cast<int>(tiles - 1 - rest / planes);
+    // Planes are query heads here.
+    const struct {
+      uint32 section_planes, num_planes;
+    } heads = {static_cast<uint32>(params.section_planes) * kConfig.gqa_ratio,
+               static_cast<uint32>(params.num_planes) * kConfig.gqa_ratio};
+    const auto [plane, part] = find_plane_part(heads, tiles);
+    q_tile_index = static_cast<int>(tiles - 1 - part);
     this->enter_batch(static_cast<int>(plane / params.num_heads_q),
                       static_cast<int>(plane % params.num_heads_q));
     this->enter_tile(q_tile_index);
@@ -117,12 +116,14 @@ struct BackwardDq : GradientScores<kConfig, Features> {
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      typename Base::RowValues row;
-      this->scores(p, q_tile(), k_tile(slot), job.tile, span, job.use);
+      typename Base::Slopes slopes;
+      typename Base::RowNumbers row;
+      this->scores(p, slopes, q_tile(), k_tile(slot), job.tile, span, job.use);
       this->read_lse(row, rows());
       this->exponentiate(p, row);
       this->read_delta(row, rows());
       this->score_gradients(ds, p, row, dout_tile(), v_tile(slot), span);
+      this->apply(slopes, ds);
       add_dq(ds, k_tile(slot), span);
     }
   }
@@ -162,7 +163,7 @@ struct BackwardDq : GradientScores<kConfig, Features> {
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
                                                     block.head, q_tile_index, live);
     this->load_rows(rows(), block.head, q_tile_index);
-    for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+    dq = 0.0f;
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_keys_of(slot, job); },
                [&](const Job& job, int slot) { attend(job, slot); });

@@ -2,6 +2,7 @@
 #include "attnjit/backward_scores.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/opaque.cuh"
+#include "attnjit/tile/schedule.cuh"
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores.cuh,
@@ -32,9 +33,9 @@ struct NoBiasGrad {
   // Takes the score gradients of a span of the tile at hand.
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel&, const typename Kernel::Tile&, int, int) {}
-  // No more tiles of the head at hand. All threads call it together.
-  template <class Kernel>
-  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+  // No more tiles of the head at hand; the team calls it together.
+  template <class Team, class Kernel>
+  ATTNJIT_DEVICE void leave_head(Team, Kernel&, int) {}
 };
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
@@ -43,6 +44,7 @@ struct Backward : GradientScores<kConfig, Features> {
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
+  using typename Base::Team;
   using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
   static constexpr DType kDType = kConfig.dtype;
   static constexpr int kStages = kConfig.num_stages;
@@ -78,8 +80,8 @@ struct Backward : GradientScores<kConfig, Features> {
   LiveRows looked_up;               // of the position that the lane has looked up
   int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
   int ds_slot;                      // of the tile at hand
-  Scores<kKeyTiles, KShare::kGroups> dk;
-  Scores<kKeyTiles, VShare::kGroups> dv;
+  Fragments<kKeyTiles, KShare::kGroups> dk;
+  Fragments<kKeyTiles, VShare::kGroups> dv;
 
   ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
@@ -102,19 +104,11 @@ struct Backward : GradientScores<kConfig, Features> {
     return {stage(kStages) + (1 + slot) * kConfig.scores_bytes()};
   }
 
-  // Finds the block's place. Blocks go through a section of planes before the next, and through the
-  // key tiles of its planes together, first ones first: under a causal mask they take longest.
+  // Finds the block's place. First keys come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const uint32 blocks_per_plane = params.num_kv_tiles * params.num_splits;
-    const uint32 first_plane =
-        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
-    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
-    const uint32 left = params.num_planes - first_plane;
-    const uint32 most = params.section_planes;
-    const uint32 planes = left < most ? left : most;
-    const uint32 plane = first_plane + rest % planes;
-    const int split = static_cast<int>(rest / planes % params.num_splits);
-    kv_tile = static_cast<int>(rest / planes / params.num_splits);
+    const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
+    const int split = static_cast<int>(part % params.num_splits);
+    kv_tile = static_cast<int>(part / params.num_splits);
     const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
     const bool batch_fastest = params.batch_fastest != 0;
     const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
@@ -164,7 +158,7 @@ struct Backward : GradientScores<kConfig, Features> {
     this->template load_queries<kConfig.head_dim_v>(
         dout_tile(slot), params.dout, params.dout_strides, job.head, job.tile, job.live);
     this->load_rows(rows(slot), job.head, job.tile);
-    features.prefetch(block, job.head, job.tile, kv_tile);
+    features.prefetch(Team(), block, job.head, job.tile, kv_tile);
   }
 
   // First key or query of the warp's part of dk and dv, or of dq, and its columns.
@@ -184,8 +178,8 @@ struct Backward : GradientScores<kConfig, Features> {
     const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
 #pragma unroll 1
     for (int i = 0; i < kDqShares; ++i) {
-      Scores<kQueryTiles, QShare::kGroups> dq;
-      for_each_score(dq, [](float& element, int, int, int) { element = 0.0f; });
+      Fragments<kQueryTiles, QShare::kGroups> dq;
+      dq = 0.0f;
       add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
                                                                 k_tile(), q_share(i));
       add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
@@ -199,7 +193,7 @@ struct Backward : GradientScores<kConfig, Features> {
   }
   // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
-  ATTNJIT_DEVICE static void add_fragments(float* sums, const Scores<kTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE static void add_fragments(float* sums, const Fragments<kTiles, Share::kGroups>& part,
                                            const Share& share, int64 plane, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
@@ -220,25 +214,27 @@ struct Backward : GradientScores<kConfig, Features> {
     // One span does without delta while it computes P; several would read it several times, which
     // costs more than its registers (H200, 2026-11-21: D64 with two spans, 5 %).
     constexpr bool kLateDelta = Base::kSpans == 1;
-    typename Base::RowValues lse, delta;
+    typename Base::RowNumbers lse, delta;
     this->read_lse(lse, rows(slot));
     if constexpr (!kLateDelta) this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->scores(p, q_tile(slot), k_tile(), kv_tile, span, job.use);
+      typename Base::Slopes slopes;
+      this->scores(p, slopes, q_tile(slot), k_tile(), kv_tile, span, job.use);
       this->exponentiate(p, lse);
       this->store_scores(p_tile(), p, span);
       if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
+      this->apply(slopes, ds);
       this->store_scores(ds_tile(ds_slot), ds, span);
     }
   }
   // Works on the tile of queries in `slot`.
   ATTNJIT_DEVICE void attend(const Job& job, int slot) {
     if (job.head != block.head) {
-      bias_grad.leave_head(*this, kv_tile);
+      bias_grad.leave_head(Team(), *this, kv_tile);
       this->enter_head(job.head);
       bias_grad.enter_head(block);
     }
@@ -263,7 +259,7 @@ struct Backward : GradientScores<kConfig, Features> {
 
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
-  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Scores<kKeyTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Fragments<kKeyTiles, Share::kGroups>& part,
                                  const Share& share, float factor) const {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -317,13 +313,13 @@ struct Backward : GradientScores<kConfig, Features> {
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
     this->template load_keys<kConfig.head_dim_v>(v_tile(), params.v, params.v_strides, kv_tile,
                                                  keys);
-    for_each_score(dk, [](float& element, int, int, int) { element = 0.0f; });
-    for_each_score(dv, [](float& element, int, int, int) { element = 0.0f; });
+    dk = 0.0f;
+    dv = 0.0f;
     this->walk([&] { return next_job(); },
                [&](int slot, const Job& job) { load_rows_of(slot, job); },
                [&](const Job& job, int slot) { attend(job, slot); });
     if constexpr (kDefersDq) add_deferred_dq();
-    bias_grad.leave_head(*this, kv_tile);
+    bias_grad.leave_head(Team(), *this, kv_tile);
     if (params.num_splits == 1) {
       write();
     } else {

@@ -37,7 +37,7 @@ struct BackwardParams {
   int32 num_q_tiles;     // ceil(seqlen_q / block_q)
   int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;      // kv heads (dq: query heads) of all batch elements
+  int32 num_planes;      // kv heads of all batch elements
   int32 section_planes;  // planes whose tiles take turns
   int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores

@@ -8,6 +8,7 @@
 #include "attnjit/score/gradient_feature.cuh"
 #include "attnjit/tile/live_rows.cuh"
 #include "attnjit/tile/products.cuh"
+#include "attnjit/tile/team.cuh"
 
 // What all kernels of the backward share: one tile of probabilities P and score gradients dS,
 //
@@ -19,20 +20,22 @@
 // KeyOrder, as in the forward.
 namespace attnjit::kernel {
 
-template <BackwardConfig kConfig, class Features>
+template <BackwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct GradientScores {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kRowTiles = kConfig.warp_queries() / 16;
-  static constexpr int kGroups = 4;  // of 8 keys
+  static constexpr int kRowTiles = kShape.row_tiles;
+  static constexpr int kGroups = kShape.groups;
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
-  using Tile = Scores<kRowTiles, kGroups>;
+  using Tile = Fragments<kRowTiles, kGroups>;
+  using Team = BlockTeam<kThreads>;
   static constexpr int kBlockQ = kConfig.block_q;
   static constexpr int kBlockKv = kConfig.block_kv;
+  static constexpr int kQueryWarps = kConfig.query_warps;
 
   const BackwardParams& params;
   Features features;
@@ -67,7 +70,7 @@ struct GradientScores {
     block.batch = batch;
     block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
     block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    block.thread_key = KeyOrder::thread_key(ptx::lane_index());
+    block.thread_key = kShape.lane_key(ptx::lane_index());
     features.set_lengths(block);
     enter_head(head);
   }
@@ -82,7 +85,7 @@ struct GradientScores {
   }
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
     set_rows(block, q_tile);
-    block.thread_row = block.first_row + warp_row() + ptx::lane_index() / 4;
+    block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
   // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
@@ -115,7 +118,7 @@ struct GradientScores {
   }
   ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
     KeyRange keys = {0, block.kv_len};
-    features.narrow(rows, keys);
+    features.narrow(Team(), rows, keys);
     return keys;
   }
 
@@ -207,8 +210,8 @@ struct GradientScores {
     }
   }
   // One of the two values of the thread's rows, from where load_rows() has put them.
-  using RowValues = float[kRowTiles][2];
-  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+  using RowNumbers = RowValues<kRowTiles>;
+  ATTNJIT_DEVICE void read_rows(RowNumbers& values, uint32 rows) const {
     const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
@@ -218,33 +221,41 @@ struct GradientScores {
       }
     }
   }
-  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
-  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+  ATTNJIT_DEVICE void read_lse(RowNumbers& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowNumbers& delta, uint32 rows) const {
     read_rows(delta, rows + 4 * kConfig.block_q);
   }
 
-  // Scores of a span of the tile at hand, of which `use` is what the mask says.
-  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
-                             TileUse use) {
+  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to keep.
+  struct Ones {};
+  using Slopes = TypeIf<Features::kTransforms, Tile, Ones>;
+  ATTNJIT_DEVICE static void apply(const Slopes& slopes, Tile& ds) {
+    if constexpr (Features::kTransforms) ds *= slopes;
+  }
+
+  // Scores of a span of the tile at hand, of which `use` is what the mask says, and their slopes.
+  ATTNJIT_DEVICE void scores(Tile& p, Slopes& slopes, const QTile& q, const KTile& k, int kv_tile,
+                             int span, TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + span_key(span);
     const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
     features.fetch(block, first_key, tile_use);
-    for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
+    p = 0.0f;
     add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
     if constexpr (kConfig.scale_first) {
-      for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
+      p *= params.score_scale;
     }
-    features.add(block, p);
+    if constexpr (Features::kTransforms) features.differentiate(p, slopes);
+    features.add(block, p, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
   }
 
   // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
   // that hold one are compared with lse before they are scaled to log2 units, as the forward's
   // formulas have it. Other scores save the instruction.
-  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowNumbers& lse) const {
     if constexpr (kConfig.scale_first) {
-      for_each_score(p, [&](float& score, int m, int, int e) {
+      p.for_each([&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
       });
     } else {
@@ -254,18 +265,18 @@ struct GradientScores {
 #pragma unroll
         for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
       }
-      for_each_score(p, [&](float& score, int m, int, int e) {
+      p.for_each([&](float& score, int m, int, int e) {
         score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
       });
     }
   }
 
-  // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta, which saves its registers meanwhile.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowNumbers& delta,
                                       const DoutTile& dout, const VTile& v, int span) const {
-    for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
+    ds.for_each([&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
     add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
-    for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
+    ds *= p;
   }
 
   // The thread's eight neighbouring keys in row (m, h), as KeyOrder deals them out.

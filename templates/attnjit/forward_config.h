@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/score/score_shape.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -32,6 +33,17 @@ struct ForwardConfig {
   ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
+
+  // What features see of it.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = row_tiles(),
+            .groups = block_kv / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = packed_heads(),
+            .gqa_ratio = gqa_ratio};
+  }
 
   // Shared memory, in bytes: [Q, later O][K x stages][V x stages].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }

@@ -9,8 +9,11 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/softmax.cuh"
 #include "attnjit/tile/copy.cuh"
-#include "attnjit/tile/key_order.cuh"
+#include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/key_order.h"
+#include "attnjit/tile/schedule.cuh"
 #include "attnjit/tile/shared_tile.cuh"
+#include "attnjit/tile/team.cuh"
 
 // The portable forward: out = softmax(scale q k^T + features) v for every GPU from sm_80 on,
 // with mma.sync, ldmatrix and cp.async.
@@ -33,7 +36,7 @@
 // tile/shared_tile.cuh has it. Q is read again for each tile; K and V are streamed by cp.async.
 namespace attnjit::kernel {
 
-template <ForwardConfig kConfig, class Features>
+template <ForwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct Forward {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
@@ -42,6 +45,7 @@ struct Forward {
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
+  using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
@@ -61,7 +65,7 @@ struct Forward {
   int next_tile, end_tile;  // of the block's share
   const uint16 *k, *v;      // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
-  Scores<kRowTiles, kOutGroups> out;
+  Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
 
@@ -86,19 +90,10 @@ struct Forward {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Blocks go through a section of planes before the next, and through the
-  // row tiles of its planes together. Later rows come first: under a causal mask they take longest.
+  // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const uint32 blocks_per_plane = params.num_q_tiles * params.num_splits;
-    const uint32 first_plane =
-        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
-    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
-    const uint32 left = params.num_planes - first_plane;
-    const uint32 most = params.section_planes;
-    const uint32 planes = left < most ? left : most;
-    const uint32 plane = first_plane + rest % planes;
-    const int q_tile_index =
-        params.num_q_tiles - 1 - static_cast<int>(rest / planes / params.num_splits);
+    const auto [plane, part] = find_plane_part(params, params.num_q_tiles * params.num_splits);
+    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(part / params.num_splits);
     const int planes_per_batch = params.num_heads_q / kHeads;
     block.batch = static_cast<int>(plane / planes_per_batch);
     block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
@@ -113,14 +108,15 @@ struct Forward {
     block.first_query = block.first_row / kHeads;
     block.end_query = (block.end_row + kHeads - 1) / kHeads;
     const int lane = ptx::lane_index();
-    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + lane / 4;
-    block.thread_key = KeyOrder::thread_key(lane);
+    block.thread_row =
+        block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
+    block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
     v = head_of(static_cast<const uint16*>(params.v), params.v_strides, block.batch, kv_head);
     features.begin(block);
     keys = {0, block.kv_len};
-    features.narrow(block, keys);
+    features.narrow(Team(), block, keys);
     next_tile = keys.begin / kConfig.block_kv;
     end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
     if (params.num_splits > 1 && next_tile < end_tile) {
@@ -146,7 +142,7 @@ struct Forward {
                      (kHeads == 1 ? block.first_row * strides.row : 0);
     return [=, this](int row) {
       if constexpr (kHeads == 1) return first + row * strides.row;
-      const RowOwner owner = owner_of<kConfig>(block, block.first_row + row);
+      const RowOwner owner = owner_of<kHeads>(block, block.first_row + row);
       return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
     };
   }
@@ -189,10 +185,10 @@ struct Forward {
   }
 
   // scores = Q K^T
-  ATTNJIT_DEVICE void multiply_q_k(Scores<kRowTiles, kGroups>& scores, const KTile& tile) {
+  ATTNJIT_DEVICE void multiply_q_k(Fragments<kRowTiles, kGroups>& scores, const KTile& tile) {
     const int lane = ptx::lane_index();
     const int q_row = ptx::warp_index() * 16 * kRowTiles + (lane & 15);
-    for_each_score(scores, [](float& score, int, int, int) { score = 0.0f; });
+    scores = 0.0f;
 #pragma unroll
     for (int depth = 0; depth < kConfig.padded_head_dim() / 16; ++depth) {
       ptx::FragmentA a[kRowTiles];
@@ -243,17 +239,19 @@ struct Forward {
   template <class BeforeV>
   ATTNJIT_DEVICE void attend(const Job& job, int slot, BeforeV before_v) {
     const int first_key = job.tile * kConfig.block_kv;
-    Scores<kRowTiles, kGroups> scores;
+    Fragments<kRowTiles, kGroups> scores;
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
     if constexpr (kConfig.scale_first) {
-      for_each_score(scores, [&](float& score, int, int, int) { score *= params.score_scale; });
+      scores *= params.score_scale;
     }
-    features.add(block, scores);
+    if constexpr (Features::kTransforms) features.transform(scores);
+    features.add(block, scores, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     Probabilities<kRowTiles, kGroups> probabilities;
-    softmax.step(scores, probabilities, out, params.exponent_scale);
+    softmax.step(scores, probabilities, params.exponent_scale,
+                 [&](int m, int h, float correction) { out.scale_row(m, h, correction); });
     multiply_p_v(probabilities, v_tile(slot));
   }
 
@@ -313,7 +311,7 @@ struct Forward {
     }
   };
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    const RowOwner owner = owner_of<kConfig>(block, block.thread_row + 16 * m + 8 * h);
+    const RowOwner owner = owner_of<kHeads>(block, block.thread_row + 16 * m + 8 * h);
     RowState row = softmax.finish(m, h);
     features.finish(block, owner, row);
     if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
@@ -379,7 +377,7 @@ struct Forward {
     locate();
     load_q();  // joins the first group of copies
     softmax.begin();
-    for_each_score(out, [](float& element, int, int, int) { element = 0.0f; });
+    out = 0.0f;
     if constexpr (kStages == 1) {
       walk_alternating();
     } else {

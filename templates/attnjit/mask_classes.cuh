@@ -1,12 +1,11 @@
 #pragma once
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
-#include "attnjit/score/tile_use.h"
+#include "attnjit/tile/mask_tile.cuh"
 
 // The mask prepass of the backward: tells of each tile of kMaskTile queries by kMaskTile keys
-// whether all, some or none of its keys are kept. One thread block per tile.
+// whether all, some or none of its keys are kept.
 namespace attnjit::kernel {
 
 template <MaskClassesConfig kConfig>
@@ -37,26 +36,15 @@ struct MaskClasses {
   }
 
   ATTNJIT_DEVICE void run() const {
-    const uint32 tile = ptx::block_index();
-    const int kv_tile = static_cast<int>(tile % params.num_kv_tiles);
-    const uint32 rest = tile / params.num_kv_tiles;
-    const int q_tile = static_cast<int>(rest % params.num_q_tiles);
-    const int64 plane = rest / params.num_q_tiles;
-    const uint8* mask = params.mask + plane / params.num_heads * params.batch_stride +
-                        plane % params.num_heads * params.head_stride;
+    const MaskTile tile(params);
     bool any = false, all = true;
     for (int i = ptx::thread_index(); i < kConfig.rows() * kPieces; i += kConfig.num_threads()) {
-      const int query = q_tile * kConfig.rows() + i / kPieces;
-      const int key = kv_tile * kMaskTile + i % kPieces * 16;
+      const int query = tile.q_tile * kConfig.rows() + i / kPieces;
+      const int key = tile.kv_tile * kMaskTile + i % kPieces * 16;
       if (query >= params.seqlen_q) continue;
-      look(mask + query * params.query_stride, key, any, all);
+      look(tile.mask + query * params.query_stride, key, any, all);
     }
-    any = ptx::block_any(any);
-    all = ptx::block_all(all);
-    if (ptx::thread_index() == 0) {
-      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
-      ptx::store_global(params.classes + tile, static_cast<uint8>(use));
-    }
+    tile.classify(params.classes, any, all);
   }
 };
 

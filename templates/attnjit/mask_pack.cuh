@@ -1,9 +1,8 @@
 #pragma once
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
-#include "attnjit/score/tile_use.h"
+#include "attnjit/tile/mask_tile.cuh"
 
 // The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of the
 // attention kernel whether all, some or none of its keys are kept.
@@ -11,7 +10,7 @@
 //   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
 //   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
 //
-// One thread block per tile; each thread packs words of 32 keys. No shared memory.
+// Each thread packs words of 32 keys. No shared memory.
 namespace attnjit::kernel {
 
 // Bit i of the result is byte i of `bytes` != 0.
@@ -60,30 +59,19 @@ struct MaskPack {
   }
 
   ATTNJIT_DEVICE void run() const {
-    const uint32 tile = ptx::block_index();
-    const int kv_tile = static_cast<int>(tile % params.num_kv_tiles);
-    const uint32 rest = tile / params.num_kv_tiles;
-    const int q_tile = static_cast<int>(rest % params.num_q_tiles);
-    const int64 plane = rest / params.num_q_tiles;
-    const uint8* mask = params.mask + plane / params.num_heads * params.batch_stride +
-                        plane % params.num_heads * params.head_stride;
+    const MaskTile tile(params);
     bool any = false, all = true;
     for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
-      const int query = q_tile * kConfig.rows() + i / kWords;
-      const int index = kv_tile * kWords + i % kWords;
+      const int query = tile.q_tile * kConfig.rows() + i / kWords;
+      const int index = tile.kv_tile * kWords + i % kWords;
       if (query >= params.seqlen_q) continue;
-      const uint32 word = pack(mask + query * params.query_stride, 32 * index);
+      const uint32 word = pack(tile.mask + query * params.query_stride, 32 * index);
       any |= word != 0;
       all &= word == full_word(32 * index);
       ptx::store_global(
-          params.words + (plane * params.seqlen_q + query) * params.words_per_row + index, word);
+          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index, word);
     }
-    any = ptx::block_any(any);
-    all = ptx::block_all(all);
-    if (ptx::thread_index() == 0) {
-      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
-      ptx::store_global(params.classes + tile, static_cast<uint8>(use));
-    }
+    tile.classify(params.classes, any, all);
   }
 };
 

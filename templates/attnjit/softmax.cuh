@@ -3,6 +3,7 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/tile/fragments.cuh"
 
 namespace attnjit::kernel {
 
@@ -19,8 +20,8 @@ struct RunningMaxSoftmax {
   // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
   // running maximum, -inf before the first kept key. It is the rounded product of its time: a
   // correction from anything else would weigh tiles differently where scores are large.
-  float reference[kRowTiles][2];
-  float sum[kRowTiles][2];  // of this lane's keys only, until finish()
+  RowValues<kRowTiles> reference;
+  RowValues<kRowTiles> sum;  // of this lane's keys only, until finish()
 
   ATTNJIT_DEVICE void begin() {
 #pragma unroll
@@ -33,12 +34,13 @@ struct RunningMaxSoftmax {
     }
   }
 
-  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference) and
-  // rescales `out`, which holds fragments of the same rows.
-  template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
-                           Probabilities<kRowTiles, kGroups>& probabilities,
-                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
+  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a row's
+  // reference may have changed, correct(m, h, factor) tells what its output so far, which was summed
+  // under the one before, is to be multiplied by.
+  template <int kGroups, class Correct>
+  ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -56,11 +58,7 @@ struct RunningMaxSoftmax {
         const float correction = ptx::exp2_approx(before - origin);
         sum[m][h] = sum[m][h] * correction +
                     exponentiate(scores[m], probabilities[m], h, exponent_scale, origin);
-#pragma unroll
-        for (int n = 0; n < kOutGroups; ++n) {
-          out[m][n][2 * h] *= correction;
-          out[m][n][2 * h + 1] *= correction;
-        }
+        correct(m, h, correction);
       }
     }
   }
@@ -102,11 +100,11 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
   // room for the products and sums; fp16 ends at 65504.
   static constexpr float kLimit = kDType == DType::kBFloat16 ? 0x1p60f : 0x1p14f;
 
-  template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
-                           Probabilities<kRowTiles, kGroups>& probabilities,
-                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
-    float total[kRowTiles][2];
+  template <int kGroups, class Correct>
+  ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
+    RowValues<kRowTiles> total;
     bool in_range = true;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
@@ -118,7 +116,7 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
       }
     }
     if (!ptx::warp_all(in_range)) {
-      Exact::step(scores, probabilities, out, exponent_scale);
+      Exact::step(scores, probabilities, exponent_scale, correct);
       return;
     }
 #pragma unroll

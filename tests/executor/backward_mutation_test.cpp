@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none
   ProblemSpec spec = with_bias(kSmall);
   spec.seqlen_kv = 104;  // rows in 16-byte pieces: others are not asked for
   const std::string late = R"({"keys": {"late": 1}})";
-  expect_report({"attnjit/score/gradient_bias.cuh", "prefetch_l2(plane + (",
+  expect_report({"attnjit/score/bias.cuh", "prefetch_l2(plane + (",
                  "prefetch_l2(plane + (static_cast<int64>(1) << 40) + ("},
                 {spec, late}, {"attn_bwd, block ", "prefetch_l2: reads 1 bytes"});
 }

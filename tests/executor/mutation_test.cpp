@@ -17,6 +17,8 @@ const std::string kCombine = "attnjit/forward_combine.cuh";
 const std::string kMaskPack = "attnjit/mask_pack.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
 const std::string kBias = "attnjit/score/bias.cuh";
+const std::string kOperand = "attnjit/score/operand.cuh";
+const std::string kMaskTile = "attnjit/tile/mask_tile.cuh";
 
 // Rows and keys end within a tile, and there are two tiles of each.
 const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64};
@@ -56,12 +58,13 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
   spec.seqlen_kv = 99;  // too odd for wide loads
   expect_report({kBias, "row < block.num_rows ? row :", "row <= block.num_rows ? row :"}, {spec},
                 {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
-  expect_report(
-      {kBias, "if (key + i >= seqlen_kv) continue;", "if (key + i > seqlen_kv) continue;"}, {spec},
-      {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
+  expect_report({kOperand, "if (key + i >= seqlen_kv) continue;\n      constexpr",
+                 "if (key + i > seqlen_kv) continue;\n      constexpr"},
+                {spec}, {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
   spec.seqlen_kv = 104;
-  expect_report({kBias, "kBias.vectorized && key + 8 <= seqlen_kv", "kBias.vectorized"}, {spec},
-                {"load_global: reads 16 bytes", "past the end of bias [1, 1, 70, 104]"});
+  expect_report({kOperand, "if (kVectorized && key + 8 <= seqlen_kv) {\n      read_vector(",
+                 "if (kVectorized) {\n      read_vector("},
+                {spec}, {"load_global: reads 16 bytes", "past the end of bias [1, 1, 70, 104]"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
@@ -94,7 +97,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
 TEST_CASE_FIXTURE(Mutations, "caught: a barrier that not all threads reach") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
-  expect_report({kMaskPack, "any = ptx::block_any(any);", "if (any) any = ptx::block_any(any);"},
+  expect_report({kMaskTile, "any = ptx::block_any(any);", "if (any) any = ptx::block_any(any);"},
                 {spec},
                 {"mask_pack, block ",
                  "block_all: meets threads that wait in block_any: not all "
@@ -177,7 +180,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a mask prepass that goes too far") {
   expect_report(
       {kMaskPack, "if (key + i < params.seqlen_kv) {", "if (key + i <= params.seqlen_kv) {"},
       {spec}, {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
-  expect_report({kMaskPack, "if (ptx::thread_index() == 0) {", "if (true) {"}, {spec},
+  expect_report({kMaskTile, "if (ptx::thread_index() == 0) {", "if (true) {"}, {spec},
                 {"store_global: writes byte 0 of mask classes [1, 1, 1, ",
                  "which this kernel has written already"});
 }

@@ -1,6 +1,7 @@
-// dump_cubins DIRECTORY: compiles both covering grids and writes each distinct kernel's cubin
-// there, with kernels.json, a list of which kernel each plan runs as its first, second ... step.
-// scripts/codediff compares two such directories.
+// dump_cubins DIRECTORY [N]: compiles both covering grids, or each Nth plan of them, and writes
+// each distinct kernel's cubin and source there, with kernels.json, a list of which kernel each
+// plan runs as its first, second ... step. dump_cubins --ptx SOURCE ENTRY ARCH prints the PTX of a
+// source. scripts/codediff runs both. Honours ATTNJIT_TEMPLATE_DIR.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -27,9 +28,12 @@ void write(const std::filesystem::path& path, std::string_view bytes) {
   if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
-void dump(const std::filesystem::path& directory) {
-  std::vector<GridPlan> plans = forward_grid();
-  for (GridPlan& plan : backward_grid()) plans.push_back(std::move(plan));
+void dump(const std::filesystem::path& directory, std::size_t every) {
+  runtime::Engine engine(base::process_environment());
+  std::vector<GridPlan> all = forward_grid(engine.templates());
+  for (GridPlan& plan : backward_grid(engine.templates())) all.push_back(std::move(plan));
+  std::vector<GridPlan> plans;
+  for (std::size_t i = 0; i < all.size(); i += every) plans.push_back(std::move(all[i]));
   std::map<std::string, Job> jobs;  // by file name
   base::Json kernels = base::Json::array();
   for (const GridPlan& plan : plans) {
@@ -48,26 +52,39 @@ void dump(const std::filesystem::path& directory) {
   }
   std::vector<Job> list;
   for (auto& [name, job] : jobs) list.push_back(job);
-  runtime::Engine engine(base::process_environment());
   base::parallel_for(list.size(), engine.environment().jobs, [&](std::size_t i) {
     const auto entry = engine.kernel(*list[i].source, *list[i].arch, "grid");
     write(directory / list[i].file,
           {reinterpret_cast<const char*>(entry->cubin.data()), entry->cubin.size()});
+    write(directory / (list[i].file + ".cu"), list[i].source->text);
   });
   write(directory / "kernels.json", base::dump_json(kernels, 1));  // last: the rest is complete
   std::printf("%zu kernels of %zu plans\n", list.size(), plans.size());
+}
+
+void print_ptx(const char* file, const char* entry, const char* arch) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string source(std::istreambuf_iterator<char>(stream), {});
+  runtime::Engine engine(base::process_environment());
+  std::fputs(engine.compiler().ptx(source, entry, arch).c_str(), stdout);
+}
+
+void run(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 4 && arguments[0] == "--ptx") {
+    print_ptx(arguments[1].c_str(), arguments[2].c_str(), arguments[3].c_str());
+  } else if (arguments.size() == 1 || arguments.size() == 2) {
+    dump(arguments[0], arguments.size() == 2 ? std::stoul(arguments[1]) : 1);
+  } else {
+    throw std::invalid_argument("usage: DIRECTORY [N] | --ptx SOURCE ENTRY ARCH");
+  }
 }
 
 }  // namespace
 }  // namespace attnjit::test
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: dump_cubins DIRECTORY\n", stderr);
-    return 2;
-  }
   try {
-    attnjit::test::dump(argv[1]);
+    attnjit::test::run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dump_cubins: %s\n", error.what());
     return 1;

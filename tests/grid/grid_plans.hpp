@@ -83,8 +83,7 @@ inline problem::BackwardFamily grid_backward_family(const base::Json& row) {
 }
 
 /// tests/assets/forward_grid.json.
-inline std::vector<GridPlan> forward_grid() {
-  const codegen::TemplateSet templates;
+inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates = {}) {
   std::vector<GridPlan> plans;
   int number = 0;
   for (const auto& row : grid_rows("forward_grid.json")) {
@@ -103,8 +102,7 @@ inline std::vector<GridPlan> forward_grid() {
 }
 
 /// tests/assets/backward_grid.json.
-inline std::vector<GridPlan> backward_grid() {
-  const codegen::TemplateSet templates;
+inline std::vector<GridPlan> backward_grid(const codegen::TemplateSet& templates = {}) {
   std::vector<GridPlan> plans;
   int number = 0;
   for (const auto& row : grid_rows("backward_grid.json")) {

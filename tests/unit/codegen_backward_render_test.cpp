@@ -73,7 +73,7 @@ struct Feature {
 
 std::vector<Feature> features() {
   return {
-      {"bias.cuh", "BiasConfig", with([](BackwardFamily& f) { f.scores.bias = Extent::kPerPair; })},
+      {"bias.cuh", "Bias", with([](BackwardFamily& f) { f.scores.bias = Extent::kPerPair; })},
       {"byte_mask.cuh", "ByteMask",
        with([](BackwardFamily& f) { f.scores.mask = Extent::kPerKey; })},
       {"band.cuh", "Band", with([](BackwardFamily& f) { f.scores.bounded_left = true; })},
@@ -110,7 +110,7 @@ TEST_CASE("a bias that is the same for all keys of a row is read as one per pair
   const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.bias = Extent::kPerQuery; });
   CHECK(codegen::backward_features(rows) ==
         std::vector{BackwardFeature::kBias, BackwardFeature::kLength});
-  CHECK(keys(rows).stub.find(".extent = Extent::kPerPair") != std::string::npos);
+  CHECK(contains(keys(rows).stub, "Bias<kScores, DType::kBFloat16, Extent::kPerPair, "));
 }
 
 TEST_CASE("features of a backward come in one order") {
@@ -142,7 +142,8 @@ TEST_CASE("a dbias is mentioned by the kernel that computes it alone") {
   CHECK(contains(keys(with_dbias(Extent::kPerPair, false)).stub,
                  "BiasGradStore<DType::kFloat32, true>(dbias)"));
   CHECK(contains(keys(with_dbias(Extent::kPerPair, true)).stub, "BiasGradAdd(dbias)"));
-  CHECK(contains(keys(with_dbias(Extent::kPerKey, true)).stub, "BiasGradColumns<kConfig>(dbias)"));
+  CHECK(contains(keys(with_dbias(Extent::kPerKey, true)).stub,
+                 "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)"));
   // A dbias that does not vary over keys needs no score.
   CHECK_FALSE(words(keys(with_dbias(Extent::kPerQuery, true))).contains("BiasGradParams"));
   const BackwardFamily reduced = with_dbias(Extent::kPerPair, true);

@@ -115,7 +115,7 @@ TEST_CASE("the plain kernel has one parameter and the length policy alone") {
   CHECK(codegen::forward_features(plain()) == std::vector{ForwardFeature::kLength});
   CHECK(contains(source.stub,
                  "attn_fwd(\n    const __grid_constant__ ForwardParams params) {\n"
-                 "  forward<kConfig>(params,\n                   Length<kConfig>());"));
+                 "  forward<kConfig>(params,\n                   Length<kScores>());"));
   for (const Feature& feature : features()) CHECK_FALSE(contains(source.text, feature.header));
 }
 
@@ -136,9 +136,8 @@ TEST_CASE("features come in one order, whatever asked for them") {
         "const __grid_constant__ OperandParams bias,\n",
         "const __grid_constant__ PackedMaskParams mask,\n",
         "const __grid_constant__ BandParams band) {", "Seqlens(seqlens)",
-        "Bias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, "
-        ".vectorized = false}>(bias)",
-        "PackedMask<kConfig, Extent::kPerKey>(mask)", "Band<kConfig, true, false>(band)"}) {
+        "Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias)",
+        "PackedMask<kScores, Extent::kPerKey>(mask)", "Band<kScores, true, false>(band)"}) {
     CAPTURE(part);
     CHECK(contains(stub, part));
   }

@@ -1,15 +1,14 @@
 #pragma once
-#include "attnjit/forward_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/score/band_params.h"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/tile/key_order.cuh"
+#include "attnjit/score/positions.cuh"
 
 namespace attnjit::kernel {
 
 // Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. The
 // sides that are open are not compiled.
-template <ForwardConfig kConfig, bool kLeft, bool kRight>
+template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
@@ -27,7 +26,8 @@ struct Band : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     if (params.bottom_right) diagonal = block.kv_len - block.query_len;
   }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {
     if (block.end_query <= block.first_query) {
       keys.end = keys.begin;
       return;
@@ -40,31 +40,22 @@ struct Band : Feature {
     }
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    const int first = tile * kConfig.block_kv;
-    bool cut = first + kConfig.block_kv > end_key(block, block.first_query);
+    const int first = tile * kShape.keys();
+    bool cut = first + kShape.keys() > end_key(block, block.first_query);
     if constexpr (kLeft) cut |= first < begin_key(block.end_query - 1);
     return cut ? TileUse::kMasked : TileUse::kPlain;
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int origin = first_key + block.thread_key;
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int query = (block.thread_row + 16 * m + 8 * h) / kConfig.packed_heads();
-        const int end = end_key(block, query) - origin;
-        const int begin = kLeft ? begin_key(query) - origin : 0;
-#pragma unroll
-        for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int key = KeyOrder::offset(n, e);
-            if (key >= end || (kLeft && key < begin)) scores[m][n][e] = -ptx::infinity();
-          }
-        }
-      }
-    }
+    for_each_row<kShape>(block, scores, [&, origin](int row, auto for_each_key) {
+      const int query = row / kShape.packed_heads;
+      const int end = end_key(block, query) - origin;
+      const int begin = kLeft ? begin_key(query) - origin : 0;
+      for_each_key([begin, end](float& score, int key) {
+        if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
+      });
+    });
   }
 };
 

@@ -1,12 +1,12 @@
 #pragma once
-#include "attnjit/backward_config.h"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/shuffle.cuh"
-#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
+#include "attnjit/score/block.cuh"
+#include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias: dS, summed over the axes that dbias reduces. Each takes the
@@ -58,8 +58,8 @@ struct BiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  template <class Kernel>
-  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+  template <class Team, class Kernel>
+  ATTNJIT_DEVICE void leave_head(Team, Kernel&, int) {}
 };
 
 // Nothing is reduced: each tile is written where it belongs, rounded to kDType.
@@ -75,7 +75,7 @@ struct BiasGradStore : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel& kernel, int head, int q_tile, int kv_tile) {
     typename Kernel::Tile zero;
-    for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
+    zero = 0.0f;
 #pragma unroll
     for (int span = 0; span < Kernel::kSpans; ++span) {
       store(kernel, zero, plane_of(kernel.block.batch, head), q_tile * Kernel::kBlockQ, kv_tile,
@@ -131,11 +131,10 @@ struct BiasGradAdd : BiasGrad {
 };
 
 // The queries are reduced: columns are summed in registers over the tiles of a head, then over the
-// warps, and added to fp32 sums, [batch][query head][key], which begin at 0.
-template <BackwardConfig kConfig>
+// warps, and added to fp32 sums, [batch][query head][key], which begin at 0. kSpans: of a warp.
+template <int kSpans>
 struct BiasGradColumns : BiasGrad {
   using BiasGrad::BiasGrad;
-  static constexpr int kSpans = kConfig.warp_keys() / 32;
   float sum[kSpans][8];  // of the thread's keys
 
   ATTNJIT_DEVICE void enter_head(const Block& block) {
@@ -157,12 +156,12 @@ struct BiasGradColumns : BiasGrad {
       }
     }
   }
-  template <class Kernel>
-  ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
+  template <class Team, class Kernel>
+  ATTNJIT_DEVICE void leave_head(Team team, Kernel& kernel, int kv_tile) {
     const int lane = ptx::lane_index();
     const bool writes = kernel.has_scores() && lane < 4;
     const uint32 first = slot(kernel, kernel.query_warp(), kernel.span_key(0) + 8 * (lane & 3));
-    ptx::block_sync();  // all are done with the shared memory that the sums take
+    team.sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
 #pragma unroll
@@ -171,24 +170,24 @@ struct BiasGradColumns : BiasGrad {
         if (writes) ptx::store_shared_4(first + 4 * (32 * s + i), ptx::as_bits(total));
       }
     }
-    ptx::block_sync();  // the sums of all warps are there
-    const int first_key = kv_tile * kConfig.block_kv;
-    for (int i = ptx::thread_index(); i < kConfig.block_kv; i += kConfig.num_threads()) {
+    team.sync();  // the sums of all warps are there
+    const int first_key = kv_tile * Kernel::kBlockKv;
+    for (int i = team.index(); i < Kernel::kBlockKv; i += Team::kSize) {
       if (first_key + i >= kernel.block.seqlen_kv) continue;
       float total = 0.0f;
 #pragma unroll
-      for (int w = 0; w < kConfig.query_warps; ++w) {
+      for (int w = 0; w < Kernel::kQueryWarps; ++w) {
         total += ptx::as_float(ptx::load_shared_4(slot(kernel, w, i)));
       }
       ptx::add_global(static_cast<float*>(params.data) + plane + first_key + i, total);
     }
-    ptx::block_sync();  // all are done with the sums
+    team.sync();  // all are done with the sums
   }
 
  private:
   template <class Kernel>
   ATTNJIT_DEVICE static uint32 slot(const Kernel& kernel, int warp, int key) {
-    return kernel.scratch() + (warp * kConfig.block_kv + key) * 4;
+    return kernel.scratch() + (warp * Kernel::kBlockKv + key) * 4;
   }
 };
 

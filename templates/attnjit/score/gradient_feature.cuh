@@ -7,7 +7,7 @@ namespace attnjit::kernel {
 // a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
-//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
+//   void prefetch(team, block, head, q_tile, kv_tile)   the tile is next; the team calls it together
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;
@@ -17,15 +17,18 @@ struct GradientFeatures : FeatureSet<Features...> {
     (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
     return lowest;
   }
-  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
-    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  template <class Team>
+  ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
+                               int kv_tile) const {
+    (prefetch_one<Features>(team, block, head, q_tile, kv_tile), ...);
   }
 
  private:
-  template <class F>
-  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
-    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
-      F::prefetch(block, head, q_tile, kv_tile);
+  template <class F, class Team>
+  ATTNJIT_DEVICE void prefetch_one(Team team, const Block& block, int head, int q_tile,
+                                   int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(team, block, head, q_tile, kv_tile); }) {
+      F::prefetch(team, block, head, q_tile, kv_tile);
     }
   }
   template <class F>

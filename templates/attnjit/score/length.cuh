@@ -1,26 +1,26 @@
 #pragma once
-#include "attnjit/forward_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/tile/key_order.cuh"
+#include "attnjit/score/positions.cuh"
 
 namespace attnjit::kernel {
 
 // Drops the keys past the end. Columns past it must be -inf, not zero scores: exp(0 - max)
 // overflows when every real score is far below zero.
-template <ForwardConfig kConfig>
+template <ScoreShape kShape>
 struct Length : Feature {
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {
     if (block.end_query <= block.first_query) keys.end = keys.begin;
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    return (tile + 1) * kConfig.block_kv > block.kv_len ? TileUse::kMasked : TileUse::kPlain;
+    return (tile + 1) * kShape.keys() > block.kv_len ? TileUse::kMasked : TileUse::kPlain;
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int end = block.kv_len - first_key - block.thread_key;
-    for_each_score(scores, [&](float& score, int, int n, int e) {
-      if (KeyOrder::offset(n, e) >= end) score = -ptx::infinity();
+    for_each_score<kShape>(scores, [&](float& score, int, int key) {
+      if (key >= end) score = -ptx::infinity();
     });
   }
 };

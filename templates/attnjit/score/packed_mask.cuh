@@ -1,23 +1,22 @@
 #pragma once
-#include "attnjit/forward_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/packed_mask_params.h"
-#include "attnjit/tile/key_order.cuh"
+#include "attnjit/score/positions.cuh"
 
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified by tile.
 // Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
 // heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
-template <ForwardConfig kConfig, Extent kExtent>
+template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
-  static constexpr int kSpans = kConfig.block_kv / 32;
+  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
@@ -33,7 +32,7 @@ struct PackedMask : Feature {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
     bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
-    const int64 row = kPerPair ? block.first_row / kConfig.block_q : 0;
+    const int64 row = kPerPair ? block.first_row / kShape.block_q : 0;
     classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
@@ -52,10 +51,10 @@ struct PackedMask : Feature {
     const int byte = (first_key + block.thread_key) / 8;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + 8 * r;
+      const int row = block.thread_row + kShape.row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
-      const int64 query = kPerPair ? last / kConfig.packed_heads() : 0;
+      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
@@ -64,10 +63,9 @@ struct PackedMask : Feature {
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint32 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
-      if ((span >> (offset & 31) & 1) == 0) score = -ptx::infinity();
+    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
+      const uint32 span = keep[kPerPair ? line : 0][key >> 5];
+      if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
     });
   }
 

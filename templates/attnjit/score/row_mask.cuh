@@ -1,16 +1,14 @@
 #pragma once
-#include "attnjit/forward_config.h"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/sync.cuh"
-#include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/operand_params.h"
+#include "attnjit/score/score_shape.h"
 
 namespace attnjit::kernel {
 
 // A boolean mask that is the same for all keys of a row: dropped rows are dead, and a block
 // without a kept row reads no keys at all.
-template <ForwardConfig kConfig>
+template <ScoreShape kShape>
 struct RowMask : Feature {
   const OperandParams& params;
 
@@ -22,13 +20,13 @@ struct RowMask : Feature {
                             owner.head / params.heads_per_plane * params.head_stride +
                             owner.query * params.query_stride) != 0;
   }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
     bool any = false;
-    for (int row = block.first_row + ptx::thread_index(); row < block.end_row;
-         row += kConfig.num_threads()) {
-      any |= keeps(block, owner_of<kConfig>(block, row));
+    for (int row = block.first_row + team.index(); row < block.end_row; row += Team::kSize) {
+      any |= keeps(block, owner_of<kShape.packed_heads>(block, row));
     }
-    if (!ptx::block_any(any)) keys.end = keys.begin;
+    if (!team.any(any)) keys.end = keys.begin;
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     if (owner.query < block.seqlen_q && !keeps(block, owner)) row.sum = 0.0f;

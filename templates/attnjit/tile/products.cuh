@@ -2,9 +2,9 @@
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/transposed.cuh"
-#include "attnjit/score/feature.cuh"
 #include "attnjit/tile/cursor.cuh"
-#include "attnjit/tile/key_order.cuh"
+#include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/key_order.h"
 
 // The products of the backward on tiles in shared memory. Each adds a warp's part of the result,
 // fragments [row tile of 16][group of 8 columns], to its accumulator. Rows of A begin at a multiple
@@ -14,7 +14,7 @@ namespace attnjit::kernel {
 // sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:
 // scores from queries and keys.
 template <DType kDType, int kDepth, int kRowTiles, int kGroups, class TileA, class TileB>
-ATTNJIT_DEVICE void add_scores(Scores<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
+ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
                                const TileB& b_tile, int first_key) {
   const int lane = ptx::lane_index();
   const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
@@ -71,7 +71,7 @@ struct ColumnShare {
 // is the number of rows of B.
 template <DType kDType, bool kTransposed, int kDepth, int kRowTiles, class Share, class TileA,
           class TileB>
-ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
+ATTNJIT_DEVICE void add_product(Fragments<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
                                 int first_row, const TileB& b_tile, const Share& share) {
   const int lane = ptx::lane_index();
   const auto a_cursor =

@@ -12,7 +12,7 @@ namespace attnjit::kernel {
 //     twist(row) = (row & 7) ^ ((row >> 2) & 6)
 //
 // takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
-// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
 // has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
 template <int kRows, int kColumns>
 struct SharedTile {

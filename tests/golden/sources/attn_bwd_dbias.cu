@@ -6,17 +6,22 @@
 
 // ---- attnjit/backward_config.h
 
-// ---- attnjit/forward_config.h
+// ---- attnjit/score/score_shape.h
+
+// ---- attnjit/tile/key_order.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
 // NVRTC needs no header search path and host compilers agree on every layout.
 
-// A function that host code, kernels and constant expressions may call.
+// A function that host code, kernels and constant expressions may call. The inline form is for
+// functions that kernels call with values known at run time only.
 #ifdef __CUDACC__
 #define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#define ATTNJIT_INLINE_CONSTEXPR __host__ __device__ __forceinline__ constexpr
 #else
 #define ATTNJIT_CONSTEXPR constexpr
+#define ATTNJIT_INLINE_CONSTEXPR constexpr
 #endif
 
 namespace attnjit::kernel {
@@ -33,6 +38,18 @@ enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
 // Over which axes of a (query, key) plane an operand varies.
 enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
 
+// std::conditional_t, for kernels include no headers but their own.
+template <bool kCondition, class Then, class Else>
+struct Conditional {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Conditional<false, Then, Else> {
+  using Type = Else;
+};
+template <bool kCondition, class Then, class Else>
+using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
+
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
@@ -47,67 +64,75 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// How a row's softmax is computed tile by tile: softmax.cuh.
-enum class SoftmaxPolicy : int { kRunningMax = 0, kMaxFree = 1 };
-
-// Everything that specialises the portable forward kernel, apart from its features. A value of
-// this type is the template argument of the kernel.
-struct ForwardConfig {
-  DType dtype;       // of q, k, v and out: 16 bits wide
-  int head_dim;      // columns of q and k, 1 ... 256
-  int head_dim_v;    // columns of v and out, 1 ... 256
-  int gqa_ratio;     // query heads that share one kv head
-  bool aligned;      // q, k, v and out move in 16-byte pieces; else element by element
-  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_heads;   // rows are the query heads of a kv head, query by query: for short queries
-  int block_q;       // query rows of a thread block
-  int block_kv;      // keys of a tile
-  int num_stages;    // K/V buffers: 1 = K and V alternate, >= 2 = a ring of tiles
-  int num_warps;
-  int min_blocks;  // thread blocks per SM that registers are limited for
-  SoftmaxPolicy softmax;
-
-  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
-  // The matrix instruction takes 16 columns of q and k at a time; v follows for simplicity.
-  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
-  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
-  // Query heads that share a thread block: row r is head r % packed_heads() of query
-  // r / packed_heads().
-  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
-  // 16-row fragments that one warp owns.
-  ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
-
-  // Shared memory, in bytes: [Q, later O][K x stages][V x stages].
-  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
-  ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
-  ATTNJIT_CONSTEXPR int q_region_bytes() const {
-    return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
+// Which key a column of a score fragment stands for.
+//
+// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
+// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
+// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
+//
+//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
+//
+// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
+// mask one byte, without a detour through shared memory.
+struct KeyOrder {
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
+    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
   }
-  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
-  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
-  ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return q_region_bytes() + num_stages * (k_bytes() + v_bytes());
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int lane) { return 8 * (lane & 3); }
+  // Key that stands in `column` (0 ... 7) of column group `n`.
+  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) {
+    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
   }
 };
 
-// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardConfig& config) {
-  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
-  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
-  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
-  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
-  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
-    return "aligned needs head_dim and head_dim_v to be multiples of 8";
-  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
-  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
-  if (config.block_q < 1 || config.block_q % (16 * config.num_warps) != 0)
-    return "block_q must be a multiple of 16 rows per warp";
-  if (config.block_kv < 32 || config.block_kv % 32 != 0)
-    return "block_kv must be a multiple of 32 keys";
-  if (config.num_stages < 1 || config.num_stages > 4) return "num_stages must be 1 to 4";
-  if (config.min_blocks < 1) return "min_blocks must be at least 1";
-  return nullptr;
-}
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Which axis of a fragment of scores runs along the queries; the keys have the other one.
+enum class QueryAxis : int { kRows = 0, kColumns = 1 };
+
+// The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
+//
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs where
+// heads are packed. The thread's scores lie in lines, one for each of its rows. A row is given as its
+// distance from the thread's first row, Block::thread_row, a key as that from its first key,
+// Block::thread_key: constants once loops are unrolled.
+struct ScoreShape {
+  QueryAxis query_axis;
+  int row_tiles;     // of the fragments, 16 rows each
+  int groups;        // of the fragments, 8 columns each
+  int block_q;       // rows of a tile of the thread block
+  int block_kv;      // its keys
+  int packed_heads;  // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;     // query heads that share a kv head
+
+  ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
+  // Keys that the scores verbs see at a time.
+  ATTNJIT_INLINE_CONSTEXPR int keys() const { return queries_in_rows() ? 8 * groups : 16 * row_tiles; }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const { return queries_in_rows() ? 2 * row_tiles : 2 * groups; }
+
+  // The line of fragment element (m, n, e), and its row.
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+    return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+    return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
+  }
+  // The key of element (m, n, e).
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+    return queries_in_rows() ? KeyOrder::offset(n, e) : 16 * m + 8 * (e / 2);
+  }
+  // The first row of lane `lane` in the tile of its warp, and its first key.
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+    return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+  }
+};
 
 }  // namespace attnjit::kernel
 
@@ -147,21 +172,15 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // How the features see what a warp computes at a time: tiles of 32 keys.
-  ATTNJIT_CONSTEXPR ForwardConfig scores() const {
-    return {dtype,
-            head_dim,
-            head_dim_v,
-            gqa_ratio,
-            aligned,
-            scale_first,
-            false,
-            block_q,
-            32,
-            1,
-            query_warps,
-            min_blocks,
-            SoftmaxPolicy::kRunningMax};
+  // What features see of the scores that a warp computes at a time: 32 keys of its queries.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = warp_queries() / 16,
+            .groups = 4,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
   }
   // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
   // others compute the scores of the next tile.
@@ -298,7 +317,7 @@ struct BackwardParams {
   int32 num_q_tiles;     // ceil(seqlen_q / block_q)
   int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;      // kv heads (dq: query heads) of all batch elements
+  int32 num_planes;      // kv heads of all batch elements
   int32 section_planes;  // planes whose tiles take turns
   int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores
@@ -537,14 +556,7 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 // ---- attnjit/score/feature.cuh
 
-// ---- attnjit/score/tile_use.h
-
-namespace attnjit::kernel {
-
-// What a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-}  // namespace attnjit::kernel
+// ---- attnjit/score/block.cuh
 
 namespace attnjit::kernel {
 
@@ -559,8 +571,8 @@ struct Block {
   int first_query, end_query;  // that the rows belong to
   int query_len, kv_len;       // queries and keys in use of this batch element
   int seqlen_q, seqlen_kv;     // of the tensors
-  int thread_row;              // the thread's first row: + 16 m + 8 h is row h of its row tile m
-  int thread_key;              // the thread's first key of a tile
+  int thread_row;              // the thread's first row, see ScoreShape
+  int thread_key;              // its first key of a tile
 };
 
 // Whose row a row is.
@@ -568,34 +580,28 @@ struct RowOwner {
   int query, head;
 };
 
-template <ForwardConfig kConfig>
+template <int kPackedHeads>
 ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
-  constexpr int kHeads = kConfig.packed_heads();
-  return {row / kHeads, block.head + row % kHeads};
+  return {row / kPackedHeads, block.head + row % kPackedHeads};
 }
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// What a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
 
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
 };
-
-// The scores of one thread: [row tile][column group][fragment element], where elements 0 and 1
-// belong to row h = 0 and elements 2 and 3 to row h = 1.
-template <int kRowTiles, int kGroups>
-using Scores = float[kRowTiles][kGroups][4];
-
-// visit(score, m, n, e) for each score, with compile-time indices once unrolled.
-template <int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_score(Scores<kRowTiles, kGroups>& scores, Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(scores[m][n][e], m, n, e);
-    }
-  }
-}
 
 // What softmax knows of one row at the end.
 struct RowState {
@@ -603,24 +609,40 @@ struct RowState {
   float sum;  // of exp(score - max); 0 marks a dead row
 };
 
-// A feature changes scores or drops them. Its verbs, in the order in which a block calls them;
-// each does nothing unless the feature says otherwise.
+// A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
+//
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile. The
+// two share nothing but what begin() sets, so that different warps may call them, each on a set of
+// features of its own.
 struct Feature {
+  // Whether scores are changed by more than an addition: transform() and differentiate() are there.
+  static constexpr bool kTransforms = false;
+
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
-  // Fetches what the feature needs to know of the block.
+  // Finds out what the feature needs to know of the block.
   ATTNJIT_DEVICE void begin(const Block&) {}
-  // Narrows the keys that the block's queries may see. All threads call it together.
-  ATTNJIT_DEVICE void narrow(const Block&, KeyRange&) {}
-  // What tile `tile` needs. All threads call it together.
+
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it together.
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
+  // What the tile of keys `tile` needs; warps call it whole.
   ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
   // Whether K and V of `key` may be read.
   ATTNJIT_DEVICE bool reads_key(int) const { return true; }
-  // Starts reading what add() and mask() will want of the tile that begins at `first_key`.
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what the
+  // others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
+  // Changes scaled scores in place.
+  template <class S>
+  ATTNJIT_DEVICE void transform(S&) {}
+  // The same, and multiplies `slopes` by the derivative.
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S&, S&) {}
   // Adds to the scores.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S&) {}
+  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
@@ -631,12 +653,15 @@ struct Feature {
 // All features of a kernel as one.
 template <class... Features>
 struct FeatureSet : Features... {
+  static constexpr bool kTransforms = (Features::kTransforms || ...);
+
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
   ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
   ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
-    (Features::narrow(block, keys), ...);
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
+    (Features::narrow(team, block, keys), ...);
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
     TileUse lowest = TileUse::kPlain;
@@ -648,8 +673,17 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
-    (Features::add(block, scores), ...);
+  ATTNJIT_DEVICE void transform(S& scores) {
+    (Features::transform(scores), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+    slopes = 1.0f;
+    (Features::differentiate(scores, slopes), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    (Features::add(block, scores, first_key), ...);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
@@ -671,7 +705,7 @@ namespace attnjit::kernel {
 // a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
-//   void prefetch(block, head, q_tile, kv_tile)      the tile is next; called by all threads
+//   void prefetch(team, block, head, q_tile, kv_tile)   the tile is next; the team calls it together
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;
@@ -681,15 +715,18 @@ struct GradientFeatures : FeatureSet<Features...> {
     (lower<Features>(lowest, batch, head, q_tile, kv_tile), ...);
     return lowest;
   }
-  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
-    (prefetch_one<Features>(block, head, q_tile, kv_tile), ...);
+  template <class Team>
+  ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
+                               int kv_tile) const {
+    (prefetch_one<Features>(team, block, head, q_tile, kv_tile), ...);
   }
 
  private:
-  template <class F>
-  ATTNJIT_DEVICE void prefetch_one(const Block& block, int head, int q_tile, int kv_tile) const {
-    if constexpr (requires(const F& f) { f.prefetch(block, head, q_tile, kv_tile); }) {
-      F::prefetch(block, head, q_tile, kv_tile);
+  template <class F, class Team>
+  ATTNJIT_DEVICE void prefetch_one(Team team, const Block& block, int head, int q_tile,
+                                   int kv_tile) const {
+    if constexpr (requires(const F& f) { f.prefetch(team, block, head, q_tile, kv_tile); }) {
+      F::prefetch(team, block, head, q_tile, kv_tile);
     }
   }
   template <class F>
@@ -771,7 +808,7 @@ namespace attnjit::kernel {
 //     twist(row) = (row & 7) ^ ((row >> 2) & 6)
 //
 // takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
-// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
 // has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
 template <int kRows, int kColumns>
 struct SharedTile {
@@ -1083,30 +1120,57 @@ ATTNJIT_DEVICE FragmentA load_fragment_a_transposed(uint32 address) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/tile/key_order.cuh
+// ---- attnjit/tile/fragments.cuh
 
 namespace attnjit::kernel {
 
-// Which key a column of a score fragment stands for.
-//
-// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
-// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
-// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
-//
-//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
-//
-// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
-// mask one byte, without a detour through shared memory.
-struct KeyOrder {
-  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
-  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
-    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
+// A number for each of a thread's rows of fragments: [row tile][h].
+template <int kRowTiles>
+using RowValues = float[kRowTiles][2];
+
+// A thread's part of a tile that the matrix instructions compute or multiply by, in fp32: row tiles of
+// 16 rows, groups of 8 columns. Of each, lane l holds rows l / 4 (h = 0) and l / 4 + 8 (h = 1) and
+// columns 2 (l % 4) and the next one: elements 2 h and 2 h + 1.
+template <int kRowTiles, int kGroups>
+struct Fragments {
+  float element[kRowTiles][kGroups][4];
+
+  // Groups of a row tile.
+  ATTNJIT_DEVICE auto& operator[](int m) { return element[m]; }
+  ATTNJIT_DEVICE const auto& operator[](int m) const { return element[m]; }
+
+  // visit(element, m, n, e) for each element, with compile-time indices once unrolled.
+  template <class Visit>
+  ATTNJIT_DEVICE void for_each(Visit visit) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) visit(element[m][n][e], m, n, e);
+      }
+    }
   }
-  // The thread's first key, relative to the tile.
-  ATTNJIT_DEVICE static int thread_key(int lane) { return 8 * (lane & 3); }
-  // Key that stands in `column` (0 ... 7) of column group `n`.
-  ATTNJIT_DEVICE static int row(int n, int column) {
-    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
+
+  ATTNJIT_DEVICE void operator=(float value) {
+    for_each([=](float& x, int, int, int) { x = value; });
+  }
+  ATTNJIT_DEVICE void operator*=(float factor) {
+    for_each([=](float& x, int, int, int) { x *= factor; });
+  }
+  // Multiplies row h of row tile m.
+  ATTNJIT_DEVICE void scale_row(int m, int h, float factor) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      element[m][n][2 * h] *= factor;
+      element[m][n][2 * h + 1] *= factor;
+    }
+  }
+  ATTNJIT_DEVICE void operator*=(const Fragments& other) {
+    for_each([&](float& x, int m, int n, int e) { x *= other.element[m][n][e]; });
+  }
+  ATTNJIT_DEVICE void operator+=(const Fragments& other) {
+    for_each([&](float& x, int m, int n, int e) { x += other.element[m][n][e]; });
   }
 };
 
@@ -1120,7 +1184,7 @@ namespace attnjit::kernel {
 // sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:
 // scores from queries and keys.
 template <DType kDType, int kDepth, int kRowTiles, int kGroups, class TileA, class TileB>
-ATTNJIT_DEVICE void add_scores(Scores<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
+ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
                                const TileB& b_tile, int first_key) {
   const int lane = ptx::lane_index();
   const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
@@ -1177,7 +1241,7 @@ struct ColumnShare {
 // is the number of rows of B.
 template <DType kDType, bool kTransposed, int kDepth, int kRowTiles, class Share, class TileA,
           class TileB>
-ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
+ATTNJIT_DEVICE void add_product(Fragments<kRowTiles, Share::kGroups>& sum, const TileA& a_tile,
                                 int first_row, const TileB& b_tile, const Share& share) {
   const int lane = ptx::lane_index();
   const auto a_cursor =
@@ -1210,6 +1274,23 @@ ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const Ti
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/team.cuh
+
+namespace attnjit::kernel {
+
+// Threads that call a function together: the kThreads of a thread block.
+template <int kThreads>
+struct BlockTeam {
+  static constexpr int kSize = kThreads;
+  ATTNJIT_DEVICE int index() const { return ptx::thread_index(); }
+  // A barrier; orders the team's accesses to memory.
+  ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
+  // Whether `value` holds for any thread; a barrier too.
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
+};
+
+}  // namespace attnjit::kernel
+
 // What all kernels of the backward share: one tile of probabilities P and score gradients dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
@@ -1220,20 +1301,22 @@ ATTNJIT_DEVICE void add_product(Scores<kRowTiles, Share::kGroups>& sum, const Ti
 // KeyOrder, as in the forward.
 namespace attnjit::kernel {
 
-template <BackwardConfig kConfig, class Features>
+template <BackwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct GradientScores {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kRowTiles = kConfig.warp_queries() / 16;
-  static constexpr int kGroups = 4;  // of 8 keys
+  static constexpr int kRowTiles = kShape.row_tiles;
+  static constexpr int kGroups = kShape.groups;
   static constexpr int kSpans = kConfig.warp_keys() / 32;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using DoutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
-  using Tile = Scores<kRowTiles, kGroups>;
+  using Tile = Fragments<kRowTiles, kGroups>;
+  using Team = BlockTeam<kThreads>;
   static constexpr int kBlockQ = kConfig.block_q;
   static constexpr int kBlockKv = kConfig.block_kv;
+  static constexpr int kQueryWarps = kConfig.query_warps;
 
   const BackwardParams& params;
   Features features;
@@ -1268,7 +1351,7 @@ struct GradientScores {
     block.batch = batch;
     block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
     block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    block.thread_key = KeyOrder::thread_key(ptx::lane_index());
+    block.thread_key = kShape.lane_key(ptx::lane_index());
     features.set_lengths(block);
     enter_head(head);
   }
@@ -1283,7 +1366,7 @@ struct GradientScores {
   }
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
     set_rows(block, q_tile);
-    block.thread_row = block.first_row + warp_row() + ptx::lane_index() / 4;
+    block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
   // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
@@ -1316,7 +1399,7 @@ struct GradientScores {
   }
   ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
     KeyRange keys = {0, block.kv_len};
-    features.narrow(rows, keys);
+    features.narrow(Team(), rows, keys);
     return keys;
   }
 
@@ -1408,8 +1491,8 @@ struct GradientScores {
     }
   }
   // One of the two values of the thread's rows, from where load_rows() has put them.
-  using RowValues = float[kRowTiles][2];
-  ATTNJIT_DEVICE void read_rows(RowValues& values, uint32 rows) const {
+  using RowNumbers = RowValues<kRowTiles>;
+  ATTNJIT_DEVICE void read_rows(RowNumbers& values, uint32 rows) const {
     const uint32 first = rows + 4 * (warp_row() + ptx::lane_index() / 4);
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
@@ -1419,33 +1502,41 @@ struct GradientScores {
       }
     }
   }
-  ATTNJIT_DEVICE void read_lse(RowValues& lse, uint32 rows) const { read_rows(lse, rows); }
-  ATTNJIT_DEVICE void read_delta(RowValues& delta, uint32 rows) const {
+  ATTNJIT_DEVICE void read_lse(RowNumbers& lse, uint32 rows) const { read_rows(lse, rows); }
+  ATTNJIT_DEVICE void read_delta(RowNumbers& delta, uint32 rows) const {
     read_rows(delta, rows + 4 * kConfig.block_q);
   }
 
-  // Scores of a span of the tile at hand, of which `use` is what the mask says.
-  ATTNJIT_DEVICE void scores(Tile& p, const QTile& q, const KTile& k, int kv_tile, int span,
-                             TileUse use) {
+  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to keep.
+  struct Ones {};
+  using Slopes = TypeIf<Features::kTransforms, Tile, Ones>;
+  ATTNJIT_DEVICE static void apply(const Slopes& slopes, Tile& ds) {
+    if constexpr (Features::kTransforms) ds *= slopes;
+  }
+
+  // Scores of a span of the tile at hand, of which `use` is what the mask says, and their slopes.
+  ATTNJIT_DEVICE void scores(Tile& p, Slopes& slopes, const QTile& q, const KTile& k, int kv_tile,
+                             int span, TileUse use) {
     const int first_key = kv_tile * kConfig.block_kv + span_key(span);
     const TileUse band_use = features.use(block, first_key / 32);
     const TileUse tile_use = band_use < use ? band_use : use;
     features.fetch(block, first_key, tile_use);
-    for_each_score(p, [](float& score, int, int, int) { score = 0.0f; });
+    p = 0.0f;
     add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
     if constexpr (kConfig.scale_first) {
-      for_each_score(p, [&](float& score, int, int, int) { score *= params.score_scale; });
+      p *= params.score_scale;
     }
-    features.add(block, p);
+    if constexpr (Features::kTransforms) features.differentiate(p, slopes);
+    features.add(block, p, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
   }
 
   // P = exp(S - lse). A bias may be so large that lse has few digits left after the point: scores
   // that hold one are compared with lse before they are scaled to log2 units, as the forward's
   // formulas have it. Other scores save the instruction.
-  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowValues& lse) const {
+  ATTNJIT_DEVICE void exponentiate(Tile& p, const RowNumbers& lse) const {
     if constexpr (kConfig.scale_first) {
-      for_each_score(p, [&](float& score, int m, int, int e) {
+      p.for_each([&](float& score, int m, int, int e) {
         score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
       });
     } else {
@@ -1455,18 +1546,18 @@ struct GradientScores {
 #pragma unroll
         for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
       }
-      for_each_score(p, [&](float& score, int m, int, int e) {
+      p.for_each([&](float& score, int m, int, int e) {
         score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
       });
     }
   }
 
-  // dS of the span at hand. The sums of dP begin at -delta, which saves its registers meanwhile.
-  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowValues& delta,
+  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta, which saves its registers meanwhile.
+  ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowNumbers& delta,
                                       const DoutTile& dout, const VTile& v, int span) const {
-    for_each_score(ds, [&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
+    ds.for_each([&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
     add_scores<kConfig.dtype, kConfig.padded_head_dim_v()>(ds, dout, warp_row(), v, span_key(span));
-    for_each_score(ds, [&](float& score, int m, int n, int e) { score *= p[m][n][e]; });
+    ds *= p;
   }
 
   // The thread's eight neighbouring keys in row (m, h), as KeyOrder deals them out.
@@ -1664,8 +1755,8 @@ struct BiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
-  template <class Kernel>
-  ATTNJIT_DEVICE void leave_head(Kernel&, int) {}
+  template <class Team, class Kernel>
+  ATTNJIT_DEVICE void leave_head(Team, Kernel&, int) {}
 };
 
 // Nothing is reduced: each tile is written where it belongs, rounded to kDType.
@@ -1681,7 +1772,7 @@ struct BiasGradStore : BiasGrad {
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel& kernel, int head, int q_tile, int kv_tile) {
     typename Kernel::Tile zero;
-    for_each_score(zero, [](float& element, int, int, int) { element = 0.0f; });
+    zero = 0.0f;
 #pragma unroll
     for (int span = 0; span < Kernel::kSpans; ++span) {
       store(kernel, zero, plane_of(kernel.block.batch, head), q_tile * Kernel::kBlockQ, kv_tile,
@@ -1737,11 +1828,10 @@ struct BiasGradAdd : BiasGrad {
 };
 
 // The queries are reduced: columns are summed in registers over the tiles of a head, then over the
-// warps, and added to fp32 sums, [batch][query head][key], which begin at 0.
-template <BackwardConfig kConfig>
+// warps, and added to fp32 sums, [batch][query head][key], which begin at 0. kSpans: of a warp.
+template <int kSpans>
 struct BiasGradColumns : BiasGrad {
   using BiasGrad::BiasGrad;
-  static constexpr int kSpans = kConfig.warp_keys() / 32;
   float sum[kSpans][8];  // of the thread's keys
 
   ATTNJIT_DEVICE void enter_head(const Block& block) {
@@ -1763,12 +1853,12 @@ struct BiasGradColumns : BiasGrad {
       }
     }
   }
-  template <class Kernel>
-  ATTNJIT_DEVICE void leave_head(Kernel& kernel, int kv_tile) {
+  template <class Team, class Kernel>
+  ATTNJIT_DEVICE void leave_head(Team team, Kernel& kernel, int kv_tile) {
     const int lane = ptx::lane_index();
     const bool writes = kernel.has_scores() && lane < 4;
     const uint32 first = slot(kernel, kernel.query_warp(), kernel.span_key(0) + 8 * (lane & 3));
-    ptx::block_sync();  // all are done with the shared memory that the sums take
+    team.sync();  // all are done with the shared memory that the sums take
 #pragma unroll
     for (int s = 0; s < kSpans; ++s) {
 #pragma unroll
@@ -1777,24 +1867,24 @@ struct BiasGradColumns : BiasGrad {
         if (writes) ptx::store_shared_4(first + 4 * (32 * s + i), ptx::as_bits(total));
       }
     }
-    ptx::block_sync();  // the sums of all warps are there
-    const int first_key = kv_tile * kConfig.block_kv;
-    for (int i = ptx::thread_index(); i < kConfig.block_kv; i += kConfig.num_threads()) {
+    team.sync();  // the sums of all warps are there
+    const int first_key = kv_tile * Kernel::kBlockKv;
+    for (int i = team.index(); i < Kernel::kBlockKv; i += Team::kSize) {
       if (first_key + i >= kernel.block.seqlen_kv) continue;
       float total = 0.0f;
 #pragma unroll
-      for (int w = 0; w < kConfig.query_warps; ++w) {
+      for (int w = 0; w < Kernel::kQueryWarps; ++w) {
         total += ptx::as_float(ptx::load_shared_4(slot(kernel, w, i)));
       }
       ptx::add_global(static_cast<float*>(params.data) + plane + first_key + i, total);
     }
-    ptx::block_sync();  // all are done with the sums
+    team.sync();  // all are done with the sums
   }
 
  private:
   template <class Kernel>
   ATTNJIT_DEVICE static uint32 slot(const Kernel& kernel, int warp, int key) {
-    return kernel.scratch() + (warp * kConfig.block_kv + key) * 4;
+    return kernel.scratch() + (warp * Kernel::kBlockKv + key) * 4;
   }
 };
 
@@ -1895,17 +1985,17 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE void add_sharer(const Job& job, int slot) {
     this->enter_batch(job.batch, job.head);
     this->enter_tile(q_tile_index);
-    typename Base::RowValues lse, delta;
+    typename Base::RowNumbers lse, delta;
     this->read_lse(lse, rows(slot));
     this->read_delta(delta, rows(slot));
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
       Tile p, ds;
-      this->scores(p, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
+      typename Base::Slopes slopes;
+      this->scores(p, slopes, q_tile(slot), k_tile(slot), kv_tile, span, job.use);
       this->exponentiate(p, lse);
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
-      for_each_score(sum[span],
-                     [&](float& element, int m, int n, int e) { element += ds[m][n][e]; });
+      sum[span] += ds;
     }
   }
 
@@ -1913,7 +2003,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     locate();
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) {
-      for_each_score(sum[span], [](float& element, int, int, int) { element = 0.0f; });
+      sum[span] = 0.0f;
     }
     this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
                [&](const Job& job, int slot) {
@@ -1936,7 +2026,7 @@ ATTNJIT_DEVICE void backward_dbias(const BackwardParams& params, const BiasPlane
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/score/gradient_bias.cuh
+// ---- attnjit/score/bias.cuh
 
 // ---- attnjit/ptx/prefetch.cuh
 
@@ -1949,7 +2039,126 @@ ATTNJIT_DEVICE void prefetch_l2(const void* address) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/score/bias.cuh
+// ---- attnjit/score/operand.cuh
+
+// How a tensor over (query, key) reaches the registers of the threads that hold its scores.
+namespace attnjit::kernel {
+
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
+// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
+// together; kOwnRows: each row has its own.
+template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
+struct OperandRegisters {
+  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
+  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  uint32 word[kLines][kSpans][kWords];
+
+  // Reads the keys from `first_key` on of a source whose row_address(block, row) is where a row's
+  // elements begin and whose params have the stride of the keys.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+                  block.seqlen_kv);
+      }
+    }
+  }
+  // The bits of an element of fewer than 32, and of one of 32.
+  ATTNJIT_DEVICE uint32 bits(int line, int key) const {
+    constexpr int kPerWord = 4 / kElementBytes;
+    const int i = key & 31;
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+  }
+
+ private:
+  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
+                                       const Params& params, int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
+      return;
+    }
+    const int64 step = params.key_stride * kElementBytes;
+    const uint8* address = row + key * step;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, address += step) {
+      if (key + i >= seqlen_kv) continue;
+      constexpr int kPerWord = 4 / kElementBytes;
+      span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
+    }
+  }
+  ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
+#pragma unroll
+    for (int i = 0; i < kWords / 4; ++i) {
+      const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
+    }
+  }
+  ATTNJIT_DEVICE static uint32 read_element(const uint8* address) {
+    if constexpr (kElementBytes == 4) {
+      return ptx::load_global(reinterpret_cast<const uint32*>(address));
+    } else {
+      return ptx::load_global(reinterpret_cast<const uint16*>(address));
+    }
+  }
+};
+
+// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// row_address(row) is where the row's elements begin.
+template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+struct ByteRegisters {
+  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+
+  uint64 bytes[kLines];
+
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const int row_index = block.thread_row + kShape.row(line);
+      // Rows past the tensor repeat its last one; they are dead.
+      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const uint8* row = source.row_address(last);
+      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+  }
+
+ private:
+  // The eight keys from `key` on of one row; those past the tensor are 0.
+  template <class Params>
+  ATTNJIT_DEVICE static uint64 eight_keys(const uint8* row, int key, const Params& params,
+                                          int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      return ptx::load_global(reinterpret_cast<const uint64*>(row + key));
+    }
+    uint64 result = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (key + i >= seqlen_kv) continue;
+      result |= static_cast<uint64>(ptx::load_global(row + (key + i) * params.key_stride))
+                << (8 * i);
+    }
+    return result;
+  }
+};
+
+}  // namespace attnjit::kernel
 
 // ---- attnjit/score/operand_params.h
 
@@ -1964,31 +2173,77 @@ struct OperandParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/positions.cuh
+
+// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
 namespace attnjit::kernel {
 
-struct BiasConfig {
-  DType dtype;
-  Extent extent;    // kPerKey or kPerPair
-  bool vectorized;  // eight neighbouring keys are an aligned 16-byte (fp32: two) load
-};
+// visit(score, line, key) for each score.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  scores.for_each([&](float& score, int m, int n, int e) {
+    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+  });
+}
 
-// Adds a bias that varies over keys. Each thread reads the eight neighbouring keys that it holds
-// of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
-template <ForwardConfig kConfig, BiasConfig kBias>
+// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
+// key) for each of its scores.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
+                                 Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  if constexpr (kShape.queries_in_rows()) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
+#pragma unroll
+          for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
+#pragma unroll
+          for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
+// meanwhile, unless kLate: then, and where elements are read one by one, there are too many registers
+// to keep through the product.
+template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
-  static constexpr bool kPerRow = kBias.extent == Extent::kPerPair || kConfig.pack_heads;
-  static constexpr int kElementBytes = element_bytes(kBias.dtype);
-  // Rows of the bias that a thread needs: its rows, or one that they all share.
-  static constexpr int kRows = kPerRow ? 2 * kConfig.row_tiles() : 1;
-  static constexpr int kSpans = kConfig.block_kv / 32;
-  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+  static constexpr int kElementBytes = element_bytes(kDType);
+  static constexpr bool kPacked = kShape.packed_heads > 1;
+  static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
+  static constexpr bool kEarly = kVectorized && !kLate;
+  using Registers = OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>;
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
-  int tile_key;        // first key of the tile at hand
-  uint32 word[kRows][kSpans][kWords];
+  Registers bias;
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
 
   ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
     return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
@@ -1996,124 +2251,52 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
-    if constexpr (!kConfig.pack_heads) plane = head_of(plane, block.head);
+    if constexpr (!kPacked) plane = head_of(plane, block.head);
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
-    if constexpr (!kPerRow) return plane;
+    if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const RowOwner owner =
-        owner_of<kConfig>(block, row < block.num_rows ? row : block.num_rows - 1);
-    const uint8* head = kConfig.pack_heads ? head_of(plane, owner.head) : plane;
+        owner_of<kShape.packed_heads>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
-
-  // The eight keys from `key` on of one row; keys past the tensor are not read.
-  ATTNJIT_DEVICE void fetch_span(uint32 (&span)[kWords], const uint8* row, int key, int seqlen_kv) {
-    if (kBias.vectorized && key + 8 <= seqlen_kv) {
-      const auto* source =
-          reinterpret_cast<const ptx::Vector16*>(row + static_cast<int64>(key) * kElementBytes);
-#pragma unroll
-      for (int i = 0; i < kWords / 4; ++i) {
-        const ptx::Vector16 v = ptx::load_global(source + i);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
-      }
-      return;
-    }
-    const int64 step = params.key_stride * kElementBytes;
-    const uint8* address = row + key * step;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) span[i] = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i, address += step) {
-      if (key + i >= seqlen_kv) continue;
-      if constexpr (kElementBytes == 4) {
-        span[i] = ptx::load_global(reinterpret_cast<const uint32*>(address));
-      } else {
-        span[i / 2] |=
-            static_cast<uint32>(ptx::load_global(reinterpret_cast<const uint16*>(address)))
-            << (16 * (i & 1));
-      }
-    }
-  }
-  ATTNJIT_DEVICE void read(const Block& block) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const uint8* row = row_address(block, block.thread_row + 8 * r);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        fetch_span(word[r][s], row, tile_key + 32 * s + block.thread_key, block.seqlen_kv);
-      }
-    }
-  }
-
-  // 16-byte loads start before the scores are computed and arrive meanwhile. Loads of single
-  // elements wait until then: there are too many to keep their registers through the product.
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
-    tile_key = first_key;
-    if constexpr (kBias.vectorized) read(block);
-  }
-
-  // The bias at key offset `offset` of the thread's keys, in fetched row r.
-  ATTNJIT_DEVICE float value(int r, int offset) const {
-    const int i = offset & 31;
-    if constexpr (kElementBytes == 4) {
-      return ptx::as_float(word[r][offset >> 5][i]);
-    } else {
-      const uint32 pair = word[r][offset >> 5][i / 2];
-      return ptx::widen<kBias.dtype>(static_cast<uint16>(pair >> (16 * (i & 1))));
-    }
+    if constexpr (kEarly) bias.read(*this, block, first_key);
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
-    if constexpr (!kBias.vectorized) read(block);
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      score += value(kPerRow ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    if constexpr (!kEarly) bias.read(*this, block, first_key);
+    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
+      const uint32 bits = bias.bits(line, key);
+      if constexpr (kElementBytes == 4) {
+        score += ptx::as_float(bits);
+      } else {
+        score += ptx::widen<kDType>(static_cast<uint16>(bits));
+      }
     });
   }
-};
 
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// The bias of the backward, read to registers when the config says. Where that is late it is asked
-// for a tile ahead, as far as L2.
-template <BackwardConfig kConfig, BiasConfig kBias>
-struct GradientBias : Bias<kConfig.scores(), kBias> {
-  using Base = Bias<kConfig.scores(), kBias>;
-  using Base::Base, Base::params, Base::plane, Base::tile_key;
-
-  // Asks for a tile of the head at hand; the first tile of a head is not asked for.
-  ATTNJIT_DEVICE void prefetch(const Block& block, int head, int q_tile, int kv_tile) const {
-    if constexpr (kConfig.late != 0 && kBias.extent == Extent::kPerPair && kBias.vectorized) {
+  // Asks for a tile of the head at hand, as far as L2, where it will be read late.
+  template <class Team>
+  ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
+                               int kv_tile) const {
+    if constexpr (kLate && kExtent == Extent::kPerPair && kVectorized) {
       if (head != block.head) return;
-      constexpr int kLineKeys = 128 / Base::kElementBytes;
-      constexpr int kLines = ceil_div(kConfig.block_kv, kLineKeys);  // of a row
-      const int thread = ptx::thread_index();
+      constexpr int kLineKeys = 128 / kElementBytes;
+      constexpr int kLines = ceil_div(kShape.block_kv, kLineKeys);  // of a row
+      const int thread = team.index();
 #pragma unroll
-      for (int first = 0; first < kConfig.block_q * kLines; first += kConfig.num_threads()) {
+      for (int first = 0; first < kShape.block_q * kLines; first += Team::kSize) {
         const int line = first + thread;
-        const int row = q_tile * kConfig.block_q + line / kLines;
-        const int key = kv_tile * kConfig.block_kv + line % kLines * kLineKeys;
-        if (line >= kConfig.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+        const int row = q_tile * kShape.block_q + line / kLines;
+        const int key = kv_tile * kShape.block_kv + line % kLines * kLineKeys;
+        if (line >= kShape.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
           continue;
         }
-        ptx::prefetch_l2(plane + (row * params.query_stride + key) * Base::kElementBytes);
+        ptx::prefetch_l2(plane + (row * params.query_stride + key) * kElementBytes);
       }
     }
-  }
-  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
-    if constexpr (kConfig.late != 0) {
-      tile_key = first_key;
-    } else {
-      Base::fetch(block, first_key, use);
-    }
-  }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
-    if constexpr (kConfig.late != 0 && kBias.vectorized) this->read(block);
-    Base::add(block, scores);
   }
 };
 
@@ -2144,23 +2327,23 @@ struct ByteMaskParams {
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask that is read where the caller keeps it: the backward's workspace has
-// no room for a copy. Empty tiles are skipped, full ones run without mask code.
-template <BackwardConfig kConfig, Extent kExtent, bool kVectorized>
+// no room for a copy. Empty tiles are skipped, full ones run without mask code. kLate as for Bias.
+template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
 struct ByteMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  static constexpr int kRows = kPerPair ? kConfig.warp_queries() / 8 : 1;
+  using Registers = ByteRegisters<kShape, kVectorized, kPerPair>;
 
   const ByteMaskParams& params;
   const uint8* plane;        // of the head at hand
   const uint8* first_plane;  // of the first head that shares its kv head
-  uint64 keep[kRows];        // the thread's eight keys of a row of the span, a byte each
+  Registers keep;
 
   ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
       : params(p), plane(nullptr), first_plane(nullptr) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const uint8* batch = params.mask + block.batch * params.batch_stride;
-    const int first_head = block.head - block.head % kConfig.gqa_ratio;
+    const int first_head = block.head - block.head % kShape.gqa_ratio;
     plane = batch + block.head / params.heads_per_plane * params.head_stride;
     first_plane = batch + first_head / params.heads_per_plane * params.head_stride;
   }
@@ -2169,14 +2352,14 @@ struct ByteMask : Feature {
     const int64 mask_plane =
         static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
     bool any = false, all = true;
-    constexpr int kRowClasses = kPerPair ? ceil_div(kConfig.block_q, kMaskTile) : 1;
+    constexpr int kRowClasses = kPerPair ? ceil_div(kShape.block_q, kMaskTile) : 1;
 #pragma unroll
     for (int i = 0; i < kRowClasses; ++i) {
-      const int row = kPerPair ? q_tile * kConfig.block_q / kMaskTile + i : 0;
+      const int row = kPerPair ? q_tile * kShape.block_q / kMaskTile + i : 0;
       if (row >= params.num_q_tiles) continue;
 #pragma unroll
-      for (int j = 0; j < ceil_div(kConfig.block_kv, kMaskTile); ++j) {
-        const int column = kv_tile * kConfig.block_kv / kMaskTile + j;
+      for (int j = 0; j < ceil_div(kShape.block_kv, kMaskTile); ++j) {
+        const int column = kv_tile * kShape.block_kv / kMaskTile + j;
         if (column >= params.num_kv_tiles) continue;
         const auto use = static_cast<TileUse>(ptx::load_global(
             params.classes + (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles +
@@ -2193,49 +2376,24 @@ struct ByteMask : Feature {
     if constexpr (kPerPair) return true;
     bool kept = false;
     const uint8* source = first_plane + key * params.key_stride;
-    for (int head = 0; head < kConfig.gqa_ratio; head += params.heads_per_plane) {
+    for (int head = 0; head < kShape.gqa_ratio; head += params.heads_per_plane) {
       kept |= ptx::load_global(source) != 0;
       source += params.head_stride;
     }
     return kept;
   }
+  ATTNJIT_DEVICE const uint8* row_address(int row) const {
+    return plane + (kPerPair ? row * params.query_stride : 0);
+  }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (kConfig.late == 0 && tile_use == TileUse::kMasked) read(block, first_key);
+    if (!kLate && tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    if constexpr (kConfig.late != 0) read(block, first_key);
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint64 span = keep[kPerPair ? 2 * m + e / 2 : 0];
-      if ((span >> (8 * offset) & 0xff) == 0) score = -ptx::infinity();
+    if constexpr (kLate) keep.read(*this, block, first_key);
+    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
+      if (keep.is_zero(line, key)) score = -ptx::infinity();
     });
-  }
-
- private:
-  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + 8 * r;
-      // Rows past the tensor repeat its last one; they are dead.
-      const int last = row < block.num_rows ? row : block.num_rows - 1;
-      const uint8* source = plane + (kPerPair ? last * params.query_stride : 0);
-      keep[r] = eight_keys(source, first_key + block.thread_key, block.seqlen_kv);
-    }
-  }
-  // The eight keys from `key` on of one row; those past the tensor are 0.
-  ATTNJIT_DEVICE uint64 eight_keys(const uint8* row, int key, int seqlen_kv) const {
-    if (kVectorized && key + 8 <= seqlen_kv) {
-      return ptx::load_global(reinterpret_cast<const uint64*>(row + key));
-    }
-    uint64 bytes = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (key + i >= seqlen_kv) continue;
-      bytes |= static_cast<uint64>(ptx::load_global(row + (key + i) * params.key_stride))
-               << (8 * i);
-    }
-    return bytes;
   }
 };
 
@@ -2259,7 +2417,7 @@ namespace attnjit::kernel {
 
 // Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. The
 // sides that are open are not compiled.
-template <ForwardConfig kConfig, bool kLeft, bool kRight>
+template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
@@ -2277,7 +2435,8 @@ struct Band : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     if (params.bottom_right) diagonal = block.kv_len - block.query_len;
   }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {
     if (block.end_query <= block.first_query) {
       keys.end = keys.begin;
       return;
@@ -2290,31 +2449,22 @@ struct Band : Feature {
     }
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    const int first = tile * kConfig.block_kv;
-    bool cut = first + kConfig.block_kv > end_key(block, block.first_query);
+    const int first = tile * kShape.keys();
+    bool cut = first + kShape.keys() > end_key(block, block.first_query);
     if constexpr (kLeft) cut |= first < begin_key(block.end_query - 1);
     return cut ? TileUse::kMasked : TileUse::kPlain;
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int origin = first_key + block.thread_key;
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int query = (block.thread_row + 16 * m + 8 * h) / kConfig.packed_heads();
-        const int end = end_key(block, query) - origin;
-        const int begin = kLeft ? begin_key(query) - origin : 0;
-#pragma unroll
-        for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int key = KeyOrder::offset(n, e);
-            if (key >= end || (kLeft && key < begin)) scores[m][n][e] = -ptx::infinity();
-          }
-        }
-      }
-    }
+    for_each_row<kShape>(block, scores, [&, origin](int row, auto for_each_key) {
+      const int query = row / kShape.packed_heads;
+      const int end = end_key(block, query) - origin;
+      const int begin = kLeft ? begin_key(query) - origin : 0;
+      for_each_key([begin, end](float& score, int key) {
+        if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
+      });
+    });
   }
 };
 
@@ -2339,7 +2489,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dbias(
@@ -2351,7 +2501,7 @@ attn_bwd_dbias(
     const __grid_constant__ BandParams band) {
   backward_dbias<kConfig>(params, planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
     Band<kScores, false, true>(band));
 }

@@ -4,15 +4,22 @@
 
 // ---- attnjit/forward_config.h
 
+// ---- attnjit/score/score_shape.h
+
+// ---- attnjit/tile/key_order.h
+
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
 // NVRTC needs no header search path and host compilers agree on every layout.
 
-// A function that host code, kernels and constant expressions may call.
+// A function that host code, kernels and constant expressions may call. The inline form is for
+// functions that kernels call with values known at run time only.
 #ifdef __CUDACC__
 #define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#define ATTNJIT_INLINE_CONSTEXPR __host__ __device__ __forceinline__ constexpr
 #else
 #define ATTNJIT_CONSTEXPR constexpr
+#define ATTNJIT_INLINE_CONSTEXPR constexpr
 #endif
 
 namespace attnjit::kernel {
@@ -29,6 +36,18 @@ enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
 // Over which axes of a (query, key) plane an operand varies.
 enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
 
+// std::conditional_t, for kernels include no headers but their own.
+template <bool kCondition, class Then, class Else>
+struct Conditional {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Conditional<false, Then, Else> {
+  using Type = Else;
+};
+template <bool kCondition, class Then, class Else>
+using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
+
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
@@ -38,6 +57,80 @@ ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 inline constexpr float kDeadScore = -1e38f;
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Which key a column of a score fragment stands for.
+//
+// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
+// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
+// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
+//
+//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
+//
+// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
+// mask one byte, without a detour through shared memory.
+struct KeyOrder {
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
+    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
+  }
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int lane) { return 8 * (lane & 3); }
+  // Key that stands in `column` (0 ... 7) of column group `n`.
+  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) {
+    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Which axis of a fragment of scores runs along the queries; the keys have the other one.
+enum class QueryAxis : int { kRows = 0, kColumns = 1 };
+
+// The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
+//
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs where
+// heads are packed. The thread's scores lie in lines, one for each of its rows. A row is given as its
+// distance from the thread's first row, Block::thread_row, a key as that from its first key,
+// Block::thread_key: constants once loops are unrolled.
+struct ScoreShape {
+  QueryAxis query_axis;
+  int row_tiles;     // of the fragments, 16 rows each
+  int groups;        // of the fragments, 8 columns each
+  int block_q;       // rows of a tile of the thread block
+  int block_kv;      // its keys
+  int packed_heads;  // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;     // query heads that share a kv head
+
+  ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
+  // Keys that the scores verbs see at a time.
+  ATTNJIT_INLINE_CONSTEXPR int keys() const { return queries_in_rows() ? 8 * groups : 16 * row_tiles; }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const { return queries_in_rows() ? 2 * row_tiles : 2 * groups; }
+
+  // The line of fragment element (m, n, e), and its row.
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+    return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+    return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
+  }
+  // The key of element (m, n, e).
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+    return queries_in_rows() ? KeyOrder::offset(n, e) : 16 * m + 8 * (e / 2);
+  }
+  // The first row of lane `lane` in the tile of its warp, and its first key.
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+    return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+  }
+};
 
 }  // namespace attnjit::kernel
 
@@ -72,6 +165,17 @@ struct ForwardConfig {
   ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
+
+  // What features see of it.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = row_tiles(),
+            .groups = block_kv / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = packed_heads(),
+            .gqa_ratio = gqa_ratio};
+  }
 
   // Shared memory, in bytes: [Q, later O][K x stages][V x stages].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
@@ -434,14 +538,7 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 // ---- attnjit/score/feature.cuh
 
-// ---- attnjit/score/tile_use.h
-
-namespace attnjit::kernel {
-
-// What a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-}  // namespace attnjit::kernel
+// ---- attnjit/score/block.cuh
 
 namespace attnjit::kernel {
 
@@ -456,8 +553,8 @@ struct Block {
   int first_query, end_query;  // that the rows belong to
   int query_len, kv_len;       // queries and keys in use of this batch element
   int seqlen_q, seqlen_kv;     // of the tensors
-  int thread_row;              // the thread's first row: + 16 m + 8 h is row h of its row tile m
-  int thread_key;              // the thread's first key of a tile
+  int thread_row;              // the thread's first row, see ScoreShape
+  int thread_key;              // its first key of a tile
 };
 
 // Whose row a row is.
@@ -465,34 +562,28 @@ struct RowOwner {
   int query, head;
 };
 
-template <ForwardConfig kConfig>
+template <int kPackedHeads>
 ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
-  constexpr int kHeads = kConfig.packed_heads();
-  return {row / kHeads, block.head + row % kHeads};
+  return {row / kPackedHeads, block.head + row % kPackedHeads};
 }
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// What a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
 
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
 };
-
-// The scores of one thread: [row tile][column group][fragment element], where elements 0 and 1
-// belong to row h = 0 and elements 2 and 3 to row h = 1.
-template <int kRowTiles, int kGroups>
-using Scores = float[kRowTiles][kGroups][4];
-
-// visit(score, m, n, e) for each score, with compile-time indices once unrolled.
-template <int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_score(Scores<kRowTiles, kGroups>& scores, Visit visit) {
-#pragma unroll
-  for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) visit(scores[m][n][e], m, n, e);
-    }
-  }
-}
 
 // What softmax knows of one row at the end.
 struct RowState {
@@ -500,24 +591,40 @@ struct RowState {
   float sum;  // of exp(score - max); 0 marks a dead row
 };
 
-// A feature changes scores or drops them. Its verbs, in the order in which a block calls them;
-// each does nothing unless the feature says otherwise.
+// A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
+//
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile. The
+// two share nothing but what begin() sets, so that different warps may call them, each on a set of
+// features of its own.
 struct Feature {
+  // Whether scores are changed by more than an addition: transform() and differentiate() are there.
+  static constexpr bool kTransforms = false;
+
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
-  // Fetches what the feature needs to know of the block.
+  // Finds out what the feature needs to know of the block.
   ATTNJIT_DEVICE void begin(const Block&) {}
-  // Narrows the keys that the block's queries may see. All threads call it together.
-  ATTNJIT_DEVICE void narrow(const Block&, KeyRange&) {}
-  // What tile `tile` needs. All threads call it together.
+
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it together.
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
+  // What the tile of keys `tile` needs; warps call it whole.
   ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
   // Whether K and V of `key` may be read.
   ATTNJIT_DEVICE bool reads_key(int) const { return true; }
-  // Starts reading what add() and mask() will want of the tile that begins at `first_key`.
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what the
+  // others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
+  // Changes scaled scores in place.
+  template <class S>
+  ATTNJIT_DEVICE void transform(S&) {}
+  // The same, and multiplies `slopes` by the derivative.
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S&, S&) {}
   // Adds to the scores.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S&) {}
+  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
@@ -528,12 +635,15 @@ struct Feature {
 // All features of a kernel as one.
 template <class... Features>
 struct FeatureSet : Features... {
+  static constexpr bool kTransforms = (Features::kTransforms || ...);
+
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
   ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
   ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
-    (Features::narrow(block, keys), ...);
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
+    (Features::narrow(team, block, keys), ...);
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
     TileUse lowest = TileUse::kPlain;
@@ -545,8 +655,17 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
-    (Features::add(block, scores), ...);
+  ATTNJIT_DEVICE void transform(S& scores) {
+    (Features::transform(scores), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+    slopes = 1.0f;
+    (Features::differentiate(scores, slopes), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    (Features::add(block, scores, first_key), ...);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
@@ -564,6 +683,62 @@ struct FeatureSet : Features... {
 
 // ---- attnjit/softmax.cuh
 
+// ---- attnjit/tile/fragments.cuh
+
+namespace attnjit::kernel {
+
+// A number for each of a thread's rows of fragments: [row tile][h].
+template <int kRowTiles>
+using RowValues = float[kRowTiles][2];
+
+// A thread's part of a tile that the matrix instructions compute or multiply by, in fp32: row tiles of
+// 16 rows, groups of 8 columns. Of each, lane l holds rows l / 4 (h = 0) and l / 4 + 8 (h = 1) and
+// columns 2 (l % 4) and the next one: elements 2 h and 2 h + 1.
+template <int kRowTiles, int kGroups>
+struct Fragments {
+  float element[kRowTiles][kGroups][4];
+
+  // Groups of a row tile.
+  ATTNJIT_DEVICE auto& operator[](int m) { return element[m]; }
+  ATTNJIT_DEVICE const auto& operator[](int m) const { return element[m]; }
+
+  // visit(element, m, n, e) for each element, with compile-time indices once unrolled.
+  template <class Visit>
+  ATTNJIT_DEVICE void for_each(Visit visit) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) visit(element[m][n][e], m, n, e);
+      }
+    }
+  }
+
+  ATTNJIT_DEVICE void operator=(float value) {
+    for_each([=](float& x, int, int, int) { x = value; });
+  }
+  ATTNJIT_DEVICE void operator*=(float factor) {
+    for_each([=](float& x, int, int, int) { x *= factor; });
+  }
+  // Multiplies row h of row tile m.
+  ATTNJIT_DEVICE void scale_row(int m, int h, float factor) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      element[m][n][2 * h] *= factor;
+      element[m][n][2 * h + 1] *= factor;
+    }
+  }
+  ATTNJIT_DEVICE void operator*=(const Fragments& other) {
+    for_each([&](float& x, int m, int n, int e) { x *= other.element[m][n][e]; });
+  }
+  ATTNJIT_DEVICE void operator+=(const Fragments& other) {
+    for_each([&](float& x, int m, int n, int e) { x += other.element[m][n][e]; });
+  }
+};
+
+}  // namespace attnjit::kernel
+
 namespace attnjit::kernel {
 
 // The probabilities of one thread, rounded and packed as the operand of P V: [row tile][column
@@ -579,8 +754,8 @@ struct RunningMaxSoftmax {
   // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
   // running maximum, -inf before the first kept key. It is the rounded product of its time: a
   // correction from anything else would weigh tiles differently where scores are large.
-  float reference[kRowTiles][2];
-  float sum[kRowTiles][2];  // of this lane's keys only, until finish()
+  RowValues<kRowTiles> reference;
+  RowValues<kRowTiles> sum;  // of this lane's keys only, until finish()
 
   ATTNJIT_DEVICE void begin() {
 #pragma unroll
@@ -593,12 +768,13 @@ struct RunningMaxSoftmax {
     }
   }
 
-  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference) and
-  // rescales `out`, which holds fragments of the same rows.
-  template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
-                           Probabilities<kRowTiles, kGroups>& probabilities,
-                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
+  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a row's
+  // reference may have changed, correct(m, h, factor) tells what its output so far, which was summed
+  // under the one before, is to be multiplied by.
+  template <int kGroups, class Correct>
+  ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
@@ -616,11 +792,7 @@ struct RunningMaxSoftmax {
         const float correction = ptx::exp2_approx(before - origin);
         sum[m][h] = sum[m][h] * correction +
                     exponentiate(scores[m], probabilities[m], h, exponent_scale, origin);
-#pragma unroll
-        for (int n = 0; n < kOutGroups; ++n) {
-          out[m][n][2 * h] *= correction;
-          out[m][n][2 * h + 1] *= correction;
-        }
+        correct(m, h, correction);
       }
     }
   }
@@ -662,11 +834,11 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
   // room for the products and sums; fp16 ends at 65504.
   static constexpr float kLimit = kDType == DType::kBFloat16 ? 0x1p60f : 0x1p14f;
 
-  template <int kGroups, int kOutGroups>
-  ATTNJIT_DEVICE void step(const Scores<kRowTiles, kGroups>& scores,
-                           Probabilities<kRowTiles, kGroups>& probabilities,
-                           Scores<kRowTiles, kOutGroups>& out, float exponent_scale) {
-    float total[kRowTiles][2];
+  template <int kGroups, class Correct>
+  ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
+    RowValues<kRowTiles> total;
     bool in_range = true;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
@@ -678,7 +850,7 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
       }
     }
     if (!ptx::warp_all(in_range)) {
-      Exact::step(scores, probabilities, out, exponent_scale);
+      Exact::step(scores, probabilities, exponent_scale, correct);
       return;
     }
 #pragma unroll
@@ -714,7 +886,7 @@ namespace attnjit::kernel {
 //     twist(row) = (row & 7) ^ ((row >> 2) & 6)
 //
 // takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
-// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
 // has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
 template <int kRows, int kColumns>
 struct SharedTile {
@@ -817,31 +989,44 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/tile/key_order.cuh
+// ---- attnjit/tile/schedule.cuh
 
 namespace attnjit::kernel {
 
-// Which key a column of a score fragment stands for.
-//
-// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
-// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
-// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
-//
-//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
-//
-// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
-// mask one byte, without a detour through shared memory.
-struct KeyOrder {
-  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
-  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
-    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
-  }
-  // The thread's first key, relative to the tile.
-  ATTNJIT_DEVICE static int thread_key(int lane) { return 8 * (lane & 3); }
-  // Key that stands in `column` (0 ... 7) of column group `n`.
-  ATTNJIT_DEVICE static int row(int n, int column) {
-    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
-  }
+// A thread block's place in the grid: one part of a plane's work.
+struct PlanePart {
+  uint32 plane, part;
+};
+
+// Blocks go through a section of planes before the next one, and within it through part 0 of all its
+// planes, then part 1: what takes longest begins first, and what a section reads stays in L2. `grid` has
+// num_planes and section_planes.
+template <class Grid>
+ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane) {
+  const uint32 first_plane =
+      ptx::block_index() / (parts_per_plane * grid.section_planes) * grid.section_planes;
+  const uint32 rest = ptx::block_index() - first_plane * parts_per_plane;
+  const uint32 left = grid.num_planes - first_plane;
+  const uint32 most = grid.section_planes;
+  const uint32 planes = left < most ? left : most;
+  return {first_plane + rest % planes, rest / planes};
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/team.cuh
+
+namespace attnjit::kernel {
+
+// Threads that call a function together: the kThreads of a thread block.
+template <int kThreads>
+struct BlockTeam {
+  static constexpr int kSize = kThreads;
+  ATTNJIT_DEVICE int index() const { return ptx::thread_index(); }
+  // A barrier; orders the team's accesses to memory.
+  ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
+  // Whether `value` holds for any thread; a barrier too.
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
 };
 
 }  // namespace attnjit::kernel
@@ -867,7 +1052,7 @@ struct KeyOrder {
 // tile/shared_tile.cuh has it. Q is read again for each tile; K and V are streamed by cp.async.
 namespace attnjit::kernel {
 
-template <ForwardConfig kConfig, class Features>
+template <ForwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct Forward {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_config.h");
   static constexpr int kThreads = kConfig.num_threads();
@@ -876,6 +1061,7 @@ struct Forward {
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
+  using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
@@ -895,7 +1081,7 @@ struct Forward {
   int next_tile, end_tile;  // of the block's share
   const uint16 *k, *v;      // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
-  Scores<kRowTiles, kOutGroups> out;
+  Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
 
@@ -920,19 +1106,10 @@ struct Forward {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Blocks go through a section of planes before the next, and through the
-  // row tiles of its planes together. Later rows come first: under a causal mask they take longest.
+  // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const uint32 blocks_per_plane = params.num_q_tiles * params.num_splits;
-    const uint32 first_plane =
-        ptx::block_index() / (blocks_per_plane * params.section_planes) * params.section_planes;
-    const uint32 rest = ptx::block_index() - first_plane * blocks_per_plane;
-    const uint32 left = params.num_planes - first_plane;
-    const uint32 most = params.section_planes;
-    const uint32 planes = left < most ? left : most;
-    const uint32 plane = first_plane + rest % planes;
-    const int q_tile_index =
-        params.num_q_tiles - 1 - static_cast<int>(rest / planes / params.num_splits);
+    const auto [plane, part] = find_plane_part(params, params.num_q_tiles * params.num_splits);
+    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(part / params.num_splits);
     const int planes_per_batch = params.num_heads_q / kHeads;
     block.batch = static_cast<int>(plane / planes_per_batch);
     block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
@@ -947,14 +1124,15 @@ struct Forward {
     block.first_query = block.first_row / kHeads;
     block.end_query = (block.end_row + kHeads - 1) / kHeads;
     const int lane = ptx::lane_index();
-    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + lane / 4;
-    block.thread_key = KeyOrder::thread_key(lane);
+    block.thread_row =
+        block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
+    block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
     v = head_of(static_cast<const uint16*>(params.v), params.v_strides, block.batch, kv_head);
     features.begin(block);
     keys = {0, block.kv_len};
-    features.narrow(block, keys);
+    features.narrow(Team(), block, keys);
     next_tile = keys.begin / kConfig.block_kv;
     end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
     if (params.num_splits > 1 && next_tile < end_tile) {
@@ -980,7 +1158,7 @@ struct Forward {
                      (kHeads == 1 ? block.first_row * strides.row : 0);
     return [=, this](int row) {
       if constexpr (kHeads == 1) return first + row * strides.row;
-      const RowOwner owner = owner_of<kConfig>(block, block.first_row + row);
+      const RowOwner owner = owner_of<kHeads>(block, block.first_row + row);
       return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
     };
   }
@@ -1023,10 +1201,10 @@ struct Forward {
   }
 
   // scores = Q K^T
-  ATTNJIT_DEVICE void multiply_q_k(Scores<kRowTiles, kGroups>& scores, const KTile& tile) {
+  ATTNJIT_DEVICE void multiply_q_k(Fragments<kRowTiles, kGroups>& scores, const KTile& tile) {
     const int lane = ptx::lane_index();
     const int q_row = ptx::warp_index() * 16 * kRowTiles + (lane & 15);
-    for_each_score(scores, [](float& score, int, int, int) { score = 0.0f; });
+    scores = 0.0f;
 #pragma unroll
     for (int depth = 0; depth < kConfig.padded_head_dim() / 16; ++depth) {
       ptx::FragmentA a[kRowTiles];
@@ -1077,17 +1255,19 @@ struct Forward {
   template <class BeforeV>
   ATTNJIT_DEVICE void attend(const Job& job, int slot, BeforeV before_v) {
     const int first_key = job.tile * kConfig.block_kv;
-    Scores<kRowTiles, kGroups> scores;
+    Fragments<kRowTiles, kGroups> scores;
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
     if constexpr (kConfig.scale_first) {
-      for_each_score(scores, [&](float& score, int, int, int) { score *= params.score_scale; });
+      scores *= params.score_scale;
     }
-    features.add(block, scores);
+    if constexpr (Features::kTransforms) features.transform(scores);
+    features.add(block, scores, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     Probabilities<kRowTiles, kGroups> probabilities;
-    softmax.step(scores, probabilities, out, params.exponent_scale);
+    softmax.step(scores, probabilities, params.exponent_scale,
+                 [&](int m, int h, float correction) { out.scale_row(m, h, correction); });
     multiply_p_v(probabilities, v_tile(slot));
   }
 
@@ -1147,7 +1327,7 @@ struct Forward {
     }
   };
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    const RowOwner owner = owner_of<kConfig>(block, block.thread_row + 16 * m + 8 * h);
+    const RowOwner owner = owner_of<kHeads>(block, block.thread_row + 16 * m + 8 * h);
     RowState row = softmax.finish(m, h);
     features.finish(block, owner, row);
     if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
@@ -1213,7 +1393,7 @@ struct Forward {
     locate();
     load_q();  // joins the first group of copies
     softmax.begin();
-    for_each_score(out, [](float& element, int, int, int) { element = 0.0f; });
+    out = 0.0f;
     if constexpr (kStages == 1) {
       walk_alternating();
     } else {
@@ -1274,6 +1454,138 @@ struct Seqlens : Feature {
 
 // ---- attnjit/score/bias.cuh
 
+// ---- attnjit/ptx/prefetch.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for the line of global memory at `address` to be brought to the L2 cache.
+ATTNJIT_DEVICE void prefetch_l2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/operand.cuh
+
+// How a tensor over (query, key) reaches the registers of the threads that hold its scores.
+namespace attnjit::kernel {
+
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
+// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
+// together; kOwnRows: each row has its own.
+template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
+struct OperandRegisters {
+  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
+  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  uint32 word[kLines][kSpans][kWords];
+
+  // Reads the keys from `first_key` on of a source whose row_address(block, row) is where a row's
+  // elements begin and whose params have the stride of the keys.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+                  block.seqlen_kv);
+      }
+    }
+  }
+  // The bits of an element of fewer than 32, and of one of 32.
+  ATTNJIT_DEVICE uint32 bits(int line, int key) const {
+    constexpr int kPerWord = 4 / kElementBytes;
+    const int i = key & 31;
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+  }
+
+ private:
+  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
+                                       const Params& params, int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
+      return;
+    }
+    const int64 step = params.key_stride * kElementBytes;
+    const uint8* address = row + key * step;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, address += step) {
+      if (key + i >= seqlen_kv) continue;
+      constexpr int kPerWord = 4 / kElementBytes;
+      span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
+    }
+  }
+  ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
+#pragma unroll
+    for (int i = 0; i < kWords / 4; ++i) {
+      const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
+    }
+  }
+  ATTNJIT_DEVICE static uint32 read_element(const uint8* address) {
+    if constexpr (kElementBytes == 4) {
+      return ptx::load_global(reinterpret_cast<const uint32*>(address));
+    } else {
+      return ptx::load_global(reinterpret_cast<const uint16*>(address));
+    }
+  }
+};
+
+// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// row_address(row) is where the row's elements begin.
+template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+struct ByteRegisters {
+  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+
+  uint64 bytes[kLines];
+
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const int row_index = block.thread_row + kShape.row(line);
+      // Rows past the tensor repeat its last one; they are dead.
+      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const uint8* row = source.row_address(last);
+      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+  }
+
+ private:
+  // The eight keys from `key` on of one row; those past the tensor are 0.
+  template <class Params>
+  ATTNJIT_DEVICE static uint64 eight_keys(const uint8* row, int key, const Params& params,
+                                          int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      return ptx::load_global(reinterpret_cast<const uint64*>(row + key));
+    }
+    uint64 result = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (key + i >= seqlen_kv) continue;
+      result |= static_cast<uint64>(ptx::load_global(row + (key + i) * params.key_stride))
+                << (8 * i);
+    }
+    return result;
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/operand_params.h
 
 namespace attnjit::kernel {
@@ -1287,31 +1599,77 @@ struct OperandParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/positions.cuh
+
+// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
 namespace attnjit::kernel {
 
-struct BiasConfig {
-  DType dtype;
-  Extent extent;    // kPerKey or kPerPair
-  bool vectorized;  // eight neighbouring keys are an aligned 16-byte (fp32: two) load
-};
+// visit(score, line, key) for each score.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  scores.for_each([&](float& score, int m, int n, int e) {
+    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+  });
+}
 
-// Adds a bias that varies over keys. Each thread reads the eight neighbouring keys that it holds
-// of every 32 (tile/key_order.cuh) straight into registers, before the scores are computed.
-template <ForwardConfig kConfig, BiasConfig kBias>
+// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
+// key) for each of its scores.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
+                                 Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  if constexpr (kShape.queries_in_rows()) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
+#pragma unroll
+          for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
+#pragma unroll
+          for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
+// meanwhile, unless kLate: then, and where elements are read one by one, there are too many registers
+// to keep through the product.
+template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
-  static constexpr bool kPerRow = kBias.extent == Extent::kPerPair || kConfig.pack_heads;
-  static constexpr int kElementBytes = element_bytes(kBias.dtype);
-  // Rows of the bias that a thread needs: its rows, or one that they all share.
-  static constexpr int kRows = kPerRow ? 2 * kConfig.row_tiles() : 1;
-  static constexpr int kSpans = kConfig.block_kv / 32;
-  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+  static constexpr int kElementBytes = element_bytes(kDType);
+  static constexpr bool kPacked = kShape.packed_heads > 1;
+  static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
+  static constexpr bool kEarly = kVectorized && !kLate;
+  using Registers = OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>;
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
-  int tile_key;        // first key of the tile at hand
-  uint32 word[kRows][kSpans][kWords];
+  Registers bias;
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), tile_key(0) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
 
   ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
     return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
@@ -1319,80 +1677,52 @@ struct Bias : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
-    if constexpr (!kConfig.pack_heads) plane = head_of(plane, block.head);
+    if constexpr (!kPacked) plane = head_of(plane, block.head);
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
-    if constexpr (!kPerRow) return plane;
+    if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const RowOwner owner =
-        owner_of<kConfig>(block, row < block.num_rows ? row : block.num_rows - 1);
-    const uint8* head = kConfig.pack_heads ? head_of(plane, owner.head) : plane;
+        owner_of<kShape.packed_heads>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
-
-  // The eight keys from `key` on of one row; keys past the tensor are not read.
-  ATTNJIT_DEVICE void fetch_span(uint32 (&span)[kWords], const uint8* row, int key, int seqlen_kv) {
-    if (kBias.vectorized && key + 8 <= seqlen_kv) {
-      const auto* source =
-          reinterpret_cast<const ptx::Vector16*>(row + static_cast<int64>(key) * kElementBytes);
-#pragma unroll
-      for (int i = 0; i < kWords / 4; ++i) {
-        const ptx::Vector16 v = ptx::load_global(source + i);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
-      }
-      return;
-    }
-    const int64 step = params.key_stride * kElementBytes;
-    const uint8* address = row + key * step;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) span[i] = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i, address += step) {
-      if (key + i >= seqlen_kv) continue;
-      if constexpr (kElementBytes == 4) {
-        span[i] = ptx::load_global(reinterpret_cast<const uint32*>(address));
-      } else {
-        span[i / 2] |=
-            static_cast<uint32>(ptx::load_global(reinterpret_cast<const uint16*>(address)))
-            << (16 * (i & 1));
-      }
-    }
-  }
-  ATTNJIT_DEVICE void read(const Block& block) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const uint8* row = row_address(block, block.thread_row + 8 * r);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        fetch_span(word[r][s], row, tile_key + 32 * s + block.thread_key, block.seqlen_kv);
-      }
-    }
-  }
-
-  // 16-byte loads start before the scores are computed and arrive meanwhile. Loads of single
-  // elements wait until then: there are too many to keep their registers through the product.
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
-    tile_key = first_key;
-    if constexpr (kBias.vectorized) read(block);
-  }
-
-  // The bias at key offset `offset` of the thread's keys, in fetched row r.
-  ATTNJIT_DEVICE float value(int r, int offset) const {
-    const int i = offset & 31;
-    if constexpr (kElementBytes == 4) {
-      return ptx::as_float(word[r][offset >> 5][i]);
-    } else {
-      const uint32 pair = word[r][offset >> 5][i / 2];
-      return ptx::widen<kBias.dtype>(static_cast<uint16>(pair >> (16 * (i & 1))));
-    }
+    if constexpr (kEarly) bias.read(*this, block, first_key);
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores) {
-    if constexpr (!kBias.vectorized) read(block);
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      score += value(kPerRow ? 2 * m + e / 2 : 0, KeyOrder::offset(n, e));
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    if constexpr (!kEarly) bias.read(*this, block, first_key);
+    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
+      const uint32 bits = bias.bits(line, key);
+      if constexpr (kElementBytes == 4) {
+        score += ptx::as_float(bits);
+      } else {
+        score += ptx::widen<kDType>(static_cast<uint16>(bits));
+      }
     });
+  }
+
+  // Asks for a tile of the head at hand, as far as L2, where it will be read late.
+  template <class Team>
+  ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
+                               int kv_tile) const {
+    if constexpr (kLate && kExtent == Extent::kPerPair && kVectorized) {
+      if (head != block.head) return;
+      constexpr int kLineKeys = 128 / kElementBytes;
+      constexpr int kLines = ceil_div(kShape.block_kv, kLineKeys);  // of a row
+      const int thread = team.index();
+#pragma unroll
+      for (int first = 0; first < kShape.block_q * kLines; first += Team::kSize) {
+        const int line = first + thread;
+        const int row = q_tile * kShape.block_q + line / kLines;
+        const int key = kv_tile * kShape.block_kv + line % kLines * kLineKeys;
+        if (line >= kShape.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+          continue;
+        }
+        ptx::prefetch_l2(plane + (row * params.query_stride + key) * kElementBytes);
+      }
+    }
   }
 };
 
@@ -1423,11 +1753,11 @@ namespace attnjit::kernel {
 // Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified by tile.
 // Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
 // heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
-template <ForwardConfig kConfig, Extent kExtent>
+template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  static constexpr int kRows = kPerPair ? 2 * kConfig.row_tiles() : 1;
-  static constexpr int kSpans = kConfig.block_kv / 32;
+  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
@@ -1443,7 +1773,7 @@ struct PackedMask : Feature {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
     bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
-    const int64 row = kPerPair ? block.first_row / kConfig.block_q : 0;
+    const int64 row = kPerPair ? block.first_row / kShape.block_q : 0;
     classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
@@ -1462,10 +1792,10 @@ struct PackedMask : Feature {
     const int byte = (first_key + block.thread_key) / 8;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + 8 * r;
+      const int row = block.thread_row + kShape.row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
-      const int64 query = kPerPair ? last / kConfig.packed_heads() : 0;
+      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
@@ -1474,10 +1804,9 @@ struct PackedMask : Feature {
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
-    for_each_score(scores, [&](float& score, int m, int n, int e) {
-      const int offset = KeyOrder::offset(n, e);
-      const uint32 span = keep[kPerPair ? 2 * m + e / 2 : 0][offset >> 5];
-      if ((span >> (offset & 31) & 1) == 0) score = -ptx::infinity();
+    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
+      const uint32 span = keep[kPerPair ? line : 0][key >> 5];
+      if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
     });
   }
 
@@ -1512,7 +1841,7 @@ namespace attnjit::kernel {
 
 // Keeps query + off - left <= key <= query + off + right, and drops the keys past the end. The
 // sides that are open are not compiled.
-template <ForwardConfig kConfig, bool kLeft, bool kRight>
+template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
@@ -1530,7 +1859,8 @@ struct Band : Feature {
   ATTNJIT_DEVICE void begin(const Block& block) {
     if (params.bottom_right) diagonal = block.kv_len - block.query_len;
   }
-  ATTNJIT_DEVICE void narrow(const Block& block, KeyRange& keys) {
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {
     if (block.end_query <= block.first_query) {
       keys.end = keys.begin;
       return;
@@ -1543,31 +1873,22 @@ struct Band : Feature {
     }
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    const int first = tile * kConfig.block_kv;
-    bool cut = first + kConfig.block_kv > end_key(block, block.first_query);
+    const int first = tile * kShape.keys();
+    bool cut = first + kShape.keys() > end_key(block, block.first_query);
     if constexpr (kLeft) cut |= first < begin_key(block.end_query - 1);
     return cut ? TileUse::kMasked : TileUse::kPlain;
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     const int origin = first_key + block.thread_key;
-#pragma unroll
-    for (int m = 0; m < kConfig.row_tiles(); ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int query = (block.thread_row + 16 * m + 8 * h) / kConfig.packed_heads();
-        const int end = end_key(block, query) - origin;
-        const int begin = kLeft ? begin_key(query) - origin : 0;
-#pragma unroll
-        for (int n = 0; n < kConfig.block_kv / 8; ++n) {
-#pragma unroll
-          for (int e = 2 * h; e < 2 * h + 2; ++e) {
-            const int key = KeyOrder::offset(n, e);
-            if (key >= end || (kLeft && key < begin)) scores[m][n][e] = -ptx::infinity();
-          }
-        }
-      }
-    }
+    for_each_row<kShape>(block, scores, [&, origin](int row, auto for_each_key) {
+      const int query = row / kShape.packed_heads;
+      const int end = end_key(block, query) - origin;
+      const int begin = kLeft ? begin_key(query) - origin : 0;
+      for_each_key([begin, end](float& score, int key) {
+        if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
+      });
+    });
   }
 };
 
@@ -1590,6 +1911,7 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
@@ -1600,7 +1922,7 @@ attn_fwd(
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
                    Seqlens(seqlens),
-                   Bias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = false}>(bias),
-                   PackedMask<kConfig, Extent::kPerPair>(mask),
-                   Band<kConfig, true, true>(band));
+                   Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
+                   PackedMask<kScores, Extent::kPerPair>(mask),
+                   Band<kScores, true, true>(band));
 }

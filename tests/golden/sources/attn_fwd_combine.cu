@@ -10,11 +10,14 @@
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
 // NVRTC needs no header search path and host compilers agree on every layout.
 
-// A function that host code, kernels and constant expressions may call.
+// A function that host code, kernels and constant expressions may call. The inline form is for
+// functions that kernels call with values known at run time only.
 #ifdef __CUDACC__
 #define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#define ATTNJIT_INLINE_CONSTEXPR __host__ __device__ __forceinline__ constexpr
 #else
 #define ATTNJIT_CONSTEXPR constexpr
+#define ATTNJIT_INLINE_CONSTEXPR constexpr
 #endif
 
 namespace attnjit::kernel {
@@ -30,6 +33,18 @@ enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
 
 // Over which axes of a (query, key) plane an operand varies.
 enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+// std::conditional_t, for kernels include no headers but their own.
+template <bool kCondition, class Then, class Else>
+struct Conditional {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Conditional<false, Then, Else> {
+  using Type = Else;
+};
+template <bool kCondition, class Then, class Else>
+using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }

@@ -12,11 +12,14 @@
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
 // NVRTC needs no header search path and host compilers agree on every layout.
 
-// A function that host code, kernels and constant expressions may call.
+// A function that host code, kernels and constant expressions may call. The inline form is for
+// functions that kernels call with values known at run time only.
 #ifdef __CUDACC__
 #define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#define ATTNJIT_INLINE_CONSTEXPR __host__ __device__ __forceinline__ constexpr
 #else
 #define ATTNJIT_CONSTEXPR constexpr
+#define ATTNJIT_INLINE_CONSTEXPR constexpr
 #endif
 
 namespace attnjit::kernel {
@@ -32,6 +35,18 @@ enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
 
 // Over which axes of a (query, key) plane an operand varies.
 enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+// std::conditional_t, for kernels include no headers but their own.
+template <bool kCondition, class Then, class Else>
+struct Conditional {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Conditional<false, Then, Else> {
+  using Type = Else;
+};
+template <bool kCondition, class Then, class Else>
+using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -112,7 +127,7 @@ struct BackwardParams {
   int32 num_q_tiles;     // ceil(seqlen_q / block_q)
   int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
   int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;      // kv heads (dq: query heads) of all batch elements
+  int32 num_planes;      // kv heads of all batch elements
   int32 section_planes;  // planes whose tiles take turns
   int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
   float scale;           // of the scores
@@ -412,7 +427,7 @@ namespace attnjit::kernel {
 //     twist(row) = (row & 7) ^ ((row >> 2) & 6)
 //
 // takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
-// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.cuh), so neither
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
 // has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
 template <int kRows, int kColumns>
 struct SharedTile {

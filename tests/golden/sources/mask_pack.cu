@@ -8,11 +8,14 @@
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
 // NVRTC needs no header search path and host compilers agree on every layout.
 
-// A function that host code, kernels and constant expressions may call.
+// A function that host code, kernels and constant expressions may call. The inline form is for
+// functions that kernels call with values known at run time only.
 #ifdef __CUDACC__
 #define ATTNJIT_CONSTEXPR __host__ __device__ constexpr
+#define ATTNJIT_INLINE_CONSTEXPR __host__ __device__ __forceinline__ constexpr
 #else
 #define ATTNJIT_CONSTEXPR constexpr
+#define ATTNJIT_INLINE_CONSTEXPR constexpr
 #endif
 
 namespace attnjit::kernel {
@@ -28,6 +31,18 @@ enum class DType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2 };
 
 // Over which axes of a (query, key) plane an operand varies.
 enum class Extent : int { kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
+
+// std::conditional_t, for kernels include no headers but their own.
+template <bool kCondition, class Then, class Else>
+struct Conditional {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Conditional<false, Then, Else> {
+  using Type = Else;
+};
+template <bool kCondition, class Then, class Else>
+using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
@@ -185,6 +200,22 @@ ATTNJIT_DEVICE void copy_async_wait() {
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/tile/mask_tile.cuh
+
 // ---- attnjit/ptx/sync.cuh
 
 namespace attnjit::kernel::ptx {
@@ -242,26 +273,44 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/ptx/thread.cuh
-
-namespace attnjit::kernel::ptx {
-
-ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
-ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
-// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
-ATTNJIT_DEVICE int warp_index() {
-  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
-}
-ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
-
-}  // namespace attnjit::kernel::ptx
-
-// ---- attnjit/score/tile_use.h
+// ---- attnjit/tile/tile_use.h
 
 namespace attnjit::kernel {
 
 // What a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The tile of a boolean mask that a thread block looks at: the prepasses have one block per tile.
+struct MaskTile {
+  uint32 index;  // of [plane][q tile][kv tile]
+  int q_tile, kv_tile;
+  int64 plane;
+  const uint8* mask;  // of the plane
+
+  template <class Params>
+  ATTNJIT_DEVICE explicit MaskTile(const Params& params) : index(ptx::block_index()) {
+    kv_tile = static_cast<int>(index % params.num_kv_tiles);
+    const uint32 rest = index / params.num_kv_tiles;
+    q_tile = static_cast<int>(rest % params.num_q_tiles);
+    plane = rest / params.num_q_tiles;
+    mask = params.mask + plane / params.num_heads * params.batch_stride +
+           plane % params.num_heads * params.head_stride;
+  }
+
+  // Writes what the tile needs: whether any and all of the keys that the thread has seen are kept.
+  ATTNJIT_DEVICE void classify(uint8* classes, bool any, bool all) const {
+    any = ptx::block_any(any);
+    all = ptx::block_all(all);
+    if (ptx::thread_index() == 0) {
+      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+      ptx::store_global(classes + index, static_cast<uint8>(use));
+    }
+  }
+};
 
 }  // namespace attnjit::kernel
 
@@ -271,7 +320,7 @@ enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 //   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
 //   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
 //
-// One thread block per tile; each thread packs words of 32 keys. No shared memory.
+// Each thread packs words of 32 keys. No shared memory.
 namespace attnjit::kernel {
 
 // Bit i of the result is byte i of `bytes` != 0.
@@ -320,30 +369,19 @@ struct MaskPack {
   }
 
   ATTNJIT_DEVICE void run() const {
-    const uint32 tile = ptx::block_index();
-    const int kv_tile = static_cast<int>(tile % params.num_kv_tiles);
-    const uint32 rest = tile / params.num_kv_tiles;
-    const int q_tile = static_cast<int>(rest % params.num_q_tiles);
-    const int64 plane = rest / params.num_q_tiles;
-    const uint8* mask = params.mask + plane / params.num_heads * params.batch_stride +
-                        plane % params.num_heads * params.head_stride;
+    const MaskTile tile(params);
     bool any = false, all = true;
     for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
-      const int query = q_tile * kConfig.rows() + i / kWords;
-      const int index = kv_tile * kWords + i % kWords;
+      const int query = tile.q_tile * kConfig.rows() + i / kWords;
+      const int index = tile.kv_tile * kWords + i % kWords;
       if (query >= params.seqlen_q) continue;
-      const uint32 word = pack(mask + query * params.query_stride, 32 * index);
+      const uint32 word = pack(tile.mask + query * params.query_stride, 32 * index);
       any |= word != 0;
       all &= word == full_word(32 * index);
       ptx::store_global(
-          params.words + (plane * params.seqlen_q + query) * params.words_per_row + index, word);
+          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index, word);
     }
-    any = ptx::block_any(any);
-    all = ptx::block_all(all);
-    if (ptx::thread_index() == 0) {
-      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
-      ptx::store_global(params.classes + tile, static_cast<uint8>(use));
-    }
+    tile.classify(params.classes, any, all);
   }
 };
 

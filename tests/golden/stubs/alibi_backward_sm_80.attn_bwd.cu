@@ -1,7 +1,7 @@
 // attn_bwd bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w8 qw4 b1 dq
 #include "attnjit/backward_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
@@ -23,7 +23,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -32,7 +32,7 @@ attn_bwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BandParams band) {
   backward<kConfig>(params,
-    BiasGradColumns<kConfig>(dbias),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerKey, .vectorized = true}>(bias),
+    BiasGradColumns<kConfig.warp_keys() / 32>(dbias),
+    Bias<kScores, DType::kFloat32, Extent::kPerKey, true, kConfig.late != 0>(bias),
     Band<kScores, false, true>(band));
 }

@@ -20,6 +20,7 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
@@ -27,6 +28,6 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Bias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerKey, .vectorized = true}>(bias),
-                   Band<kConfig, false, true>(band));
+                   Bias<kScores, DType::kFloat32, Extent::kPerKey, true>(bias),
+                   Band<kScores, false, true>(band));
 }

@@ -22,7 +22,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -30,6 +30,6 @@ attn_bwd(
     const __grid_constant__ ByteMaskParams mask) {
   backward<kConfig>(params,
     NoBiasGrad{},
-    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
     Length<kScores>());
 }

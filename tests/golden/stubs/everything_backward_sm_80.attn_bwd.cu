@@ -2,7 +2,7 @@
 #include "attnjit/backward_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/seqlens.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/band.cuh"
 
@@ -25,7 +25,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -38,7 +38,7 @@ attn_bwd(
   backward<kConfig>(params,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Seqlens(seqlens),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
     Band<kScores, true, true>(band));
 }

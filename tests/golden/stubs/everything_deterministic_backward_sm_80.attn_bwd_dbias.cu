@@ -1,7 +1,7 @@
 // attn_bwd_dbias fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s1 w8 qw4 b1
 #include "attnjit/backward_dbias.cuh"
 #include "attnjit/score/bias_grad.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/band.cuh"
 
@@ -24,7 +24,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dbias(
@@ -36,7 +36,7 @@ attn_bwd_dbias(
     const __grid_constant__ BandParams band) {
   backward_dbias<kConfig>(params, planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
     Band<kScores, false, true>(band));
 }

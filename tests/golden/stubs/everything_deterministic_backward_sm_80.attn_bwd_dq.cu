@@ -1,6 +1,6 @@
 // attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q128 kv32 s2 w8 qw8 b1
 #include "attnjit/backward_dq.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/band.cuh"
 
@@ -23,7 +23,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dq(
@@ -32,7 +32,7 @@ attn_bwd_dq(
     const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
   backward_dq<kConfig>(params,
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerPair, true>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
     Band<kScores, false, true>(band));
 }

@@ -22,6 +22,7 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
@@ -32,7 +33,7 @@ attn_fwd(
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
                    Seqlens(seqlens),
-                   Bias<kConfig, BiasConfig{.dtype = DType::kFloat32, .extent = Extent::kPerPair, .vectorized = false}>(bias),
-                   PackedMask<kConfig, Extent::kPerPair>(mask),
-                   Band<kConfig, true, true>(band));
+                   Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
+                   PackedMask<kScores, Extent::kPerPair>(mask),
+                   Band<kScores, true, true>(band));
 }

@@ -20,12 +20,13 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ PackedMaskParams mask) {
   forward<kConfig>(params,
-                   PackedMask<kConfig, Extent::kPerPair>(mask),
-                   Length<kConfig>());
+                   PackedMask<kScores, Extent::kPerPair>(mask),
+                   Length<kScores>());
 }

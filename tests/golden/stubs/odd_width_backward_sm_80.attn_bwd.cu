@@ -1,6 +1,6 @@
 // attn_bwd bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
 #include "attnjit/backward_mma.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -22,7 +22,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -30,6 +30,6 @@ attn_bwd(
     const __grid_constant__ OperandParams bias) {
   backward<kConfig>(params,
     NoBiasGrad{},
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = false}>(bias),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late != 0>(bias),
     Length<kScores>());
 }

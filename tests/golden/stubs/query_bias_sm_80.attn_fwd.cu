@@ -20,6 +20,7 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
@@ -27,5 +28,5 @@ attn_fwd(
     const __grid_constant__ OperandParams bias) {
   forward<kConfig>(params,
                    RowBias<DType::kBFloat16>(bias),
-                   Length<kConfig>());
+                   Length<kScores>());
 }

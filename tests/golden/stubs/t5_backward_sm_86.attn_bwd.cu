@@ -1,7 +1,7 @@
 // attn_bwd bf16 d64 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced | q64 kv64 s2 w4 qw2 b2 dq
 #include "attnjit/backward_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -23,7 +23,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -32,6 +32,6 @@ attn_bwd(
     const __grid_constant__ OperandParams bias) {
   backward<kConfig>(params,
     BiasGradAdd(dbias),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
     Length<kScores>());
 }

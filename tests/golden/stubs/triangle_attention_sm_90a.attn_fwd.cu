@@ -21,6 +21,7 @@ inline constexpr ForwardConfig kConfig{
     .min_blocks = 2,
     .softmax = SoftmaxPolicy::kMaxFree,
 };
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
@@ -28,7 +29,7 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ PackedMaskParams mask) {
   forward<kConfig>(params,
-                   Bias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-                   PackedMask<kConfig, Extent::kPerKey>(mask),
-                   Length<kConfig>());
+                   Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
+                   PackedMask<kScores, Extent::kPerKey>(mask),
+                   Length<kScores>());
 }

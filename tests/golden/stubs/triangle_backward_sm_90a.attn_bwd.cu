@@ -1,6 +1,6 @@
 // attn_bwd bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh3
 #include "attnjit/backward_mma.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
@@ -23,7 +23,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 3,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd(
@@ -32,7 +32,7 @@ attn_bwd(
     const __grid_constant__ ByteMaskParams mask) {
   backward<kConfig>(params,
     NoBiasGrad{},
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
     Length<kScores>());
 }

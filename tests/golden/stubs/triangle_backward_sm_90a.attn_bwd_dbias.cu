@@ -1,7 +1,7 @@
 // attn_bwd_dbias bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv64 s1 w8 qw4 b2
 #include "attnjit/backward_dbias.cuh"
 #include "attnjit/score/bias_grad.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
@@ -24,7 +24,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dbias(
@@ -35,7 +35,7 @@ attn_bwd_dbias(
     const __grid_constant__ ByteMaskParams mask) {
   backward_dbias<kConfig>(params, planes,
     BiasGradStore<DType::kBFloat16, true>(dbias),
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
     Length<kScores>());
 }

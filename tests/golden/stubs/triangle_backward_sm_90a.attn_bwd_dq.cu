@@ -1,6 +1,6 @@
 // attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w8 qw8 b1
 #include "attnjit/backward_dq.cuh"
-#include "attnjit/score/gradient_bias.cuh"
+#include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
@@ -23,7 +23,7 @@ inline constexpr BackwardConfig kConfig{
     .late = 0,
     .fresh = 0,
 };
-inline constexpr ForwardConfig kScores = kConfig.scores();
+inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dq(
@@ -31,7 +31,7 @@ attn_bwd_dq(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
   backward_dq<kConfig>(params,
-    GradientBias<kConfig, BiasConfig{.dtype = DType::kBFloat16, .extent = Extent::kPerPair, .vectorized = true}>(bias),
-    ByteMask<kConfig, Extent::kPerKey, true>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
     Length<kScores>());
 }

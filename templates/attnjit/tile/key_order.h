@@ -1,5 +1,4 @@
 #pragma once
-#include "attnjit/ptx/device.cuh"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -20,9 +19,9 @@ struct KeyOrder {
     return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
   }
   // The thread's first key, relative to the tile.
-  ATTNJIT_DEVICE static int thread_key(int lane) { return 8 * (lane & 3); }
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int lane) { return 8 * (lane & 3); }
   // Key that stands in `column` (0 ... 7) of column group `n`.
-  ATTNJIT_DEVICE static int row(int n, int column) {
+  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) {
     return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
   }
 };

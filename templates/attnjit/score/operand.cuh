@@ -1,0 +1,124 @@
+#pragma once
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/score_shape.h"
+
+// How a tensor over (query, key) reaches the registers of the threads that hold its scores.
+namespace attnjit::kernel {
+
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
+// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
+// together; kOwnRows: each row has its own.
+template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
+struct OperandRegisters {
+  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
+  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  uint32 word[kLines][kSpans][kWords];
+
+  // Reads the keys from `first_key` on of a source whose row_address(block, row) is where a row's
+  // elements begin and whose params have the stride of the keys.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+                  block.seqlen_kv);
+      }
+    }
+  }
+  // The bits of an element of fewer than 32, and of one of 32.
+  ATTNJIT_DEVICE uint32 bits(int line, int key) const {
+    constexpr int kPerWord = 4 / kElementBytes;
+    const int i = key & 31;
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+  }
+
+ private:
+  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
+                                       const Params& params, int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
+      return;
+    }
+    const int64 step = params.key_stride * kElementBytes;
+    const uint8* address = row + key * step;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i, address += step) {
+      if (key + i >= seqlen_kv) continue;
+      constexpr int kPerWord = 4 / kElementBytes;
+      span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
+    }
+  }
+  ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
+#pragma unroll
+    for (int i = 0; i < kWords / 4; ++i) {
+      const ptx::Vector16 v = ptx::load_global(source + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
+    }
+  }
+  ATTNJIT_DEVICE static uint32 read_element(const uint8* address) {
+    if constexpr (kElementBytes == 4) {
+      return ptx::load_global(reinterpret_cast<const uint32*>(address));
+    } else {
+      return ptx::load_global(reinterpret_cast<const uint16*>(address));
+    }
+  }
+};
+
+// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// row_address(row) is where the row's elements begin.
+template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+struct ByteRegisters {
+  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+
+  uint64 bytes[kLines];
+
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const int row_index = block.thread_row + kShape.row(line);
+      // Rows past the tensor repeat its last one; they are dead.
+      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const uint8* row = source.row_address(last);
+      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+  }
+
+ private:
+  // The eight keys from `key` on of one row; those past the tensor are 0.
+  template <class Params>
+  ATTNJIT_DEVICE static uint64 eight_keys(const uint8* row, int key, const Params& params,
+                                          int seqlen_kv) {
+    if (kVectorized && key + 8 <= seqlen_kv) {
+      return ptx::load_global(reinterpret_cast<const uint64*>(row + key));
+    }
+    uint64 result = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (key + i >= seqlen_kv) continue;
+      result |= static_cast<uint64>(ptx::load_global(row + (key + i) * params.key_stride))
+                << (8 * i);
+    }
+    return result;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,79 @@
+// The positions that kernels give their scores: every score of a warp's tile is somebody's.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <utility>
+
+#include "attnjit/backward_config.h"
+#include "attnjit/forward_config.h"
+#include "attnjit/score/score_shape.h"
+
+using namespace attnjit::kernel;
+
+namespace {
+
+using Positions = std::multiset<std::pair<int, int>>;
+
+Positions positions_of(const ScoreShape& shape) {
+  Positions positions;
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int m = 0; m < shape.row_tiles; ++m) {
+      for (int n = 0; n < shape.groups; ++n) {
+        for (int e = 0; e < 4; ++e) {
+          positions.emplace(shape.lane_row(lane) + shape.row(shape.line(m, n, e)),
+                            shape.lane_key(lane) + shape.key(m, n, e));
+        }
+      }
+    }
+  }
+  return positions;
+}
+
+Positions rectangle(int rows, int keys) {
+  Positions positions;
+  for (int row = 0; row < rows; ++row) {
+    for (int key = 0; key < keys; ++key) positions.emplace(row, key);
+  }
+  return positions;
+}
+
+constexpr ScoreShape shape(QueryAxis axis) {
+  return {.query_axis = axis, .row_tiles = 2, .groups = 8, .packed_heads = 1, .gqa_ratio = 1};
+}
+
+}  // namespace
+
+TEST_CASE("each score of a warp's tile belongs to one lane, whichever axis the queries have") {
+  CHECK(positions_of(shape(QueryAxis::kRows)) == rectangle(32, 64));
+  CHECK(positions_of(shape(QueryAxis::kColumns)) == rectangle(64, 32));
+}
+
+TEST_CASE("a shape counts its lines and keys") {
+  CHECK(shape(QueryAxis::kRows).lines() == 4);
+  CHECK(shape(QueryAxis::kRows).keys() == 64);
+  CHECK(shape(QueryAxis::kColumns).lines() == 16);
+  CHECK(shape(QueryAxis::kColumns).keys() == 32);
+}
+
+TEST_CASE("queries in rows: a thread holds eight neighbouring keys of every 32") {
+  constexpr ScoreShape s = shape(QueryAxis::kRows);
+  for (int n = 0; n < s.groups; ++n) {
+    for (int e = 0; e < 4; ++e) CHECK(s.key(0, n, e) % 32 < 8);
+  }
+}
+
+TEST_CASE("the kernels' configs say what their warps hold") {
+  ForwardConfig forward{};
+  forward.block_q = 128, forward.block_kv = 64, forward.num_warps = 4;
+  forward.gqa_ratio = 4, forward.pack_heads = true;
+  CHECK(forward.scores().row_tiles == 2);
+  CHECK(forward.scores().keys() == 64);
+  CHECK(forward.scores().packed_heads == 4);
+  BackwardConfig backward{};
+  backward.block_q = 64, backward.block_kv = 128, backward.num_warps = 8, backward.query_warps = 2;
+  backward.gqa_ratio = 4;
+  CHECK(backward.scores().row_tiles == 2);
+  CHECK(backward.scores().keys() == 32);  // a span
+  CHECK(backward.scores().block_kv == 128);
+  CHECK(backward.scores().packed_heads == 1);
+}
