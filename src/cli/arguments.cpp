@@ -231,7 +231,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
                        "cuda, stub, ptx, cubin or facts; default cuda, for --manifest facts");
   emit_verb.add_option("-o,--output", flags->emit.output, "File to write, default stdout");
   emit_verb.add_option("--step", flags->emit.step,
-                       "Kernel of the plan, by number or name; default attn_fwd or attn_bwd");
+                       "Kernel of the plan, by number or name; default attn_fwd or attn_bwd_dkv");
 
   const Run run_run = [flags](Session& session) {
     flags->run.workload = flags->workload;

@@ -30,7 +30,7 @@ class PlanReport {
                       {"source", planned.source},
                       {"problem", planned.problem},
                       {"arch", planned.arch->name},
-                      {"config", base::parse_json(planned.config)},
+                      {"config", planned.config},
                       {"config_from", planned.config_from},
                       {"why", planned.why},
                       {"workspace_bytes", planned.workspace_bytes},

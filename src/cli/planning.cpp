@@ -7,42 +7,27 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/words.hpp"
-#include "codegen/config_json.hpp"
 #include "launch/plan.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::cli {
 namespace {
 
-// Configuration 0 with the members that `json` sets. Everything but the tile follows from the
-// problem; a kernel made for another problem would read its tensors wrongly.
-kernel::ForwardConfig config_from_json(const std::string& json, const problem::PlanKey& key,
-                                       const codegen::Arch& arch) {
-  kernel::ForwardConfig config = tuner::config_zero(key, arch);
-  codegen::update_from_json(config, json);
-  if (const auto rule = codegen::why_foreign(config, key.family)) {
+base::Json parse_config(const std::string& text) {
+  const base::Json json = base::try_parse_json(text, base::JsonComments::kAllowed);
+  if (!json.is_object()) {
     usage_error(
-        "--config describes another problem: {}; set the tile only: block_q, block_kv, "
-        "num_stages, num_warps, min_blocks, softmax, pack_heads",
-        *rule);
+        "--config: expected a JSON object such as {{\"block_q\": 128, \"num_warps\": 8}}; a "
+        "backward's is {{\"dkv\": {{\"block_q\": 64}}}}");
   }
-  return config;
-}
-
-codegen::BackwardTunables config_from_json(const std::string& json,
-                                           const problem::BackwardPlanKey& key,
-                                           const codegen::Arch& arch) {
-  codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
-  codegen::update_from_json(tunables, json);
-  return tunables;
+  return json;
 }
 
 std::size_t main_step(const launch::ForwardPlanSpec& spec) { return spec.forward_step(); }
-std::size_t main_step(const launch::BackwardPlanSpec& spec) { return spec.keys_step(); }
+std::size_t main_step(const launch::BackwardPlanSpec& spec) { return spec.dkv_step(); }
 
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
-  if (step == spec.forward_step()) return codegen::describe_tile(spec.config);
+  if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
   if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
   return fmt::format("q{} kv{} w{}", spec.mask_pack->block_q, spec.mask_pack->block_kv,
                      spec.mask_pack->num_warps);
@@ -50,12 +35,12 @@ std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
 
 std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
   switch (spec.steps[step].kind) {
-    case launch::BackwardStep::kKeys:
-      return codegen::describe_tile(spec.config.keys);
+    case launch::BackwardStep::kDkv:
+      return codegen::describe_tile(spec.tunables.dkv);
     case launch::BackwardStep::kDq:
-      return codegen::describe_tile(spec.config.queries);
+      return codegen::describe_tile(spec.tunables.dq);
     case launch::BackwardStep::kDbias:
-      return codegen::describe_tile(spec.config.bias_tile);
+      return codegen::describe_tile(spec.tunables.dbias);
     default:
       return fmt::format("w{}", spec.steps[step].threads / 32);
   }
@@ -92,7 +77,7 @@ Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& cho
   planned.name = job.name;
   planned.source = job.source;
   planned.arch = &codegen::find_arch(arch.name);
-  planned.config = codegen::to_json(choice.config);
+  planned.config = base::to_json_value(choice.config);
   planned.config_from = choice.from;
   planned.why = choice.why;
   return planned;
@@ -104,19 +89,23 @@ constexpr const char* kWhyFromFlag =
 
 }  // namespace
 
-Planner::Planner(runtime::Engine& engine, std::optional<std::string> config_json,
+Planner::Planner(runtime::Engine& engine, const std::optional<std::string>& config,
                  std::vector<tuner::DeviceClass> devices)
-    : engine_(engine), config_json_(std::move(config_json)), devices_(std::move(devices)) {}
+    : engine_(engine), devices_(std::move(devices)) {
+  if (config) config_ = parse_config(*config);
+}
 
 template <class Problem>
 auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
   const auto key = problem::plan_key(problem);
-  using Config = decltype(tuner::config_zero(key, arch));
-  if (config_json_) {
-    return Choice<Config>{config_from_json(*config_json_, key, arch), kFromFlag, kWhyFromFlag};
+  using Tunables = decltype(tuner::config_zero(key, arch));
+  if (config_) {
+    return Choice<Tunables>{base::patched(tuner::config_zero(key, arch),
+                                          base::parse_patch<Tunables>(*config_, kFromFlag)),
+                            kFromFlag, kWhyFromFlag};
   }
-  const auto choice = runtime::choose_config(engine_, problem, arch, device(arch));
-  return Choice<Config>{choice.config, std::string(name(choice.source)), choice.why};
+  const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch));
+  return Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why};
 }
 
 Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
@@ -145,16 +134,17 @@ std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arc
 template <class Problem>
 std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
                                        const codegen::Arch& arch) {
-  auto zero = tuner::config_zero(problem::plan_key(problem), arch);
-  using Config = decltype(zero);
+  const auto key = problem::plan_key(problem);
+  auto zero = tuner::config_zero(key, arch);
+  using Tunables = decltype(zero);
   const auto from_zero = std::string(name(runtime::ConfigSource::kConfigZero));
-  std::vector<Planned> list = {make(job, arch, Choice<Config>{zero, from_zero})};
+  std::vector<Planned> list = {make(job, arch, Choice<Tunables>{zero, from_zero})};
   for (const tuner::DeviceClass& each : devices_) {
     if (each.arch != arch.name) continue;
-    const auto choice = runtime::choose_config(engine_, problem, arch, each);
+    const auto choice = runtime::choose_config(engine_, problem, key, arch, each);
     if (choice.source == runtime::ConfigSource::kConfigZero) continue;
     list.push_back(make(
-        job, arch, Choice<Config>{choice.config, std::string(name(choice.source)), choice.why}));
+        job, arch, Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why}));
     list.back().name += fmt::format(" ({})", each.name);
   }
   return list;

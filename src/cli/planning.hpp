@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields_json.hpp"
 #include "cli/cases.hpp"
 #include "cli/session.hpp"
 #include "runtime/config_choice.hpp"
@@ -25,7 +26,7 @@ struct Planned {
   std::string source;
   std::string problem;  ///< described
   const codegen::Arch* arch = nullptr;
-  std::string config;       ///< as JSON: kernel::ForwardConfig or codegen::BackwardTunables
+  base::Json config;        ///< codegen::ForwardTunables or BackwardTunables
   std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
   std::string why;          ///< a sentence on that
   std::vector<PlannedStep> steps;
@@ -36,9 +37,9 @@ struct Planned {
 /// Makes plans; needs no GPU and no compiler.
 class Planner {
  public:
-  /// `config_json` sets members of configuration 0, see codegen::update_from_json(). `devices` are
-  /// those whose tuning records count; an architecture uses its first.
-  Planner(runtime::Engine& engine, std::optional<std::string> config_json,
+  /// `config`, a JSON object, sets members of configuration 0. `devices` are those whose tuning
+  /// records count; an architecture uses its first.
+  Planner(runtime::Engine& engine, const std::optional<std::string>& config,
           std::vector<tuner::DeviceClass> devices);
 
   /// What a process here would run. Throws as make_problem() does, and a usage error for a config
@@ -55,13 +56,13 @@ class Planner {
   std::vector<Planned> variants(const Case& job, const codegen::Arch& arch);
 
  private:
-  template <class Config>
+  template <class Tunables>
   struct Choice {
-    Config config{};
+    Tunables config{};
     std::string from;
     std::string why;
   };
-  using ForwardChoice = Choice<kernel::ForwardConfig>;
+  using ForwardChoice = Choice<codegen::ForwardTunables>;
   using BackwardChoice = Choice<codegen::BackwardTunables>;
 
   std::optional<tuner::DeviceClass> device(const codegen::Arch& arch) const;
@@ -73,7 +74,7 @@ class Planner {
   Planned make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice);
 
   runtime::Engine& engine_;
-  std::optional<std::string> config_json_;
+  std::optional<base::Json> config_;
   std::vector<tuner::DeviceClass> devices_;
 };
 

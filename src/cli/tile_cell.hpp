@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "codegen/render.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/record.hpp"
 
@@ -13,21 +11,21 @@ namespace attnjit::cli {
 // What a table has room for of a configuration. The long form is codegen::describe_tile().
 
 /// The tile of the kernel that takes longest.
-inline std::string main_tile(const kernel::ForwardConfig& config) {
+inline std::string main_tile(const codegen::ForwardTunables& config) {
   return codegen::describe_tile(config);
 }
 inline std::string main_tile(const codegen::BackwardTunables& config) {
-  return codegen::describe_tile(config.keys);
+  return codegen::describe_tile(config.dkv);
 }
 
 /// What `config` changes of `zero`; the main tile where that is nothing.
-inline std::string changed_tiles(const kernel::ForwardConfig& config,
-                                 const kernel::ForwardConfig&) {
+inline std::string changed_tiles(const codegen::ForwardTunables& config,
+                                 const codegen::ForwardTunables&) {
   return main_tile(config);
 }
 inline std::string changed_tiles(const codegen::BackwardTunables& config,
                                  const codegen::BackwardTunables& zero) {
-  std::string text = config.keys == zero.keys ? "" : main_tile(config);
+  std::string text = config.dkv == zero.dkv ? "" : main_tile(config);
   const auto add = [&](const char* what, bool runs, bool ran, const codegen::BackwardTile& tile,
                        const codegen::BackwardTile& before) {
     if (!runs || (ran && tile == before)) return;
@@ -35,10 +33,10 @@ inline std::string changed_tiles(const codegen::BackwardTunables& config,
   };
   using codegen::DbiasMethod;
   using codegen::DqMethod;
-  add("dq", config.dq == DqMethod::kKernel, zero.dq == DqMethod::kKernel, config.queries,
-      zero.queries);
-  add("dbias", config.dbias == DbiasMethod::kKernel, zero.dbias == DbiasMethod::kKernel,
-      config.bias_tile, zero.bias_tile);
+  add("dq", config.dq_method == DqMethod::kKernel, zero.dq_method == DqMethod::kKernel, config.dq,
+      zero.dq);
+  add("dbias", config.dbias_method == DbiasMethod::kKernel,
+      zero.dbias_method == DbiasMethod::kKernel, config.dbias, zero.dbias);
   return text.empty() ? main_tile(config) : text;
 }
 

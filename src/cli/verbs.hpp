@@ -13,7 +13,7 @@ struct EmitOptions {
   WorkloadOptions workload;
   std::string format;  ///< empty: cuda, or facts for a manifest
   std::string output;  ///< a file; empty: stdout
-  std::string step;    ///< a number from 1, or a name; empty: attn_fwd or attn_bwd (facts: all)
+  std::string step;    ///< a number from 1, or a name; empty: attn_fwd or attn_bwd_dkv (facts: all)
 };
 
 struct RunOptions {

@@ -33,13 +33,4 @@ const Arch& find_arch(std::string_view name) {
               fmt::format("architecture {} is not supported; expected one of {}", name, known));
 }
 
-std::optional<std::string> why_invalid(const kernel::ForwardConfig& config, const Arch& arch) {
-  if (const char* rule = kernel::why_invalid(config)) return rule;
-  if (config.shared_bytes() > arch.shared_bytes_per_block) {
-    return fmt::format("needs {} bytes of shared memory; {} has {} per thread block",
-                       config.shared_bytes(), arch.name, arch.shared_bytes_per_block);
-  }
-  return std::nullopt;
-}
-
 }  // namespace attnjit::codegen

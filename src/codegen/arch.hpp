@@ -1,11 +1,6 @@
 #pragma once
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-
-#include "attnjit/forward_config.h"
-#include "attnjit/mask_pack_config.h"
 
 namespace attnjit::codegen {
 
@@ -24,8 +19,5 @@ std::span<const Arch> archs();
 
 /// The architecture called `name`; throws Error(kUnsupported) that lists the known ones.
 const Arch& find_arch(std::string_view name);
-
-/// The rule that `config` breaks on `arch`, as a sentence, or nullopt.
-std::optional<std::string> why_invalid(const kernel::ForwardConfig& config, const Arch& arch);
 
 }  // namespace attnjit::codegen

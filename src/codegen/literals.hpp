@@ -4,7 +4,7 @@
 #include <string>
 
 #include "attnjit/forward_config.h"
-#include "codegen/fields.hpp"
+#include "codegen/config_fields.hpp"
 #include "problem/problem.hpp"
 
 namespace attnjit::codegen {
@@ -41,11 +41,24 @@ inline std::string literal(problem::Extent value) {
   return "";
 }
 
+/// "fp16": for titles.
+inline const char* name(kernel::DType dtype) {
+  switch (dtype) {
+    case kernel::DType::kFloat16:
+      return "fp16";
+    case kernel::DType::kBFloat16:
+      return "bf16";
+    case kernel::DType::kFloat32:
+      break;
+  }
+  return "fp32";
+}
+
 /// The designated initialisers of a config, a line each.
 template <class Config>
 std::string initialiser(const Config& config) {
   std::string text;
-  for_each_field(config, [&](const char* name, const auto& value) {
+  base::for_each_field(config, [&](const char* name, const auto& value) {
     text += fmt::format("    .{} = {},\n", name, literal(value));
   });
   return text;

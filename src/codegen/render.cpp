@@ -2,154 +2,212 @@
 
 #include <fmt/format.h>
 
-#include "attnjit/error.hpp"
+#include <utility>
+
+#include "codegen/features.hpp"
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/literals.hpp"
 
 namespace attnjit::codegen {
 namespace {
 
-using problem::Extent;
+using problem::BackwardFamily;
 using problem::Family;
 
-// How the stub mentions one feature of the forward kernel.
-struct FeatureText {
+// A kernel that computes scores: its main loop gets the policies of the features.
+struct ScoreKernel {
+  const char* entry;
   const char* header;
-  std::string parameter_type;  // empty: it has no parameter
-  std::string parameter;
-  std::string policy;
+  const char* function;
+  Stub::Parameter params;                  // of the main loop
+  std::vector<Stub::Parameter> more = {};  // before those of the features
+  std::vector<std::string> policies = {};  // likewise; parameters in `more` among them
+  std::vector<std::string> headers = {};   // of these
 };
 
-FeatureText feature_text(ForwardFeature feature, const Family& f) {
-  switch (feature) {
-    case ForwardFeature::kSeqlens:
-      return {"seqlens.cuh", "SeqlensParams", "seqlens", "Seqlens"};
-    case ForwardFeature::kBias:
-      return {"bias.cuh", "OperandParams", "bias",
-              fmt::format("Bias<kScores, {}, {}, {}>", literal(kernel_dtype(f.bias_dtype)),
-                          literal(f.bias), literal(f.bias_vectorized))};
-    case ForwardFeature::kRowBias:
-      return {"row_bias.cuh", "OperandParams", "bias",
-              fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)))};
-    case ForwardFeature::kPackedMask:
-      return {"packed_mask.cuh", "PackedMaskParams", "mask",
-              fmt::format("PackedMask<kScores, {}>", literal(f.mask))};
-    case ForwardFeature::kRowMask:
-      return {"row_mask.cuh", "OperandParams", "mask", "RowMask<kScores>"};
-    case ForwardFeature::kBand:
-      return {
-          "band.cuh", "BandParams", "band",
-          fmt::format("Band<kScores, {}, {}>", literal(f.bounded_left), literal(f.bounded_right))};
-    case ForwardFeature::kLength:
-      return {"length.cuh", "", "", "Length<kScores>"};
+template <class Config>
+Source render(const ScoreKernel& kernel, const char* config_type, const Config& config,
+              std::string title, const Family& family, Pass pass, const TemplateSet& templates) {
+  Stub stub{.entry = kernel.entry,
+            .title = std::move(title),
+            .headers = {kernel.header},
+            .config_type = config_type,
+            .config = initialiser(config),
+            .definitions = "inline constexpr ScoreShape kScores = kConfig.scores();\n",
+            .launch_bounds = "kConfig.num_threads(), kConfig.min_blocks",
+            .parameters = {kernel.params},
+            .function = kernel.function,
+            .arguments = {kernel.params.name}};
+  const auto append = [](auto& list, const auto& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  append(stub.headers, kernel.headers);
+  append(stub.parameters, kernel.more);
+  append(stub.arguments, kernel.policies);
+  for (const Feature* feature : features(family, pass)) {
+    const bool has_parameter = feature->name != nullptr;
+    stub.headers.push_back(fmt::format("score/{}", feature->header));
+    if (has_parameter) stub.parameters.push_back({feature->parameter_type, feature->name});
+    stub.arguments.push_back(
+        fmt::format("{}({})", feature->policy(family, pass), has_parameter ? feature->name : ""));
   }
-  throw Error(ErrorKind::kInternal, "unknown forward feature");
+  return make_source(stub, templates);
+}
+
+Source render(const ScoreKernel& kernel, const BackwardFamily& family,
+              const kernel::BackwardConfig& config, const BackwardTile& tile,
+              const TemplateSet& templates) {
+  return render(kernel, "BackwardConfig", config,
+                fmt::format("{} {} | {}{}", kernel.entry, describe(family), describe_tile(tile),
+                            config.adds_dq ? " dq" : ""),
+                family.scores, Pass::kBackward, templates);
+}
+
+// A kernel whose only parameter is a struct that is called as its config: "MaskPack". A 1 at the
+// end of its launch bounds lets a kernel have the registers that it needs; ptxas may choose fewer
+// otherwise.
+template <class Config>
+Source render_small(const char* entry, const char* function, const std::string& type,
+                    std::string title, const Config& config, const char* launch_bounds,
+                    const TemplateSet& templates) {
+  const std::string config_type = type + "Config", params_type = type + "Params";
+  return make_source({.entry = entry,
+                      .title = std::move(title),
+                      .headers = {fmt::format("{}.cuh", function)},
+                      .config_type = config_type.c_str(),
+                      .config = initialiser(config),
+                      .definitions = "",
+                      .launch_bounds = launch_bounds,
+                      .parameters = {{params_type.c_str(), "params"}},
+                      .function = function,
+                      .arguments = {"params"}},
+                     templates);
+}
+constexpr const char* kThreads = "kConfig.num_threads()";
+constexpr const char* kThreadsAndOne = "kConfig.num_threads(), 1";
+
+constexpr Stub::Parameter kBackwardParams{"BackwardParams", "params"};
+constexpr Stub::Parameter kBiasGrad{"BiasGradParams", "dbias"};
+constexpr const char* kBiasGradHeader = "score/bias_grad.cuh";
+
+std::string bias_grad_store(const BackwardFamily& f) {
+  return fmt::format("BiasGradStore<{}, {}>(dbias)", literal(kernel_dtype(f.dbias_dtype)),
+                     literal(f.dbias_vectorized));
+}
+
+std::string bias_grad_in_dkv(DbiasMethod method, const BackwardFamily& f) {
+  switch (method) {
+    case DbiasMethod::kNone:
+    case DbiasMethod::kRows:
+    case DbiasMethod::kKernel:
+      break;
+    case DbiasMethod::kStore:
+      return bias_grad_store(f);
+    case DbiasMethod::kColumns:
+      return "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
+    case DbiasMethod::kAdd:
+      return "BiasGradAdd(dbias)";
+  }
+  return "NoBiasGrad{}";
 }
 
 }  // namespace
 
-std::vector<ForwardFeature> forward_features(const Family& f) {
-  std::vector<ForwardFeature> features;
-  if (f.seqlens) features.push_back(ForwardFeature::kSeqlens);
-  if (f.bias == Extent::kPerQuery) {
-    features.push_back(ForwardFeature::kRowBias);
-  } else if (f.bias != Extent::kAbsent) {
-    features.push_back(ForwardFeature::kBias);
-  }
-  if (f.mask == Extent::kPerQuery) {
-    features.push_back(ForwardFeature::kRowMask);
-  } else if (f.mask != Extent::kAbsent) {
-    features.push_back(ForwardFeature::kPackedMask);
-  }
-  const bool band = f.bounded_left || f.bounded_right;
-  features.push_back(band ? ForwardFeature::kBand : ForwardFeature::kLength);
-  return features;
+bool dbias_in_dkv(DbiasMethod method) {
+  return method == DbiasMethod::kStore || method == DbiasMethod::kColumns ||
+         method == DbiasMethod::kAdd;
 }
 
-kernel::ForwardConfig specialise(const Family& f) {
-  const bool adds = problem::varies_over_keys(f.bias);
-  return {.dtype = kernel_dtype(f.dtype),
-          .head_dim = f.head_dim,
-          .head_dim_v = f.head_dim_v,
-          .gqa_ratio = f.gqa_ratio,
-          .aligned = f.aligned,
-          .scale_first = adds || !f.positive_scale,
-          .pack_heads = false,
-          .block_q = 0,
-          .block_kv = 0,
-          .num_stages = 0,
-          .num_warps = 0,
-          .min_blocks = 0,
-          .softmax = kernel::SoftmaxPolicy::kMaxFree};
-}
-
-std::string describe_tile(const kernel::ForwardConfig& c) {
-  return fmt::format("q{}{} kv{} s{} w{} b{}{}", c.block_q, c.pack_heads ? " packed" : "",
-                     c.block_kv, c.num_stages, c.num_warps, c.min_blocks,
-                     c.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");
-}
-
-Source render_forward(const Family& family, const kernel::ForwardConfig& config,
+Source render_forward(const Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates) {
-  std::string includes = "#include \"attnjit/forward_mma.cuh\"\n";
-  std::string parameters = "    const __grid_constant__ ForwardParams params";
-  std::string policies;
-  for (const ForwardFeature feature : forward_features(family)) {
-    const FeatureText text = feature_text(feature, family);
-    includes += fmt::format("#include \"attnjit/score/{}\"\n", text.header);
-    if (!text.parameter.empty()) {
-      parameters +=
-          fmt::format(",\n    const __grid_constant__ {} {}", text.parameter_type, text.parameter);
-    }
-    policies += fmt::format(",\n                   {}({})", text.policy, text.parameter);
-  }
-  Source source;
-  source.entry = "attn_fwd";
-  source.title = fmt::format("attn_fwd {} | {}", problem::describe(family), describe_tile(config));
-  source.stub = fmt::format(
-      "// {}\n{}\nusing namespace attnjit::kernel;\n\n"
-      "inline constexpr ForwardConfig kConfig{{\n{}}};\n"
-      "inline constexpr ScoreShape kScores = kConfig.scores();\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)\n"
-      "attn_fwd(\n{}) {{\n  forward<kConfig>(params{});\n}}\n",
-      source.title, includes, initialiser(config), parameters, policies);
-  source.text = flatten(source.stub, templates);
-  return source;
+  return render({.entry = "attn_fwd",
+                 .header = "forward_mma.cuh",
+                 .function = "forward",
+                 .params = {"ForwardParams", "params"}},
+                "ForwardConfig", forward_config(family, tunables),
+                fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables)), family,
+                Pass::kForward, templates);
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  Source source;
-  source.entry = "mask_pack";
-  source.title =
+  return render_small(
+      "mask_pack", "mask_pack", "MaskPack",
       fmt::format("mask_pack {} | q{} kv{} w{}{}", config.per_pair ? "qk" : "1k", config.block_q,
-                  config.block_kv, config.num_warps, config.vectorized ? "" : " scalar");
-  source.stub = fmt::format(
-      "// {}\n#include \"attnjit/mask_pack.cuh\"\n\nusing namespace attnjit::kernel;\n\n"
-      "inline constexpr MaskPackConfig kConfig{{\n{}}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
-      "mask_pack(const __grid_constant__ MaskPackParams params) {{\n"
-      "  mask_pack<kConfig>(params);\n}}\n",
-      source.title, initialiser(config));
-  source.text = flatten(source.stub, templates);
-  return source;
+                  config.block_kv, config.num_warps, config.vectorized ? "" : " scalar"),
+      config, kThreads, templates);
 }
 
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates) {
-  Source source;
-  source.entry = "attn_fwd_combine";
-  source.title = fmt::format("attn_fwd_combine {} dv{} | w{}",
-                             config.dtype == kernel::DType::kFloat16 ? "fp16" : "bf16",
-                             config.head_dim_v, config.num_warps);
-  source.stub = fmt::format(
-      "// {}\n#include \"attnjit/forward_combine.cuh\"\n\nusing namespace attnjit::kernel;\n\n"
-      "inline constexpr ForwardCombineConfig kConfig{{\n{}}};\n\n"
-      "extern \"C\" __global__ void __launch_bounds__(kConfig.num_threads())\n"
-      "attn_fwd_combine(const __grid_constant__ ForwardCombineParams params) {{\n"
-      "  forward_combine<kConfig>(params);\n}}\n",
-      source.title, initialiser(config));
-  source.text = flatten(source.stub, templates);
-  return source;
+  return render_small("attn_fwd_combine", "forward_combine", "ForwardCombine",
+                      fmt::format("attn_fwd_combine {} dv{} | w{}", name(config.dtype),
+                                  config.head_dim_v, config.num_warps),
+                      config, kThreads, templates);
+}
+
+Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
+                           const TemplateSet& templates) {
+  ScoreKernel kernel{.entry = "attn_bwd_dkv",
+                     .header = "backward_dkv_mma.cuh",
+                     .function = "backward_dkv",
+                     .params = kBackwardParams,
+                     .policies = {bias_grad_in_dkv(tunables.dbias_method, family)}};
+  if (dbias_in_dkv(tunables.dbias_method)) {
+    kernel.more = {kBiasGrad};
+    kernel.headers = {kBiasGradHeader};
+  }
+  return render(kernel, family, dkv_config(family, tunables), tunables.dkv, templates);
+}
+
+Source render_backward_dq(const BackwardFamily& family, const BackwardTunables& tunables,
+                          const TemplateSet& templates) {
+  return render({.entry = "attn_bwd_dq",
+                 .header = "backward_dq_mma.cuh",
+                 .function = "backward_dq",
+                 .params = kBackwardParams},
+                family, dq_config(family, tunables), tunables.dq, templates);
+}
+
+Source render_backward_dbias(const BackwardFamily& family, const BackwardTunables& tunables,
+                             const TemplateSet& templates) {
+  return render({.entry = "attn_bwd_dbias",
+                 .header = "backward_dbias_mma.cuh",
+                 .function = "backward_dbias",
+                 .params = kBackwardParams,
+                 .more = {{"BiasPlanes", "planes"}, kBiasGrad},
+                 .policies = {"planes", bias_grad_store(family)},
+                 .headers = {kBiasGradHeader}},
+                family, dbias_config(family, tunables), tunables.dbias, templates);
+}
+
+Source render_mask_classes(const kernel::MaskClassesConfig& config, const TemplateSet& templates) {
+  return render_small("mask_classes", "mask_classes", "MaskClasses",
+                      fmt::format("mask_classes {}{}", config.per_pair ? "qk" : "1k",
+                                  config.vectorized ? "" : " scalar"),
+                      config, kThreadsAndOne, templates);
+}
+
+Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
+                                  const TemplateSet& templates) {
+  return render_small("backward_preprocess", "backward_preprocess", "BackwardPreprocess",
+                      fmt::format("backward_preprocess {} dv{}{}", name(config.dtype),
+                                  config.head_dim_v, config.aligned ? "" : " unaligned"),
+                      config, kThreadsAndOne, templates);
+}
+
+Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {
+  return render_small("fragment_sum", "fragment_sum", "FragmentSum",
+                      fmt::format("fragment_sum {} d{}{}", name(config.dtype), config.head_dim,
+                                  config.aligned ? "" : " unaligned"),
+                      config, kThreadsAndOne, templates);
+}
+
+Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
+  return render_small(
+      "bias_sum", "bias_sum", "BiasSum",
+      fmt::format("bias_sum {}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
+                  config.over_queries ? " over queries" : ""),
+      config, kThreadsAndOne, templates);
 }
 
 }  // namespace attnjit::codegen

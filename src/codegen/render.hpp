@@ -1,43 +1,40 @@
 #pragma once
-#include <string>
-#include <vector>
-
-#include "attnjit/forward_combine_config.h"
-#include "attnjit/forward_config.h"
-#include "attnjit/mask_pack_config.h"
-#include "codegen/templates.hpp"
-#include "problem/family.hpp"
+#include "codegen/kernel_configs.hpp"
+#include "codegen/source.hpp"
 
 namespace attnjit::codegen {
 
-/// A generated kernel: everything that NVRTC needs, in one text.
-struct Source {
-  std::string entry;  ///< name of the extern "C" kernel
-  std::string title;  ///< one line: what it is specialised for
-  std::string stub;   ///< the generated part, before flattening
-  std::string text;   ///< self-contained CUDA C++
-};
-
-/// The kernel parameters of the forward kernel, in order, after ForwardParams. A feature that the
-/// family lacks has none.
-enum class ForwardFeature { kSeqlens, kBias, kRowBias, kPackedMask, kRowMask, kBand, kLength };
-std::vector<ForwardFeature> forward_features(const problem::Family& family);
-
-/// The forward kernel of `family` under `config`.
-Source render_forward(const problem::Family& family, const kernel::ForwardConfig& config,
+/// The forward kernel, which takes ForwardParams and the parameters of features(family, kForward).
+Source render_forward(const problem::Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates);
 
-/// The mask prepass under `config`.
+// Kernels with one parameter, the struct that is called as their config.
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates);
-
-/// The kernel that adds up the splits of a forward.
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates);
 
-/// The fields of the config that follow from the family, the tile left at zero.
-kernel::ForwardConfig specialise(const problem::Family& family);
+/// The kernel of dk and dv, which takes BackwardParams, BiasGradParams where the method of dbias
+/// has scores pass through it, and the parameters of features(family.scores, kBackward).
+Source render_backward_dkv(const problem::BackwardFamily& family, const BackwardTunables& tunables,
+                           const TemplateSet& templates);
 
-/// "q128 kv64 s2 w8 b1": the tile of a config, for titles and tables.
-std::string describe_tile(const kernel::ForwardConfig& config);
+/// The kernel of dq, which takes BackwardParams and the features' parameters.
+Source render_backward_dq(const problem::BackwardFamily& family, const BackwardTunables& tunables,
+                          const TemplateSet& templates);
+
+/// The kernel of dbias, which takes BackwardParams, BiasPlanes, BiasGradParams and the features'
+/// parameters.
+Source render_backward_dbias(const problem::BackwardFamily& family,
+                             const BackwardTunables& tunables, const TemplateSet& templates);
+
+// Kernels with one parameter again.
+Source render_mask_classes(const kernel::MaskClassesConfig& config, const TemplateSet& templates);
+Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
+                                  const TemplateSet& templates);
+Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates);
+Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates);
+
+/// Whether scores pass through the kernel of dk and dv on their way to dbias.
+bool dbias_in_dkv(DbiasMethod method);
 
 }  // namespace attnjit::codegen

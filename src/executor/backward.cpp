@@ -32,11 +32,11 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
 void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& arguments,
                    const launch::BackwardLayout& layout) {
   const auto& values = arguments.values();
-  const kernel::BackwardParams& keys = values.keys;
-  const std::int64_t rows = std::int64_t{keys.batch} * keys.num_heads_q * keys.padded_rows;
-  add_array(memory, "lse of live rows", keys.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
-  add_array(memory, "delta", keys.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
-  add_array(memory, "live rows", keys.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
+  const kernel::BackwardParams& dkv = values.dkv;
+  const std::int64_t rows = std::int64_t{dkv.batch} * dkv.num_heads_q * dkv.padded_rows;
+  add_array(memory, "lse of live rows", dkv.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "delta", dkv.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "dlse of live rows", values.preprocess.dlse_rows, rows, kFloatBytes,
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,

@@ -1,11 +1,10 @@
 #include "launch/backward_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 
-#include "attnjit/error.hpp"
+#include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 
 namespace attnjit::launch {
@@ -29,10 +28,11 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
     : spec_(spec), layout_(layout), workspace_(workspace) {
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
-  if (codegen::mask_classes_config(spec.family)) set_mask(problem.forward, args);
+  values_.features = feature_values(problem.forward, args.forward);
+  if (spec.mask_classes) set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
-  if (args.dbias && spec.config.dbias != DbiasMethod::kNone) set_dbias(problem, args);
+  if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   set_shapes(problem);
   list_parameters();
 }
@@ -40,7 +40,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
 void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
                                    const BackwardArgs& args) {
   const problem::Problem& forward = problem.forward;
-  kernel::BackwardParams& p = values_.keys;
+  kernel::BackwardParams& p = values_.dkv;
   p.q = args.forward.q.data;
   p.k = args.forward.k.data;
   p.v = args.forward.v.data;
@@ -70,30 +70,18 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.section_planes = layout_.grid.section_planes;
   p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched;
   p.scale = p.score_scale = forward.scale;
-  const bool scale_first = codegen::keys_config(spec_.family, spec_.config).scale_first;
-  p.exponent_scale = scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
-  values_.queries = values_.dbias = p;
-  set_tiles(values_.keys, spec_.config.keys, forward);
-  if (spec_.config.dq == codegen::DqMethod::kKernel) {
-    set_tiles(values_.queries, spec_.config.queries, forward);
-  }
-  if (spec_.config.dbias == DbiasMethod::kKernel) {
-    set_tiles(values_.dbias, spec_.config.bias_tile, forward);
-  }
-  if (forward.bias.extent != Extent::kAbsent) {
-    const problem::Operand& bias = forward.bias;
-    values_.bias = {args.forward.bias->data, bias.batch_stride,
-                    bias.head_stride,        bias.query_stride,
-                    bias.key_stride,         forward.num_heads_q / bias.num_heads};
-  }
-  values_.band = {forward.left, forward.right, forward.bottom_right};
-  values_.seqlens = {args.forward.seqlens_q, args.forward.seqlens_kv};
+  p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
+  values_.dq = values_.dbias = p;
+  set_tiles(values_.dkv, spec_.dkv, forward);
+  if (spec_.dq) set_tiles(values_.dq, *spec_.dq, forward);
+  if (spec_.dbias) set_tiles(values_.dbias, *spec_.dbias, forward);
 }
 
-void BackwardArguments::set_tiles(kernel::BackwardParams& params, const codegen::BackwardTile& tile,
+void BackwardArguments::set_tiles(kernel::BackwardParams& params,
+                                  const kernel::BackwardConfig& config,
                                   const problem::Problem& problem) const {
-  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, tile.block_q);
-  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, tile.block_kv);
+  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, config.block_q);
+  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);
 }
 
 void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
@@ -103,16 +91,16 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
   const bool per_pair = mask.extent == Extent::kPerPair;
   const int q_tiles = per_pair ? layout_.grid.row_blocks : 1;
   const int kv_tiles = kernel::ceil_div(problem.seqlen_kv, kernel::kMaskTile);
-  values_.mask = {.mask = data,
-                  .classes = classes,
-                  .batch_stride = mask.batch_stride,
-                  .head_stride = mask.head_stride,
-                  .query_stride = mask.query_stride,
-                  .key_stride = mask.key_stride,
-                  .heads_per_plane = problem.num_heads_q / mask.num_heads,
-                  .planes_per_batch = mask.batched ? mask.num_heads : 0,
-                  .num_q_tiles = q_tiles,
-                  .num_kv_tiles = kv_tiles};
+  values_.features.byte_mask = {.mask = data,
+                                .classes = classes,
+                                .batch_stride = mask.batch_stride,
+                                .head_stride = mask.head_stride,
+                                .query_stride = mask.query_stride,
+                                .key_stride = mask.key_stride,
+                                .heads_per_plane = problem.num_heads_q / mask.num_heads,
+                                .planes_per_batch = mask.batched ? mask.num_heads : 0,
+                                .num_q_tiles = q_tiles,
+                                .num_kv_tiles = kv_tiles};
   values_.classes = {.mask = data,
                      .classes = classes,
                      .batch_stride = mask.batch_stride,
@@ -136,12 +124,12 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
   // Without rows there may still be sums to be set to zero.
   const std::int64_t blocks = std::max<std::int64_t>(row_blocks, layout_.sum_bytes > 0 ? 1 : 0);
   set_shape(BackwardStep::kPreprocess, blocks);
-  const bool rows = spec_.config.dbias == DbiasMethod::kRows;
+  const bool rows = spec_.tunables.dbias_method == DbiasMethod::kRows;
   values_.preprocess = {.out = args.forward.out.data,
                         .dout = args.dout.data,
                         .lse = args.forward.lse,
                         .dlse = args.dlse,
-                        .rows = values_.keys.rows,
+                        .rows = values_.dkv.rows,
                         .dlse_rows = rows ? at<float>(layout_.dlse_rows) : nullptr,
                         .sums = at<float>(layout_.sums),
                         .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
@@ -164,7 +152,7 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
                                      .num_row_blocks = kernel::ceil_div(seqlen, kernel::kRowBlock),
                                      .factor = factor};
   };
-  const kernel::BackwardParams& p = values_.keys;
+  const kernel::BackwardParams& p = values_.dkv;
   values_.dq_sum =
       sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q, problem.scale);
   values_.dk_sum =
@@ -179,10 +167,10 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   const std::int64_t lq = forward.seqlen_q, lk = forward.seqlen_kv, hq = forward.num_heads_q;
   // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
   const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
-  values_.own_dbias = {args.dbias->data, g.batch_stride, g.head_stride,
-                       g.query_stride,   g.key_stride,   shared_by(g.heads)};
+  values_.dbias_dbias = {args.dbias->data, g.batch_stride, g.head_stride,
+                         g.query_stride,   g.key_stride,   shared_by(g.heads)};
   values_.planes = {g.batches, g.heads};
-  values_.keys_dbias = values_.own_dbias;
+  values_.dkv_dbias = values_.dbias_dbias;
   const float* parts = at<float>(layout_.dbias_parts);
   // Strides of the parts, and how many of them a dbias that keeps the axis adds up there.
   std::int64_t batch = 0, head = 0, query = 0, key = 0;
@@ -191,8 +179,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   const bool one_plane_per_batch = g.batches > 1;
   const bool in_pieces = lq % kPieceQueries == 0 && lk % kPieceKeys == 0;
   const auto fragments =
-      static_cast<kernel::int32>(spec_.config.dbias == DbiasMethod::kAdd && in_pieces);
-  switch (spec_.config.dbias) {
+      static_cast<kernel::int32>(spec_.tunables.dbias_method == DbiasMethod::kAdd && in_pieces);
+  switch (spec_.tunables.dbias_method) {
     case DbiasMethod::kNone:
     case DbiasMethod::kStore:
     case DbiasMethod::kKernel:
@@ -208,7 +196,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       key = 1;
       head = lk;
       batch = hq * lk;
-      values_.keys_dbias = {at<float>(layout_.dbias_parts), batch, head, 0, 1, 1};
+      values_.dkv_dbias = {at<float>(layout_.dbias_parts), batch, head, 0, 1, 1};
       break;
     case DbiasMethod::kAdd:
       key = 1;
@@ -216,13 +204,13 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       head = lq * lk;
       batch = g.heads * lq * lk;
       batches = heads = 1;
-      values_.keys_dbias = {at<float>(layout_.dbias_parts),
-                            one_plane_per_batch ? batch : 0,
-                            g.heads > 1 ? head : 0,
-                            query,
-                            key,
-                            shared_by(g.heads),
-                            fragments};
+      values_.dkv_dbias = {at<float>(layout_.dbias_parts),
+                           one_plane_per_batch ? batch : 0,
+                           g.heads > 1 ? head : 0,
+                           query,
+                           key,
+                           shared_by(g.heads),
+                           fragments};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
@@ -243,8 +231,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
     sum.row = {forward.seqlen_q / kPieceQueries, 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
   }
-  const auto config = *codegen::bias_sum_config(spec_.family, spec_.config.dbias);
-  sum.num_column_blocks = kernel::ceil_div(sum.column.size, config.block_columns());
+  sum.num_column_blocks = kernel::ceil_div(sum.column.size, spec_.bias_sum->block_columns());
   set_shape(BackwardStep::kBiasSum,
             std::int64_t{g.batches} * g.heads * sum.row.size * sum.num_column_blocks);
 }
@@ -254,9 +241,9 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const BackwardGrid& grid = layout_.grid;
   const std::int64_t q_planes = std::int64_t{p.batch} * p.num_heads_q;
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
-  set_shape(BackwardStep::kKeys, grid.kv_planes * grid.kv_tiles * grid.splits);
-  if (spec_.config.dq == codegen::DqMethod::kKernel) {
-    set_shape(BackwardStep::kDq, q_planes * values_.queries.num_q_tiles);
+  set_shape(BackwardStep::kDkv, grid.kv_planes * grid.kv_tiles * grid.splits);
+  if (spec_.dq) {
+    set_shape(BackwardStep::kDq, q_planes * values_.dq.num_q_tiles);
   } else {
     set_shape(BackwardStep::kDqSum, q_planes * grid.row_blocks);
   }
@@ -264,7 +251,7 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
     set_shape(BackwardStep::kDkSum, kv_blocks);
     set_shape(BackwardStep::kDvSum, kv_blocks);
   }
-  if (spec_.config.dbias == DbiasMethod::kKernel) {
+  if (spec_.dbias) {
     set_shape(BackwardStep::kDbias, std::int64_t{values_.planes.batches} * values_.planes.heads *
                                         values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles);
   }
@@ -273,48 +260,22 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
 void BackwardArguments::set_shape(BackwardStep kind, std::int64_t blocks) {
   const auto step = std::ranges::find(spec_.steps, kind, &BackwardPlanSpec::Step::kind);
   if (step == spec_.steps.end()) return;
-  if (blocks > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(ErrorKind::kInvalidProblem,
-                fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
-                            step->source.entry, blocks, std::numeric_limits<std::int32_t>::max()));
-  }
-  shapes_[index(kind)] = {
-      {static_cast<unsigned>(blocks), 1, 1}, step->threads, step->shared_bytes, step->overlaps};
+  shapes_[index(kind)] = launch_shape(*step, blocks);
 }
 
-// The order of the parameters that codegen/render_backward.hpp tells.
+// The order of the parameters that codegen/render.hpp tells.
 void BackwardArguments::list_parameters() {
-  const auto list = [&](BackwardStep step, kernel::BackwardParams& params,
-                        kernel::BiasGradParams* dbias, bool planes) {
-    void** next = lists_[index(step)];
-    *next++ = &params;
-    if (planes) *next++ = &values_.planes;
-    if (dbias != nullptr) *next++ = dbias;
-    for (const codegen::BackwardFeature feature : spec_.features) {
-      switch (feature) {
-        case codegen::BackwardFeature::kSeqlens:
-          *next++ = &values_.seqlens;
-          break;
-        case codegen::BackwardFeature::kBias:
-          *next++ = &values_.bias;
-          break;
-        case codegen::BackwardFeature::kByteMask:
-          *next++ = &values_.mask;
-          break;
-        case codegen::BackwardFeature::kBand:
-          *next++ = &values_.band;
-          break;
-        case codegen::BackwardFeature::kLength:
-          break;
-      }
-    }
+  const auto list = [&](BackwardStep step, std::initializer_list<void*> parameters) {
+    void** const end = std::ranges::copy(parameters, lists_[index(step)]).out;
+    codegen::list_parameters(spec_.features, values_.features, end);
   };
-  const DbiasMethod method = spec_.config.dbias;
-  const bool through_keys = method == DbiasMethod::kStore || method == DbiasMethod::kColumns ||
-                            method == DbiasMethod::kAdd;
-  list(BackwardStep::kKeys, values_.keys, through_keys ? &values_.keys_dbias : nullptr, false);
-  list(BackwardStep::kDq, values_.queries, nullptr, false);
-  list(BackwardStep::kDbias, values_.dbias, &values_.own_dbias, true);
+  if (codegen::dbias_in_dkv(spec_.tunables.dbias_method)) {
+    list(BackwardStep::kDkv, {&values_.dkv, &values_.dkv_dbias});
+  } else {
+    list(BackwardStep::kDkv, {&values_.dkv});
+  }
+  list(BackwardStep::kDq, {&values_.dq});
+  list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias});
   lists_[index(BackwardStep::kMaskClasses)][0] = &values_.classes;
   lists_[index(BackwardStep::kPreprocess)][0] = &values_.preprocess;
   lists_[index(BackwardStep::kDqSum)][0] = &values_.dq_sum;

@@ -7,11 +7,7 @@
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
-#include "attnjit/score/band_params.h"
 #include "attnjit/score/bias_grad_params.h"
-#include "attnjit/score/byte_mask_params.h"
-#include "attnjit/score/operand_params.h"
-#include "attnjit/score/seqlens_params.h"
 #include "cuda/launch.hpp"
 #include "launch/backward_plan_spec.hpp"
 
@@ -43,16 +39,11 @@ class BackwardArguments {
 
   /// The parameter values.
   struct Values {
-    kernel::BackwardParams keys{};     ///< of the kernel of dk and dv
-    kernel::BackwardParams queries{};  ///< of the kernel of dq
-    kernel::BackwardParams dbias{};    ///< of the kernel of dbias
+    kernel::BackwardParams dkv{}, dq{}, dbias{};  ///< of these kernels
     kernel::BiasPlanes planes{};
-    kernel::BiasGradParams keys_dbias{};  ///< where the kernel of dk and dv puts dS
-    kernel::BiasGradParams own_dbias{};   ///< where the kernel of dbias does
-    kernel::BandParams band{};
-    kernel::SeqlensParams seqlens{};
-    kernel::OperandParams bias{};
-    kernel::ByteMaskParams mask{};
+    kernel::BiasGradParams dkv_dbias{};    ///< where the kernel of dk and dv puts dS
+    kernel::BiasGradParams dbias_dbias{};  ///< where the kernel of dbias does
+    codegen::FeatureValues features{};
     kernel::MaskClassesParams classes{};
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
@@ -64,7 +55,7 @@ class BackwardArguments {
   static constexpr std::size_t index(BackwardStep step) { return static_cast<std::size_t>(step); }
 
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
-  void set_tiles(kernel::BackwardParams& params, const codegen::BackwardTile& tile,
+  void set_tiles(kernel::BackwardParams& params, const kernel::BackwardConfig& config,
                  const problem::Problem& problem) const;
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
@@ -84,7 +75,8 @@ class BackwardArguments {
   void* const workspace_;
   Values values_;
   cuda::LaunchShape shapes_[kKinds];
-  void* lists_[kKinds][7] = {};  // BackwardParams, planes, dbias, and at most four features
+  /// BackwardParams, planes, dbias, and those of the features.
+  void* lists_[kKinds][3 + codegen::kNumFeatures] = {};
 };
 
 }  // namespace attnjit::launch

@@ -17,16 +17,10 @@ constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4};
 
 constexpr int kGroup = 8;  // columns of a fragment
 
-template <class Config>
-StepSpec step(codegen::Source source, const Config& config, int shared_bytes) {
-  return {std::move(source), static_cast<unsigned>(config.num_threads()),
-          static_cast<unsigned>(shared_bytes)};
-}
-
 }  // namespace
 
-std::size_t BackwardPlanSpec::keys_step() const {
-  const auto found = std::ranges::find(steps, BackwardStep::kKeys, &Step::kind);
+std::size_t BackwardPlanSpec::dkv_step() const {
+  const auto found = std::ranges::find(steps, BackwardStep::kDkv, &Step::kind);
   return static_cast<std::size_t>(found - steps.begin());
 }
 
@@ -34,58 +28,63 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                                          const codegen::BackwardTunables& tunables,
                                          const codegen::Arch& arch,
                                          const codegen::TemplateSet& templates) {
-  BackwardPlanSpec spec{
-      .family = family, .config = tunables, .features = codegen::backward_features(family)};
-  const auto add = [&](BackwardStep kind, StepSpec s) {
-    spec.steps.push_back({std::move(s), kind});
+  BackwardPlanSpec spec{.family = family,
+                        .tunables = tunables,
+                        .features = codegen::features(family.scores, codegen::Pass::kBackward),
+                        .dkv = codegen::dkv_config(family, tunables),
+                        .mask_classes = codegen::mask_classes_config(family),
+                        .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method)};
+  if (tunables.dq_method == DqMethod::kKernel) spec.dq = codegen::dq_config(family, tunables);
+  if (tunables.dbias_method == DbiasMethod::kKernel) {
+    spec.dbias = codegen::dbias_config(family, tunables);
+  }
+  spec.block_slots = arch.sm_count * blocks_per_sm(spec.dkv, arch);
+
+  const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
+    spec.steps.push_back({make_step(std::move(source), config, bytes), kind});
   };
-  if (const auto classes = codegen::mask_classes_config(family)) {
-    add(BackwardStep::kMaskClasses,
-        step(codegen::render_mask_classes(*classes, templates), *classes, 0));
+  if (spec.mask_classes) {
+    add(BackwardStep::kMaskClasses, codegen::render_mask_classes(*spec.mask_classes, templates),
+        *spec.mask_classes, 0);
   }
   const auto preprocess = codegen::preprocess_config(family);
-  add(BackwardStep::kPreprocess,
-      step(codegen::render_backward_preprocess(preprocess, templates), preprocess, 0));
-  const auto keys = codegen::keys_config(family, tunables);
-  spec.block_slots = arch.sm_count * blocks_per_sm(keys, arch);
-  add(BackwardStep::kKeys, step(codegen::render_backward(family, keys, tunables.dbias, templates),
-                                keys, keys.shared_bytes()));
-  const auto sum = [&](BackwardStep kind, int columns) {
+  add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
+      preprocess, 0);
+  add(BackwardStep::kDkv, codegen::render_backward_dkv(family, tunables, templates), spec.dkv,
+      spec.dkv.shared_bytes());
+  const auto add_sum = [&](BackwardStep kind, int columns) {
     const auto config = codegen::fragment_sum_config(family, columns);
-    add(kind, step(codegen::render_fragment_sum(config, templates), config, config.shared_bytes()));
+    add(kind, codegen::render_fragment_sum(config, templates), config, config.shared_bytes());
   };
-  if (tunables.dq == DqMethod::kKernel) {
-    const auto queries = codegen::queries_config(family, tunables);
-    add(BackwardStep::kDq, step(codegen::render_backward_dq(family, queries, templates), queries,
-                                queries.dq_shared_bytes()));
+  if (spec.dq) {
+    add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
+        spec.dq->dq_shared_bytes());
   } else {
-    sum(BackwardStep::kDqSum, family.scores.head_dim);
+    add_sum(BackwardStep::kDqSum, family.scores.head_dim);
   }
   if (tunables.split) {
-    sum(BackwardStep::kDkSum, family.scores.head_dim);
-    sum(BackwardStep::kDvSum, family.scores.head_dim_v);
+    add_sum(BackwardStep::kDkSum, family.scores.head_dim);
+    add_sum(BackwardStep::kDvSum, family.scores.head_dim_v);
   }
-  if (tunables.dbias == DbiasMethod::kKernel) {
-    const auto dbias = codegen::dbias_config(family, tunables);
-    add(BackwardStep::kDbias, step(codegen::render_backward_dbias(family, dbias, templates), dbias,
-                                   dbias.dbias_shared_bytes()));
+  if (spec.dbias) {
+    add(BackwardStep::kDbias, codegen::render_backward_dbias(family, tunables, templates),
+        *spec.dbias, spec.dbias->dbias_shared_bytes());
   }
-  if (const auto bias = codegen::bias_sum_config(family, tunables.dbias)) {
-    add(BackwardStep::kBiasSum,
-        step(codegen::render_bias_sum(*bias, templates), *bias, bias->shared_bytes()));
+  if (spec.bias_sum) {
+    add(BackwardStep::kBiasSum, codegen::render_bias_sum(*spec.bias_sum, templates), *spec.bias_sum,
+        spec.bias_sum->shared_bytes());
   }
   return spec;
 }
 
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
-  const codegen::BackwardTile& tile = spec.config.keys;
   BackwardGrid grid;
-  grid.q_tiles = kernel::ceil_div(p.seqlen_q, tile.block_q);
-  grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, tile.block_kv);
+  grid.q_tiles = kernel::ceil_div(p.seqlen_q, spec.dkv.block_q);
+  grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, spec.dkv.block_kv);
   grid.row_blocks = kernel::ceil_div(p.seqlen_q, kernel::kRowBlock);
   grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
-  if (spec.config.split) {
+  if (spec.tunables.split) {
     grid.splits =
         choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
                       spec.block_slots, kQuerySplitCosts);
@@ -115,15 +114,15 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   layout.lse = take(rows * kFloat);
   layout.delta = take(rows * kFloat);
   layout.live = take(rows / 8);
-  const DbiasMethod dbias = spec.config.dbias;
+  const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
-  if (const auto classes = codegen::mask_classes_config(spec.family)) {
+  if (spec.mask_classes) {
     const std::int64_t mask_planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
-    layout.classes = take(mask_planes * (classes->per_pair ? layout.grid.row_blocks : 1) *
+    layout.classes = take(mask_planes * (spec.mask_classes->per_pair ? layout.grid.row_blocks : 1) *
                           kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
   }
   layout.sums = layout.bytes;
-  if (spec.config.dq == DqMethod::kAdd) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  if (!spec.dq) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
         layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);

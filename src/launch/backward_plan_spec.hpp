@@ -3,7 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/render_backward.hpp"
 #include "launch/forward_plan_spec.hpp"
 
 namespace attnjit::launch {
@@ -12,7 +11,7 @@ namespace attnjit::launch {
 enum class BackwardStep {
   kMaskClasses,  ///< where there is a mask over keys
   kPreprocess,   ///< rows, and sums set to zero
-  kKeys,         ///< dk and dv, and what else the tunables give it
+  kDkv,          ///< dk and dv, and what else the tunables give it
   kDq,           ///< dq, where it has a kernel of its own
   kDqSum,        ///< rounds dq, where it is added up
   kDkSum,        ///< rounds dk; runs where queries are split
@@ -28,14 +27,18 @@ struct BackwardPlanSpec {
   };
 
   problem::BackwardFamily family;
-  codegen::BackwardTunables config;
-  std::vector<codegen::BackwardFeature> features;  ///< in the order of the kernels' parameters
+  codegen::BackwardTunables tunables;
+  std::vector<const codegen::Feature*> features;
+  kernel::BackwardConfig dkv{};
+  std::optional<kernel::BackwardConfig> dq, dbias;  ///< where these have kernels of their own
+  std::optional<kernel::MaskClassesConfig> mask_classes;
+  std::optional<kernel::BiasSumConfig> bias_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
   std::vector<Step> steps;
 
   /// The kernel of dk and dv.
-  std::size_t keys_step() const;
+  std::size_t dkv_step() const;
 };
 
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().

@@ -3,10 +3,6 @@
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_params.h"
 #include "attnjit/mask_pack_config.h"
-#include "attnjit/score/band_params.h"
-#include "attnjit/score/operand_params.h"
-#include "attnjit/score/packed_mask_params.h"
-#include "attnjit/score/seqlens_params.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
 
@@ -37,11 +33,7 @@ class ForwardArguments {
   /// The parameter values, for tests that compare two calls.
   struct Values {
     kernel::ForwardParams forward{};
-    kernel::BandParams band{};
-    kernel::SeqlensParams seqlens{};
-    kernel::OperandParams bias{};
-    kernel::OperandParams row_mask{};
-    kernel::PackedMaskParams packed_mask{};
+    codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::ForwardCombineParams combine{};
   };
@@ -54,14 +46,14 @@ class ForwardArguments {
                   const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
-  void list_parameters(const problem::Family& family);
+  void list_parameters(const ForwardPlanSpec& spec);
 
   static constexpr cuda::LaunchShape kIdle{{0, 1, 1}};  // of a step that is not launched
 
   Values values_;
   cuda::LaunchShape shapes_[3] = {kIdle, kIdle, kIdle};
   std::size_t forward_step_;
-  void* forward_list_[5] = {};  // ForwardParams and at most four features
+  void* forward_list_[1 + codegen::kNumFeatures] = {};  // ForwardParams, and those of the features
   void* pack_list_[1] = {};
   void* combine_list_[1] = {};
 };

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "attnjit/error.hpp"
-#include "codegen/auxiliary.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
@@ -17,25 +16,25 @@ constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6};
 }  // namespace
 
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
-                                       const kernel::ForwardConfig& config,
+                                       const codegen::ForwardTunables& tunables,
                                        const codegen::Arch& arch,
                                        const codegen::TemplateSet& templates) {
-  ForwardPlanSpec spec;
-  spec.family = family;
-  spec.config = config;
-  spec.mask_pack = codegen::mask_pack_config(family, config);
-  spec.combine = codegen::forward_combine_config(config);
-  spec.block_slots = arch.sm_count * blocks_per_sm(config, arch);
+  ForwardPlanSpec spec{.family = family,
+                       .tunables = tunables,
+                       .features = codegen::features(family, codegen::Pass::kForward),
+                       .config = codegen::forward_config(family, tunables),
+                       .mask_pack = codegen::mask_pack_config(family, tunables),
+                       .combine = codegen::forward_combine_config(family)};
+  spec.block_slots = arch.sm_count * blocks_per_sm(spec.config, arch);
   if (spec.mask_pack) {
-    spec.steps.push_back({codegen::render_mask_pack(*spec.mask_pack, templates),
-                          static_cast<unsigned>(spec.mask_pack->num_threads()), 0});
+    spec.steps.push_back(
+        make_step(codegen::render_mask_pack(*spec.mask_pack, templates), *spec.mask_pack, 0));
   }
-  spec.steps.push_back({codegen::render_forward(family, config, templates),
-                        static_cast<unsigned>(config.num_threads()),
-                        static_cast<unsigned>(config.shared_bytes())});
-  spec.steps.push_back({codegen::render_forward_combine(spec.combine, templates),
-                        static_cast<unsigned>(spec.combine.num_threads()),
-                        static_cast<unsigned>(spec.combine.shared_bytes()), arch.dependent_launch});
+  spec.steps.push_back(make_step(codegen::render_forward(family, tunables, templates), spec.config,
+                                 spec.config.shared_bytes()));
+  spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
+                                 spec.combine, spec.combine.shared_bytes()));
+  spec.steps.back().overlaps = arch.dependent_launch;
   return spec;
 }
 

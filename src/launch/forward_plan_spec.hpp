@@ -1,11 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "codegen/arch.hpp"
+#include "codegen/features.hpp"
 #include "codegen/render.hpp"
-#include "problem/family.hpp"
 
 namespace attnjit::launch {
 
@@ -17,10 +17,19 @@ struct StepSpec {
   bool overlaps = false;      ///< begins before the step ahead of it has ended, and waits itself
 };
 
+/// `config` tells the threads of the kernel.
+template <class Config>
+StepSpec make_step(codegen::Source source, const Config& config, int shared_bytes) {
+  return {std::move(source), static_cast<unsigned>(config.num_threads()),
+          static_cast<unsigned>(shared_bytes)};
+}
+
 /// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine. The last
 /// runs for calls whose keys are split. Needs no GPU.
 struct ForwardPlanSpec {
   problem::Family family;
+  codegen::ForwardTunables tunables;
+  std::vector<const codegen::Feature*> features;
   kernel::ForwardConfig config{};
   std::optional<kernel::MaskPackConfig> mask_pack;
   kernel::ForwardCombineConfig combine{};
@@ -31,9 +40,9 @@ struct ForwardPlanSpec {
   std::size_t combine_step() const { return forward_step() + 1; }
 };
 
-/// `arch` supplies the number of SMs.
+/// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
-                                       const kernel::ForwardConfig& config,
+                                       const codegen::ForwardTunables& tunables,
                                        const codegen::Arch& arch,
                                        const codegen::TemplateSet& templates);
 

@@ -1,8 +1,11 @@
 #include "launch/grid.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "launch/forward_plan_spec.hpp"
+#include <algorithm>
+#include <limits>
+
+#include "attnjit/error.hpp"
 
 namespace attnjit::launch {
 
@@ -31,6 +34,16 @@ std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64
   const std::int64_t groups = kSectionBytes / std::max<std::int64_t>(bytes, 1);
   return static_cast<std::int32_t>(
       std::clamp<std::int64_t>(groups * sharers, 1, std::max<std::int64_t>(planes, 1)));
+}
+
+cuda::LaunchShape launch_shape(const StepSpec& step, std::int64_t blocks) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (blocks > kMost) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("{} needs {} thread blocks; at most {} fit a launch; split the batch",
+                            step.source.entry, blocks, kMost));
+  }
+  return {{static_cast<unsigned>(blocks), 1, 1}, step.threads, step.shared_bytes, step.overlaps};
 }
 
 std::size_t align_up(std::size_t bytes) {

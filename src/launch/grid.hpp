@@ -5,7 +5,8 @@
 
 #include "attnjit/forward_params.h"
 #include "codegen/arch.hpp"
-#include "problem/problem.hpp"
+#include "cuda/launch.hpp"
+#include "launch/forward_plan_spec.hpp"
 
 namespace attnjit::launch {
 
@@ -40,6 +41,10 @@ int blocks_per_sm(const Config& config, const codegen::Arch& arch) {
 inline kernel::RowStrides row_strides(const problem::RowStrides& s) {
   return {s.batch, s.head, s.row};
 }
+
+/// The launch of `blocks` thread blocks of `step`. Throws Error(kInvalidProblem) where they are too
+/// many for one.
+cuda::LaunchShape launch_shape(const StepSpec& step, std::int64_t blocks);
 
 /// `bytes` rounded up to kWorkspaceAlignment.
 std::size_t align_up(std::size_t bytes);

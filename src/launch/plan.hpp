@@ -5,6 +5,7 @@
 #include "cuda/library.hpp"
 #include "launch/backward_arguments.hpp"
 #include "launch/forward_arguments.hpp"
+#include "problem/plan_key.hpp"
 
 namespace attnjit::launch {
 
@@ -14,7 +15,7 @@ struct ForwardPass {
   using Args = ForwardArgs;
   using Problem = problem::Problem;
   using Key = problem::PlanKey;
-  using Config = kernel::ForwardConfig;
+  using Tunables = codegen::ForwardTunables;
   using Spec = ForwardPlanSpec;
   using Layout = WorkspaceLayout;
   using Arguments = ForwardArguments;
@@ -24,7 +25,7 @@ struct BackwardPass {
   using Args = BackwardArgs;
   using Problem = problem::BackwardProblem;
   using Key = problem::BackwardPlanKey;
-  using Config = codegen::BackwardTunables;
+  using Tunables = codegen::BackwardTunables;
   using Spec = BackwardPlanSpec;
   using Layout = BackwardLayout;
   using Arguments = BackwardArguments;

@@ -1,7 +1,5 @@
 #include "problem/backward_problem.hpp"
 
-#include <fmt/format.h>
-
 #include "problem/checks.hpp"
 
 namespace attnjit::problem {
@@ -112,53 +110,6 @@ BackwardFamily family(const BackwardProblem& problem) {
   f.dbias_reduces_planes = problem.dbias_reduces_planes();
   f.dbias_scalar = problem.dbias.scalar;
   return f;
-}
-
-BackwardPlanKey plan_key(const BackwardProblem& problem) {
-  const Problem& forward = problem.forward;
-  return {family(problem), length_bucket(forward.seqlen_q), length_bucket(forward.seqlen_kv),
-          plane_bucket(std::int64_t{forward.batch} * forward.num_heads_q)};
-}
-
-std::string dbias_pattern(const BackwardProblem& p) {
-  if (p.dbias.extent == Extent::kAbsent) return "none";
-  std::string text = "1111";
-  if (p.dbias.batches > 1) text[0] = 'b';
-  if (p.dbias.heads > 1) text[1] = p.dbias.heads == p.forward.num_heads_q ? 'h' : 'g';
-  if (p.dbias.query_stride != 0) text[2] = 'q';
-  if (p.dbias.key_stride != 0) text[3] = 'k';
-  return text;
-}
-
-std::string describe(const BackwardProblem& p) {
-  std::string text = "backward " + describe(p.forward);
-  if (p.dbias.extent != Extent::kAbsent) {
-    text += fmt::format(" dbias={}({})", dbias_pattern(p), name(p.dbias.dtype));
-  }
-  if (p.has_dlse) text += " dlse";
-  if (p.deterministic) text += " deterministic";
-  if (p.forward.aligned && !p.aligned) text += " unaligned";
-  return text;
-}
-
-std::string describe(const BackwardFamily& f) {
-  std::string text = describe(f.scores);
-  if (f.dbias != Extent::kAbsent) {
-    const char* const kept = f.dbias == Extent::kPerPair  ? "qk"
-                             : f.dbias == Extent::kPerKey ? "1k"
-                             : f.dbias_scalar             ? "11"
-                                                          : "q1";
-    text +=
-        fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
-                    f.dbias_reduces_planes ? ",reduced" : "", f.dbias_vectorized ? "" : ",scalar");
-  }
-  if (f.deterministic) text += " deterministic";
-  return text;
-}
-
-std::string describe(const BackwardPlanKey& key) {
-  return fmt::format("backward [{}], {}", describe(key.family),
-                     describe_buckets(key.bucket_q, key.bucket_kv, key.bucket_planes));
 }
 
 }  // namespace attnjit::problem

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "attnjit/backward.hpp"
-#include "problem/family.hpp"
+#include "problem/problem.hpp"
 
 namespace attnjit::problem {
 
@@ -58,18 +58,17 @@ struct BackwardFamily {
   auto operator<=>(const BackwardFamily&) const = default;
 };
 
+constexpr auto fields(const BackwardFamily*) {
+  using F = BackwardFamily;
+  return base::fields_of<F>(base::Field{"scores", &F::scores}, base::Field{"dbias", &F::dbias},
+                            base::Field{"dbias_dtype", &F::dbias_dtype},
+                            base::Field{"dbias_vectorized", &F::dbias_vectorized},
+                            base::Field{"dbias_reduces_planes", &F::dbias_reduces_planes},
+                            base::Field{"dbias_scalar", &F::dbias_scalar},
+                            base::Field{"deterministic", &F::deterministic});
+}
+
 BackwardFamily family(const BackwardProblem& problem);
-
-/// What a plan of the backward is looked up by: problems with equal keys run the same kernels.
-struct BackwardPlanKey {
-  BackwardFamily family;
-  std::int32_t bucket_q = 1, bucket_kv = 1;
-  std::int32_t bucket_planes = 1;  ///< as in PlanKey
-
-  auto operator<=>(const BackwardPlanKey&) const = default;
-};
-
-BackwardPlanKey plan_key(const BackwardProblem& problem);
 
 /// The axes that dbias keeps, as a pattern: "bhqk", "1hqk"; "none" if it is not wanted.
 std::string dbias_pattern(const BackwardProblem& problem);
@@ -77,8 +76,5 @@ std::string dbias_pattern(const BackwardProblem& problem);
 /// One line that says everything about the problem except its strides.
 std::string describe(const BackwardProblem& problem);
 std::string describe(const BackwardFamily& family);
-
-/// The family and "lq <= 1024, lk <= 1024, planes <= 64".
-std::string describe(const BackwardPlanKey& key);
 
 }  // namespace attnjit::problem

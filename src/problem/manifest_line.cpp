@@ -31,7 +31,9 @@ Json members(const Problem& p) {
     line["bias"] = pattern(p, p.bias);
     line["bias_dtype"] = name(p.bias.dtype);
   }
-  if (p.scale != 1.0f / std::sqrt(static_cast<float>(p.head_dim))) line["scale"] = p.scale;
+  for (const Scalar& s : kScalars) {
+    if (p.*s.value != s.usual(p)) line[s.name] = p.*s.value;
+  }
   if (heads_inside_rows(p)) line["layout"] = "bshd";
   if (p.has_seqlens_q || p.has_seqlens_kv) line["use_seqlens"] = true;
   return line;

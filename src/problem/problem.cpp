@@ -1,11 +1,7 @@
 #include "problem/problem.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -167,58 +163,33 @@ Problem make_problem(const ForwardArgs& args) {
   p.has_lse = args.lse != nullptr;
   p.has_seqlens_q = args.seqlens_q != nullptr;
   p.has_seqlens_kv = args.seqlens_kv != nullptr;
-  p.scale = args.scale.value_or(1.0f / std::sqrt(static_cast<float>(p.head_dim)));
+  p.scale = args.scale.value_or(usual_scale(p));
   if (!std::isfinite(p.scale)) reject("scale: {}; expected a finite number", p.scale);
   p.scale += 0.0f;  // -0 and 0 are one problem
   return p;
 }
 
-std::string pattern(const Problem& problem, const Operand& operand) {
-  if (operand.extent == Extent::kAbsent) return "none";
-  const bool grouped = operand.num_heads != problem.num_heads_q;
-  std::string text = "1111";
-  if (operand.batched) text[0] = 'b';
-  if (operand.num_heads > 1) text[1] = grouped ? 'g' : 'h';
-  if (operand.query_stride != 0) text[2] = 'q';
-  if (operand.key_stride != 0) text[3] = 'k';
-  return text;
-}
-
-const char* name(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return "fp16";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kFloat32:
-      return "fp32";
-    case DType::kBool:
-      return "bool";
-  }
-  return "unknown";
-}
-
-std::string describe(const Problem& p) {
-  std::string text =
-      fmt::format("{} b{} h{}/{} lq{} lk{} d{}", name(p.dtype), p.batch, p.num_heads_q,
-                  p.num_heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim);
-  if (p.head_dim_v != p.head_dim) text += fmt::format(" dv{}", p.head_dim_v);
-  if (p.bounded_left || p.bounded_right) {
-    auto side = [](bool bounded, int width) { return bounded ? fmt::to_string(width) : "open"; };
-    text +=
-        fmt::format(" window={},{} diagonal={}", side(p.bounded_left, p.left),
-                    side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
-  }
-  if (p.has_seqlens_q) text += " seqlens_q";
-  if (p.has_seqlens_kv) text += " seqlens_kv";
-  if (p.mask.extent != Extent::kAbsent) text += " mask=" + pattern(p, p.mask);
-  if (p.bias.extent != Extent::kAbsent) {
-    text += fmt::format(" bias={}({})", pattern(p, p.bias), name(p.bias.dtype));
-  }
-  text += fmt::format(" scale={}", p.scale);
-  if (p.has_lse) text += " lse";
-  if (!p.aligned) text += " unaligned";
-  return text;
+Family family(const Problem& problem) {
+  Family f;
+  f.dtype = problem.dtype;
+  f.head_dim = problem.head_dim;
+  f.head_dim_v = problem.head_dim_v;
+  f.gqa_ratio = problem.gqa_ratio();
+  f.aligned = problem.aligned;
+  // Folded into the exponent it is multiplied by log2(e), which a scale near the largest fp32 does
+  // not survive.
+  f.positive_scale = problem.scale > 0.0f && std::isfinite(problem.scale * 1.4427f);
+  f.mask = problem.mask.extent;
+  f.mask_vectorized = problem.mask.vectorized;
+  f.mask_per_query_head =
+      varies_over_keys(problem.mask.extent) && problem.mask.num_heads > problem.num_heads_kv;
+  f.bias = problem.bias.extent;
+  if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
+  f.bias_vectorized = problem.bias.vectorized;
+  f.bounded_left = problem.bounded_left;
+  f.bounded_right = problem.bounded_right;
+  f.seqlens = problem.has_seqlens_q || problem.has_seqlens_kv;
+  return f;
 }
 
 }  // namespace attnjit::problem

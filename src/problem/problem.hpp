@@ -1,9 +1,11 @@
 #pragma once
-#include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "attnjit/forward.hpp"
+#include "base/fields.hpp"
 
 /// WHAT is to be computed: validated, canonical, and free of any idea of how.
 namespace attnjit::problem {
@@ -58,6 +60,15 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
+/// A number that a call may set. Descriptions and manifest lines name it where it is not `usual`.
+struct Scalar {
+  const char* name;
+  float Problem::*value;
+  float (*usual)(const Problem& problem);
+};
+inline float usual_scale(const Problem& p) { return 1.0f / std::sqrt(static_cast<float>(p.head_dim)); }
+inline constexpr Scalar kScalars[] = {{"scale", &Problem::scale, usual_scale}};
+
 /// Longest sequence that is accepted: sums of three lengths still fit in 32 bits.
 inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 
@@ -66,6 +77,47 @@ inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 /// argument, what it has and what is allowed.
 Problem make_problem(const ForwardArgs& args);
 
+/// What of a problem a kernel is specialised for. Lengths, batch, head counts, strides, window
+/// widths and the scale's value are run-time arguments and not here.
+struct Family {
+  DType dtype = DType::kBFloat16;
+  std::int32_t head_dim = 0, head_dim_v = 0, gqa_ratio = 1;
+  bool aligned = false;
+  bool positive_scale = true;  ///< and small enough to be folded into the exponent
+  Extent mask = Extent::kAbsent;
+  bool mask_vectorized = false;
+  bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
+  Extent bias = Extent::kAbsent;
+  DType bias_dtype = DType::kBFloat16;
+  bool bias_vectorized = false;
+  bool bounded_left = false, bounded_right = false;
+  bool seqlens = false;
+
+  auto operator<=>(const Family&) const = default;
+};
+
+constexpr auto fields(const Family*) {
+  using F = Family;
+  return base::fields_of<F>(
+      base::Field{"dtype", &F::dtype}, base::Field{"head_dim", &F::head_dim},
+      base::Field{"head_dim_v", &F::head_dim_v}, base::Field{"gqa_ratio", &F::gqa_ratio},
+      base::Field{"aligned", &F::aligned}, base::Field{"positive_scale", &F::positive_scale},
+      base::Field{"mask", &F::mask}, base::Field{"mask_vectorized", &F::mask_vectorized},
+      base::Field{"mask_per_query_head", &F::mask_per_query_head}, base::Field{"bias", &F::bias},
+      base::Field{"bias_dtype", &F::bias_dtype},
+      base::Field{"bias_vectorized", &F::bias_vectorized},
+      base::Field{"bounded_left", &F::bounded_left},
+      base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens});
+}
+
+/// Flags that descriptions name where they are set.
+inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
+    {"left", &Family::bounded_left},
+    {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens}};
+
+Family family(const Problem& problem);
+
 /// The broadcast pattern of an operand of `problem`, e.g. "1hqk", "b11k", "bgqk" (g: one plane per
 /// kv head); "none" if absent.
 std::string pattern(const Problem& problem, const Operand& operand);
@@ -73,7 +125,24 @@ std::string pattern(const Problem& problem, const Operand& operand);
 /// One line that says everything about the problem except its strides, e.g. for error messages.
 std::string describe(const Problem& problem);
 
+/// One line, e.g. "bf16 d128 gqa4 right mask=1k".
+std::string describe(const Family& family);
+
 /// "bf16", "fp16", "fp32", "bool".
 const char* name(DType dtype);
 
 }  // namespace attnjit::problem
+
+template <>
+struct attnjit::base::Words<attnjit::DType> {
+  static constexpr Word<DType> kAll[] = {{"fp16", DType::kFloat16},
+                                         {"bf16", DType::kBFloat16},
+                                         {"fp32", DType::kFloat32},
+                                         {"bool", DType::kBool}};
+};
+template <>
+struct attnjit::base::Words<attnjit::problem::Extent> {
+  using enum problem::Extent;
+  static constexpr Word<problem::Extent> kAll[] = {
+      {"none", kAbsent}, {"q1", kPerQuery}, {"1k", kPerKey}, {"qk", kPerPair}};
+};

@@ -1,6 +1,7 @@
 #include "runtime/candidates.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -41,15 +42,18 @@ std::size_t Candidates<Pass>::workspace_bytes(const typename Pass::Problem& prob
 template <class Pass>
 Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
                                     const typename Pass::Problem& problem,
+                                    const decltype(Pass::Key::family)& family,
                                     const codegen::Arch& arch,
-                                    const std::vector<typename Pass::Config>& configs,
+                                    const std::vector<typename Pass::Tunables>& configs,
                                     const std::function<bool()>& expired) {
   const std::string text = problem::describe(problem);
   std::vector<State> states(configs.size(), State::kSkipped);
+  std::vector<std::optional<typename Pass::Spec>> specs(configs.size());
   base::parallel_for(configs.size(), engine.environment().jobs, [&](std::size_t i) {
     if (i != 0 && expired()) return;
     try {
-      states[i] = compile(engine, engine.plan(problem, arch, configs[i]), arch, text);
+      specs[i] = engine.plan(family, arch, configs[i]);
+      states[i] = compile(engine, *specs[i], arch, text);
     } catch (const Error&) {
       if (i == 0) throw;
     }
@@ -61,7 +65,7 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
     if (state == State::kReady) {
       try {
         candidates.plans.push_back(
-            load_plan<Pass>(engine, driver, engine.plan(problem, arch, configs[i]), arch, problem));
+            load_plan<Pass>(engine, driver, *std::move(specs[i]), arch, problem));
       } catch (const Error&) {
         if (i == 0) throw;
         state = State::kRejected;
@@ -78,10 +82,12 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
 template struct Candidates<launch::ForwardPass>;
 template struct Candidates<launch::BackwardPass>;
 template Candidates<launch::ForwardPass> prepare_candidates(
-    Engine&, const cuda::Driver&, const problem::Problem&, const codegen::Arch&,
-    const std::vector<kernel::ForwardConfig>&, const std::function<bool()>&);
+    Engine&, const cuda::Driver&, const problem::Problem&, const problem::Family&,
+    const codegen::Arch&, const std::vector<codegen::ForwardTunables>&,
+    const std::function<bool()>&);
 template Candidates<launch::BackwardPass> prepare_candidates(
-    Engine&, const cuda::Driver&, const problem::BackwardProblem&, const codegen::Arch&,
-    const std::vector<codegen::BackwardTunables>&, const std::function<bool()>&);
+    Engine&, const cuda::Driver&, const problem::BackwardProblem&, const problem::BackwardFamily&,
+    const codegen::Arch&, const std::vector<codegen::BackwardTunables>&,
+    const std::function<bool()>&);
 
 }  // namespace attnjit::runtime

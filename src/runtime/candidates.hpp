@@ -29,8 +29,9 @@ struct Candidates {
 template <class Pass>
 Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
                                     const typename Pass::Problem& problem,
+                                    const decltype(Pass::Key::family)& family,
                                     const codegen::Arch& arch,
-                                    const std::vector<typename Pass::Config>& configs,
+                                    const std::vector<typename Pass::Tunables>& configs,
                                     const std::function<bool()>& expired);
 
 }  // namespace attnjit::runtime

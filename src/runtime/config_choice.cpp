@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <type_traits>
-
 #include "attnjit/error.hpp"
-#include "codegen/config_rules.hpp"
 #include "problem/manifest_line.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -16,8 +12,8 @@ namespace {
 using base::AutotuneMode;
 
 template <class PlanKey>
-ConfigChoice<tuner::ConfigFor<PlanKey>> config_zero(const PlanKey& key, const codegen::Arch& arch,
-                                                    std::string_view reason) {
+ConfigChoice<tuner::TunablesFor<PlanKey>> config_zero(const PlanKey& key, const codegen::Arch& arch,
+                                                      std::string_view reason) {
   return {tuner::config_zero(key, arch), ConfigSource::kConfigZero,
           fmt::format("built in for {} on {}; {}", problem::describe(key), arch.name, reason)};
 }
@@ -30,18 +26,32 @@ std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
 }
 
 template <class PlanKey>
-ConfigChoice<tuner::ConfigFor<PlanKey>> from_match(const tuner::BasicRecordMatch<PlanKey>& match) {
+ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(
+    const tuner::BasicRecordMatch<PlanKey>& match) {
   const tuner::BasicRecord<PlanKey>& record = match.record;
   return {record.config, match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
           fmt::format("measured on {} with [{}], of {}: {}", describe(record.key.device),
                       record.exact, problem::describe(record.key.plan), result_text(record))};
 }
 
-template <class Problem>
-auto choose(Engine& engine, const Problem& problem, const codegen::Arch& arch,
-            const std::optional<tuner::DeviceClass>& device) {
-  const auto key = problem::plan_key(problem);
-  using PlanKey = std::remove_const_t<decltype(key)>;
+}  // namespace
+
+std::string_view name(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kRecord:
+      return "record exact";
+    case ConfigSource::kNeighbour:
+      return "record neighbour";
+    case ConfigSource::kConfigZero:
+      break;
+  }
+  return "configuration 0";
+}
+
+template <class Problem, class PlanKey>
+ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
+    Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
+    const std::optional<tuner::DeviceClass>& device) {
   const base::Environment& environment = engine.environment();
   if (environment.disable_autotune) return config_zero(key, arch, "DISABLE_AUTOTUNE is set");
   if (environment.autotune == AutotuneMode::kOff) {
@@ -68,29 +78,11 @@ auto choose(Engine& engine, const Problem& problem, const codegen::Arch& arch,
                             : "no device here to have tuning records of");
 }
 
-}  // namespace
-
-std::string_view name(ConfigSource source) {
-  switch (source) {
-    case ConfigSource::kRecord:
-      return "record exact";
-    case ConfigSource::kNeighbour:
-      return "record neighbour";
-    case ConfigSource::kConfigZero:
-      break;
-  }
-  return "configuration 0";
-}
-
-ConfigChoice<kernel::ForwardConfig> choose_config(Engine& engine, const problem::Problem& problem,
-                                                  const codegen::Arch& arch,
-                                                  const std::optional<tuner::DeviceClass>& device) {
-  return choose(engine, problem, arch, device);
-}
-ConfigChoice<codegen::BackwardTunables> choose_config(
-    Engine& engine, const problem::BackwardProblem& problem, const codegen::Arch& arch,
-    const std::optional<tuner::DeviceClass>& device) {
-  return choose(engine, problem, arch, device);
-}
+template ConfigChoice<codegen::ForwardTunables> choose_config(
+    Engine&, const problem::Problem&, const problem::PlanKey&, const codegen::Arch&,
+    const std::optional<tuner::DeviceClass>&);
+template ConfigChoice<codegen::BackwardTunables> choose_config(
+    Engine&, const problem::BackwardProblem&, const problem::BackwardPlanKey&, const codegen::Arch&,
+    const std::optional<tuner::DeviceClass>&);
 
 }  // namespace attnjit::runtime

@@ -14,21 +14,20 @@ enum class ConfigSource { kConfigZero, kRecord, kNeighbour };
 /// "configuration 0", "record exact", "record neighbour".
 std::string_view name(ConfigSource source);
 
-template <class Config>
+template <class Tunables>
 struct ConfigChoice {
-  Config config{};
+  Tunables config{};
   ConfigSource source = ConfigSource::kConfigZero;
   std::string why;  ///< a sentence on that
 };
 
-/// The configuration that `problem` runs with on `arch`: that of the closest tuning record of
-/// `device`, where the environment lets records be read and there is one, or else configuration 0.
-/// Times nothing. Under ATTNJIT_AUTOTUNE=require throws Error(kCache) where there is no record.
-ConfigChoice<kernel::ForwardConfig> choose_config(Engine& engine, const problem::Problem& problem,
-                                                  const codegen::Arch& arch,
-                                                  const std::optional<tuner::DeviceClass>& device);
-ConfigChoice<codegen::BackwardTunables> choose_config(
-    Engine& engine, const problem::BackwardProblem& problem, const codegen::Arch& arch,
+/// The configuration that `problem`, whose plan key is `key`, runs with on `arch`: that of the
+/// closest tuning record of `device`, where the environment lets records be read and there is one,
+/// or else configuration 0. Times nothing. Under ATTNJIT_AUTOTUNE=require throws Error(kCache)
+/// where there is no record.
+template <class Problem, class PlanKey>
+ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
+    Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
     const std::optional<tuner::DeviceClass>& device);
 
 }  // namespace attnjit::runtime

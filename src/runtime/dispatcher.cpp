@@ -141,7 +141,8 @@ const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
                                                problem::plan_key(problem)};
   if (const launch::Plan<Pass>* const plan = plans.find(key)) return *plan;
   check_addresses(driver(), args);
-  return plans.find_or_make(key, [&] { return plan_maker_.make(driver(), problem, stream); });
+  return plans.find_or_make(key,
+                            [&] { return plan_maker_.make(driver(), problem, key.plan, stream); });
 }
 
 }  // namespace attnjit::runtime

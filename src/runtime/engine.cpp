@@ -8,8 +8,6 @@
 
 #include "attnjit/error.hpp"
 #include "base/json.hpp"
-#include "codegen/config_json.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::runtime {
@@ -67,6 +65,14 @@ std::string metadata(const codegen::Source& source, const compiler::Facts& facts
   return meta.dump();
 }
 
+template <class Tunables, class Family>
+void expect_fit(const Tunables& config, const Family& family, const codegen::Arch& arch) {
+  if (const auto rule = codegen::why_unfit(config, family, arch)) {
+    throw Error(ErrorKind::kInvalidProblem,
+                fmt::format("config {}: {}", codegen::describe_tile(config), *rule));
+  }
+}
+
 }  // namespace
 
 Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces spaces)
@@ -83,27 +89,29 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
 }
 
 launch::ForwardPlanSpec Engine::plan(const problem::Problem& problem, const codegen::Arch& arch,
-                                     const std::optional<kernel::ForwardConfig>& config) {
+                                     const std::optional<codegen::ForwardTunables>& config) {
   const problem::PlanKey key = problem::plan_key(problem);
-  const kernel::ForwardConfig chosen = config.value_or(tuner::config_zero(key, arch));
-  auto rule = codegen::why_foreign(chosen, key.family);
-  if (!rule) rule = codegen::why_invalid(chosen, arch);
-  if (rule) {
-    throw Error(ErrorKind::kInvalidProblem,
-                fmt::format("config {}: {}", codegen::describe_tile(chosen), *rule));
-  }
-  return launch::make_forward_plan_spec(key.family, chosen, arch, templates_);
+  return plan(key.family, arch, config.value_or(tuner::config_zero(key, arch)));
 }
 
 launch::BackwardPlanSpec Engine::plan(const problem::BackwardProblem& problem,
                                       const codegen::Arch& arch,
                                       const std::optional<codegen::BackwardTunables>& config) {
   const problem::BackwardPlanKey key = problem::plan_key(problem);
-  const codegen::BackwardTunables chosen = config.value_or(tuner::config_zero(key, arch));
-  if (const auto rule = codegen::why_unfit(chosen, key.family, arch)) {
-    throw Error(ErrorKind::kInvalidProblem, fmt::format("config: {}", *rule));
-  }
-  return launch::make_backward_plan_spec(key.family, chosen, arch, templates_);
+  return plan(key.family, arch, config.value_or(tuner::config_zero(key, arch)));
+}
+
+launch::ForwardPlanSpec Engine::plan(const problem::Family& family, const codegen::Arch& arch,
+                                     const codegen::ForwardTunables& config) {
+  expect_fit(config, family, arch);
+  return launch::make_forward_plan_spec(family, config, arch, templates_);
+}
+
+launch::BackwardPlanSpec Engine::plan(const problem::BackwardFamily& family,
+                                      const codegen::Arch& arch,
+                                      const codegen::BackwardTunables& config) {
+  expect_fit(config, family, arch);
+  return launch::make_backward_plan_spec(family, config, arch, templates_);
 }
 
 cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch& arch) const {

@@ -39,9 +39,15 @@ class Engine {
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
   /// Error(kInvalidProblem) when that is not legal for them.
   launch::ForwardPlanSpec plan(const problem::Problem& problem, const codegen::Arch& arch,
-                               const std::optional<kernel::ForwardConfig>& config = {});
+                               const std::optional<codegen::ForwardTunables>& config = {});
   launch::BackwardPlanSpec plan(const problem::BackwardProblem& problem, const codegen::Arch& arch,
                                 const std::optional<codegen::BackwardTunables>& config = {});
+
+  /// The same for a problem of `family` under `config`.
+  launch::ForwardPlanSpec plan(const problem::Family& family, const codegen::Arch& arch,
+                               const codegen::ForwardTunables& config);
+  launch::BackwardPlanSpec plan(const problem::BackwardFamily& family, const codegen::Arch& arch,
+                                const codegen::BackwardTunables& config);
 
   /// What names the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;

@@ -32,30 +32,33 @@ bool capturing(const cuda::Driver& driver, CUstream stream) {
 
 std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                      const problem::Problem& problem,
+                                                     const problem::PlanKey& key,
                                                      std::optional<CUstream> stream) {
-  return make(forward_tuner_, driver, problem, stream);
+  return make(forward_tuner_, driver, problem, key, stream);
 }
 std::unique_ptr<launch::BackwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                       const problem::BackwardProblem& problem,
+                                                      const problem::BackwardPlanKey& key,
                                                       std::optional<CUstream> stream) {
-  return make(backward_tuner_, driver, problem, stream);
+  return make(backward_tuner_, driver, problem, key, stream);
 }
 
 template <class Pass>
 std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_tuner,
                                                     const cuda::Driver& driver,
                                                     const typename Pass::Problem& problem,
+                                                    const typename Pass::Key& plan_key,
                                                     std::optional<CUstream> stream) {
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
-  const tuner::BasicTuneKey<typename Pass::Key> key{
-      device_class(device), problem::plan_key(problem), engine_.space<typename Pass::Key>().name()};
+  const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device), plan_key,
+                                                    engine_.space<typename Pass::Key>().name()};
   const bool tuned = tune(problem_tuner, driver, problem, key, stream);
-  const auto choice = choose_config(engine_, problem, arch, key.device);
+  const auto choice = choose_config(engine_, problem, plan_key, arch, key.device);
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
-  auto plan =
-      load_plan<Pass>(engine_, driver, engine_.plan(problem, arch, choice.config), arch, problem);
+  auto plan = load_plan<Pass>(engine_, driver, engine_.plan(plan_key.family, arch, choice.config),
+                              arch, problem);
   ++plans_;
   if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
   note_problem(problem::manifest_line(problem));
@@ -86,7 +89,7 @@ bool PlanMaker::tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driv
   if (!needs_tuning(key) || (stream && capturing(driver, *stream))) return false;
   const std::scoped_lock lock(tuning_mutex_);
   if (!needs_tuning(key)) return false;  // another thread was first
-  const TuneReport<Pass> report = problem_tuner.tune(driver, problem, kBudget<Pass>);
+  const TuneReport<Pass> report = problem_tuner.tune(driver, problem, key.plan, kBudget<Pass>);
   if (report.seconds > kNoticeable) {
     engine_.log().warning(
         "tuning [{}] took {:.1f} s ({}); attnjit tune does it beforehand, and "

@@ -20,15 +20,17 @@ class PlanMaker {
   explicit PlanMaker(Engine& engine)
       : engine_(engine), forward_tuner_(engine), backward_tuner_(engine) {}
 
-  /// The plan of `problem` in the current context. Under ATTNJIT_AUTOTUNE=on a problem without a
-  /// record is tuned first, a forward within 2 s and a backward within 10 s, and under force one
-  /// that this process has not tuned, unless `stream`, the call's if it has one, is being captured.
-  /// Other threads that need tuning wait for it.
+  /// The plan of `problem`, whose plan key is `key`, in the current context. Under
+  /// ATTNJIT_AUTOTUNE=on a problem without a record is tuned first, a forward within 2 s and a
+  /// backward within 10 s, and under force one that this process has not tuned, unless `stream`,
+  /// the call's if it has one, is being captured. Other threads that need tuning wait for it.
   std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
                                             const problem::Problem& problem,
+                                            const problem::PlanKey& key,
                                             std::optional<CUstream> stream);
   std::unique_ptr<launch::BackwardPlan> make(const cuda::Driver& driver,
                                              const problem::BackwardProblem& problem,
+                                             const problem::BackwardPlanKey& key,
                                              std::optional<CUstream> stream);
 
   struct Counters {
@@ -44,6 +46,7 @@ class PlanMaker {
   std::unique_ptr<launch::Plan<Pass>> make(ProblemTuner<Pass>& problem_tuner,
                                            const cuda::Driver& driver,
                                            const typename Pass::Problem& problem,
+                                           const typename Pass::Key& plan_key,
                                            std::optional<CUstream> stream);
   template <class PlanKey>
   bool needs_tuning(const tuner::BasicTuneKey<PlanKey>& key);

@@ -1,6 +1,6 @@
 #include "runtime/plan_table.hpp"
 
-#include "problem/plan_hash.hpp"
+#include "problem/plan_key.hpp"
 
 namespace attnjit::runtime {
 

@@ -41,9 +41,9 @@ bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan, base::Log& log) {
     log.warning(
         "tuning: {} computes something else than configuration 0 for [{}] and is not used; please "
         "report it",
-        codegen::describe_tile(spec.config), problem::describe(spec.family));
+        codegen::describe_tile(spec.tunables), problem::describe(spec.family));
   } catch (const Error& error) {
-    log.info("tuning: {} does not run: {}", codegen::describe_tile(spec.config), error.what());
+    log.info("tuning: {} does not run: {}", codegen::describe_tile(spec.tunables), error.what());
   }
   return false;
 }
@@ -74,7 +74,7 @@ void run_forward(Trial<launch::BackwardPass>& trial, Engine& engine, const cuda:
 
 template <class Pass>
 tuner::BasicRecord<typename Pass::Key> make_record(
-    const TuneReport<Pass>& report, const typename Pass::Config& winner,
+    const TuneReport<Pass>& report, const typename Pass::Tunables& winner,
     const Candidates<Pass>& candidates, const typename Pass::Problem& problem,
     const tuner::BasicTuneKey<typename Pass::Key>& key, const cuda::Driver& driver) {
   const tuner::ContestResult& result = report.result;
@@ -100,6 +100,7 @@ tuner::BasicRecord<typename Pass::Key> make_record(
 template <class Pass>
 TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
                                           const typename Pass::Problem& problem,
+                                          const typename Pass::Key& plan_key,
                                           std::optional<std::chrono::milliseconds> budget) {
   if (engine_.environment().disable_autotune) {
     throw Error(ErrorKind::kInternal, "asked to time kernels while DISABLE_AUTOTUNE is set");
@@ -110,11 +111,11 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
   const auto& space = engine_.space<typename Pass::Key>();
-  const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device),
-                                                    problem::plan_key(problem), space.name()};
+  const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device), plan_key, space.name()};
   const auto configs = space.candidates(key.plan, arch);
-  Candidates<Pass> candidates = prepare_candidates<Pass>(
-      engine_, driver, problem, arch, configs, [&] { return deadline.passed(kCompileShare); });
+  Candidates<Pass> candidates =
+      prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, configs,
+                               [&] { return deadline.passed(kCompileShare); });
   TuneReport<Pass> report;
   report.candidates = configs.size();
   report.result.verdict = tuner::Verdict::kBudget;
@@ -144,7 +145,7 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   }
   report.rejected = candidates.rejected;
   report.skipped = candidates.skipped;
-  const typename Pass::Config& winner = candidates.plans[report.result.winner]->spec().config;
+  const typename Pass::Tunables& winner = candidates.plans[report.result.winner]->spec().tunables;
   report.record = make_record(report, winner, candidates, problem, key, driver);
   if (report.result.conclusive()) {
     engine_.records().publish(report.record);

@@ -34,13 +34,19 @@ class ProblemTuner {
   /// `engine` must outlive it.
   explicit ProblemTuner(Engine& engine) : engine_(engine) {}
 
-  /// Compiles the candidates of the search space, checks each against configuration 0, holds the
-  /// contest and keeps the record. The tensors are the tuner's own. A `budget` limits all of that,
-  /// but for a compile or launch that has begun. Where memory does not suffice configuration 0 wins
-  /// unmeasured. Throws Error(kInternal) under DISABLE_AUTOTUNE, and what keeps configuration 0
-  /// from running. The current thread's work may be part of no stream capture.
+  /// Compiles the candidates of the search space for `plan_key`, that of `problem`, checks each
+  /// against configuration 0, holds the contest and keeps the record. The tensors are the tuner's
+  /// own. A `budget` limits all of that, but for a compile or launch that has begun. Where memory
+  /// does not suffice configuration 0 wins unmeasured. Throws Error(kInternal) under
+  /// DISABLE_AUTOTUNE, and what keeps configuration 0 from running. The current thread's work may
+  /// be part of no stream capture.
   TuneReport<Pass> tune(const cuda::Driver& driver, const typename Pass::Problem& problem,
+                        const typename Pass::Key& plan_key,
                         std::optional<std::chrono::milliseconds> budget = {});
+  TuneReport<Pass> tune(const cuda::Driver& driver, const typename Pass::Problem& problem,
+                        std::optional<std::chrono::milliseconds> budget = {}) {
+    return tune(driver, problem, problem::plan_key(problem), budget);
+  }
 
   std::uint64_t tunes() const { return tunes_; }
   std::uint64_t timing_launches() const { return timing_launches_; }

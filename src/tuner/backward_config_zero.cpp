@@ -1,6 +1,6 @@
-#include "tuner/backward_config_zero.hpp"
-
 #include <algorithm>
+
+#include "tuner/config_zero.hpp"
 
 namespace attnjit::tuner {
 namespace {
@@ -8,6 +8,7 @@ namespace {
 using codegen::BackwardTile;
 using codegen::DbiasMethod;
 using codegen::DqMethod;
+using codegen::Path;
 using problem::Extent;
 
 // Shared memory per thread block that data-centre parts have, and those from Hopper on, in bytes.
@@ -42,11 +43,11 @@ BackwardTile narrow_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
                          bool roomiest) {
   const problem::Family& s = f.scores;
   const auto many_keys = [](int late, int fresh) {
-    return BackwardTile{64, 128, 2, 4, 2, 1, late, fresh};
+    return BackwardTile{Path::kMma, 64, 128, 2, 4, 2, 1, late, fresh};
   };
-  const BackwardTile safe = {64, 64, 2, 4, 2, 2};
+  const BackwardTile safe = {Path::kMma, 64, 64, 2, 4, 2, 2};
   const bool adds = dbias == DbiasMethod::kAdd;
-  if (!roomy && crowded(s)) return {64, 64, 2, 8, 4, 1};
+  if (!roomy && crowded(s)) return {Path::kMma, 64, 64, 2, 8, 4, 1};
   if (!roomiest && (!roomy || has_bias(s) || has_mask(s) || crowded(s))) return safe;
   if (unusual(s) || dbias == DbiasMethod::kColumns) return safe;
   if (!s.aligned) return many_keys(0, 3);
@@ -75,18 +76,18 @@ BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
                          bool roomiest) {
   const problem::Family& s = f.scores;
   const auto four_warps = [](int late, int fresh) {
-    return BackwardTile{64, 64, 2, 4, 2, 1, late, fresh};
+    return BackwardTile{Path::kMma, 64, 64, 2, 4, 2, 1, late, fresh};
   };
-  const BackwardTile safe = {64, 64, 2, 8, 4, 1};
+  const BackwardTile safe = {Path::kMma, 64, 64, 2, 8, 4, 1};
   const bool stores = dbias == DbiasMethod::kStore;
-  if (!roomy) return {64, 64, 1, 8, 4, 1};
+  if (!roomy) return {Path::kMma, 64, 64, 1, 8, 4, 1};
   if (unusual(s)) return safe;
   if (!roomiest && has_mask(s)) {
     if (crowded(s) || f.dbias != Extent::kAbsent) return safe;
     return four_warps(1, has_bias(s) ? 0 : 3);
   }
   if (!roomiest && crowded(s)) return safe;
-  if (!s.aligned) return {64, 128, 2, 8, 4, 1};
+  if (!s.aligned) return {Path::kMma, 64, 128, 2, 8, 4, 1};
   if (has_mask(s) && has_bias(s)) {
     if (s.mask == Extent::kPerKey) return four_warps(1, 7);
     return dbias == DbiasMethod::kNone ? four_warps(1, 0) : safe;
@@ -97,10 +98,10 @@ BackwardTile middle_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bo
   }
   if (has_bias(s) && !s.bias_vectorized) return stores ? safe : four_warps(0, 7);
   if (has_bias(s) && s.bias_dtype == DType::kFloat32) {
-    return stores ? BackwardTile{64, 128, 2, 8, 2, 1} : four_warps(1, 7);
+    return stores ? BackwardTile{Path::kMma, 64, 128, 2, 8, 2, 1} : four_warps(1, 7);
   }
   if (dbias == DbiasMethod::kColumns) return four_warps(0, 5);
-  if (dbias == DbiasMethod::kAdd) return {64, 128, 2, 8, 2, 1, 1, 0};
+  if (dbias == DbiasMethod::kAdd) return {Path::kMma, 64, 128, 2, 8, 2, 1, 1, 0};
   if (roomiest && f.deterministic && !has_bias(s)) return four_warps(!s.bounded_right, 0);
   return four_warps(!stores, 3);
 }
@@ -109,16 +110,16 @@ BackwardTile wide_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool
                        bool roomiest) {
   const problem::Family& s = f.scores;
   const auto eight_warps = [](int late, int fresh) {
-    return BackwardTile{64, 64, 2, 8, 2, 1, late, fresh};
+    return BackwardTile{Path::kMma, 64, 64, 2, 8, 2, 1, late, fresh};
   };
-  const BackwardTile fewer_rows = {32, 64, 2, 8, 2, 1, 0, 3};
+  const BackwardTile fewer_rows = {Path::kMma, 32, 64, 2, 8, 2, 1, 0, 3};
   const bool adds = dbias == DbiasMethod::kAdd, sums_columns = dbias == DbiasMethod::kColumns;
-  if (!roomy) return {32, 32, 1, 8, 2, 1};
-  if (unusual(s) || (has_mask(s) && sums_columns)) return {32, 32, 2, 8, 2, 1};
+  if (!roomy) return {Path::kMma, 32, 32, 1, 8, 2, 1};
+  if (unusual(s) || (has_mask(s) && sums_columns)) return {Path::kMma, 32, 32, 2, 8, 2, 1};
   if (!roomiest) {
     const bool short_of_registers =
         crowded(s) || (has_mask(s) && has_bias(s)) || s.mask == Extent::kPerKey || sums_columns;
-    return short_of_registers ? BackwardTile{32, 32, 2, 8, 2, 1} : fewer_rows;
+    return short_of_registers ? BackwardTile{Path::kMma, 32, 32, 2, 8, 2, 1} : fewer_rows;
   }
   if (!s.aligned) return eight_warps(0, 3);
   if (has_mask(s) && has_bias(s)) {
@@ -138,21 +139,23 @@ BackwardTile wide_tile(const problem::BackwardFamily& f, DbiasMethod dbias, bool
   return has_bias(s) ? eight_warps(1, 3) : eight_warps(0, 7);
 }
 
-BackwardTile queries_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
+BackwardTile dq_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
   const bool many = crowded(f.scores) || (has_mask(f.scores) && has_bias(f.scores));
   if (columns > 128) {
     const bool plain = f.scores.aligned && !has_mask(f.scores) && !has_bias(f.scores);
-    return roomy && plain ? BackwardTile{64, 64, 1, 4, 4, 1} : BackwardTile{64, 32, 1, 4, 4, 1};
+    return roomy && plain ? BackwardTile{Path::kMma, 64, 64, 1, 4, 4, 1}
+                          : BackwardTile{Path::kMma, 64, 32, 1, 4, 4, 1};
   }
-  if (!roomy) return {64, 64, 1, 4, 4, 1};
-  return many ? BackwardTile{128, 32, 2, 8, 8, 1} : BackwardTile{128, 32, 2, 4, 4, 1};
+  if (!roomy) return {Path::kMma, 64, 64, 1, 4, 4, 1};
+  return many ? BackwardTile{Path::kMma, 128, 32, 2, 8, 8, 1}
+              : BackwardTile{Path::kMma, 128, 32, 2, 4, 4, 1};
 }
 
-BackwardTile bias_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
-  if (columns > 128 && !roomy) return {32, 64, 1, 4, 2, 1};
-  if (crowded(f.scores)) return {64, 64, 1, 8, 4, 1};
-  if (columns <= 128 && roomy) return {128, 64, 1, 8, 4, 2};
-  return {64, 64, 1, 4, 2, 1};
+BackwardTile dbias_tile(const problem::BackwardFamily& f, int columns, bool roomy) {
+  if (columns > 128 && !roomy) return {Path::kMma, 32, 64, 1, 4, 2, 1};
+  if (crowded(f.scores)) return {Path::kMma, 64, 64, 1, 8, 4, 1};
+  if (columns <= 128 && roomy) return {Path::kMma, 128, 64, 1, 8, 4, 2};
+  return {Path::kMma, 64, 64, 1, 4, 2, 1};
 }
 
 // Sums of odd lengths are added one by one (BiasGradAdd), which costs more than the scores again:
@@ -173,14 +176,14 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
   const bool roomy = arch.shared_bytes_per_block >= kRoomy;
   const bool roomiest = arch.shared_bytes_per_block >= kRoomiest;
   const DbiasMethod dbias = dbias_method(f, columns);
-  return {.dq = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd,
-          .dbias = dbias,
+  return {.dq_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd,
+          .dbias_method = dbias,
           .split = !f.deterministic,
-          .keys = columns <= 64    ? narrow_tile(f, dbias, roomy, roomiest)
-                  : columns <= 128 ? middle_tile(f, dbias, roomy, roomiest)
-                                   : wide_tile(f, dbias, roomy, roomiest),
-          .queries = queries_tile(f, columns, roomy),
-          .bias_tile = bias_tile(f, columns, roomy)};
+          .dkv = columns <= 64    ? narrow_tile(f, dbias, roomy, roomiest)
+                 : columns <= 128 ? middle_tile(f, dbias, roomy, roomiest)
+                                  : wide_tile(f, dbias, roomy, roomiest),
+          .dq = dq_tile(f, columns, roomy),
+          .dbias = dbias_tile(f, columns, roomy)};
 }
 
 }  // namespace attnjit::tuner

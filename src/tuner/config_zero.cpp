@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "codegen/render.hpp"
-
 namespace attnjit::tuner {
 namespace {
 
@@ -75,11 +73,11 @@ const Tile& tile(const Load& l, int rows) {
 
 }  // namespace
 
-kernel::ForwardConfig config_zero(const problem::PlanKey& key, const codegen::Arch&) {
-  kernel::ForwardConfig config = codegen::specialise(key.family);
+codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch&) {
+  codegen::ForwardTunables config;
   config.pack_heads = pack_heads(key);
   const Load needs = load(key.family);
-  const Tile& chosen = tile(needs, key.bucket_q * config.packed_heads());
+  const Tile& chosen = tile(needs, key.bucket_q * (config.pack_heads ? key.family.gqa_ratio : 1));
   config.block_q = chosen.block_q;
   config.block_kv = chosen.block_kv;
   config.num_stages = chosen.num_stages;

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "problem/backward_problem.hpp"
+#include "problem/plan_key.hpp"
 
 namespace attnjit::tuner {
 

@@ -18,6 +18,12 @@ struct DeviceClass {
   auto operator<=>(const DeviceClass&) const = default;
 };
 
+constexpr auto fields(const DeviceClass*) {
+  using D = DeviceClass;
+  return base::fields_of<D>(base::Field{"name", &D::name}, base::Field{"sm_count", &D::sm_count},
+                            base::Field{"arch", &D::arch}, base::Field{"l2_bytes", &D::l2_bytes});
+}
+
 /// "NVIDIA H200 (132 SMs, sm_90a)".
 std::string describe(const DeviceClass& device);
 
@@ -36,7 +42,7 @@ template <class PlanKey>
 struct BasicRecord {
   BasicTuneKey<PlanKey> key;
   std::string exact;  ///< the problem that was measured, described
-  ConfigFor<PlanKey> config{};
+  TunablesFor<PlanKey> config{};
 
   std::string verdict;    ///< "gain" or "no_gain"
   double us = 0;          ///< of `config`
@@ -69,7 +75,7 @@ template <class PlanKey>
 std::string to_json(const BasicRecord<PlanKey>& record);
 std::string to_json(const AnyRecord& record);
 
-/// The inverse. Unknown members are ignored, but not in the family or the config: another version
+/// The inverse. Unknown members are ignored, but not in the key or the config: another version
 /// may mean something else. Throws Error(kCache) that says what is wrong: malformed text, a missing
 /// member, a number that is not finite, a configuration that is not legal for its own family and
 /// architecture.

@@ -12,7 +12,6 @@
 #include "base/sha256.hpp"
 #include "cache/directory.hpp"
 #include "cache/layout.hpp"
-#include "tuner/family_fields.hpp"
 #include "tuner/neighbours.hpp"
 
 namespace attnjit::tuner {
@@ -38,24 +37,16 @@ std::string device_directory(const DeviceClass& device) {
                      device.l2_bytes >> 20);
 }
 
-// Members of a plan key that its file's name does not show, beside its family.
-void hash_rest(base::TaggedHash& hash, const problem::PlanKey& key) {
-  hash.field("mask_per_head", std::int64_t{key.mask_per_head});
-  hash.field("bias_per_head", std::int64_t{key.bias_per_head});
-}
-void hash_rest(base::TaggedHash& hash, const problem::BackwardPlanKey&) {
-  hash.field("pass", kBackwardPass);
-}
-
 // Records of two search spaces do not overwrite each other.
 template <class PlanKey>
 std::string family_directory(const BasicTuneKey<PlanKey>& key) {
   base::TaggedHash hash;
+  hash.field("pass", Tuned<PlanKey>::kPass);
   hash.field("space", key.space);
-  for_each_field(key.plan.family, [&](const char* name, const auto& value) {
+  base::for_each_leaf(key.plan, [&](const char* name, const auto& value) {
+    if (std::string_view(name).starts_with("bucket_")) return;  // the file's name has these
     hash.field(name, static_cast<std::int64_t>(value));
   });
-  hash_rest(hash, key.plan);
   return base::hex(hash.digest()).substr(0, kDigits);
 }
 

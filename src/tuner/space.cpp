@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <type_traits>
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "base/json.hpp"
-#include "codegen/config_rules.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/embedded_spaces.hpp"
 
@@ -19,7 +15,7 @@ namespace {
 
 using base::Json;
 
-constexpr int kSpaceSchema = 1;
+constexpr int kSpaceSchema = 2;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
 // The values that `value` stands for: a list for each of its own, an object for its members
@@ -46,27 +42,25 @@ std::vector<Json> cross(const Json& value) {
   return objects;
 }
 
-const problem::Family& scores(const problem::PlanKey& key) { return key.family; }
-const problem::Family& scores(const problem::BackwardPlanKey& key) { return key.family.scores; }
-
-// Whether a block holds more rows or keys than there are, and more than the smallest that is always
-// tried, or than that of configuration 0.
-bool pads(const kernel::ForwardConfig& config, const kernel::ForwardConfig&,
+// A block pads if it holds more rows or keys than the problem's bucket, than kLeastBlock and than
+// configuration 0's.
+bool pads(const codegen::ForwardTunables& config, const codegen::ForwardTunables&,
           const problem::PlanKey& key) {
-  return config.block_q > std::max(kLeastBlock, key.bucket_q * config.packed_heads());
+  const int packed_heads = config.pack_heads ? key.family.gqa_ratio : 1;
+  return config.block_q > std::max(kLeastBlock, key.bucket_q * packed_heads);
 }
-bool pads(const codegen::BackwardTunables& tunables, const codegen::BackwardTunables& zero,
+bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
           const problem::BackwardPlanKey& key) {
-  return tunables.keys.block_q > std::max({kLeastBlock, key.bucket_q, zero.keys.block_q}) ||
-         tunables.keys.block_kv > std::max({kLeastBlock, key.bucket_kv, zero.keys.block_kv});
+  return config.dkv.block_q > std::max({kLeastBlock, key.bucket_q, zero.dkv.block_q}) ||
+         config.dkv.block_kv > std::max({kLeastBlock, key.bucket_kv, zero.dkv.block_kv});
 }
 
-// What a configuration says of kernels that it does not run is as in configuration 0, so that no
-// two are the same kernels.
-void settle(kernel::ForwardConfig&, const kernel::ForwardConfig&) {}
-void settle(codegen::BackwardTunables& tunables, const codegen::BackwardTunables& zero) {
-  if (tunables.dq != codegen::DqMethod::kKernel) tunables.queries = zero.queries;
-  if (tunables.dbias != codegen::DbiasMethod::kKernel) tunables.bias_tile = zero.bias_tile;
+// Tiles of kernels that do not run become those of configuration 0, so that candidates which differ
+// in them alone are equal.
+void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&) {}
+void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero) {
+  if (config.dq_method != codegen::DqMethod::kKernel) config.dq = zero.dq;
+  if (config.dbias_method != codegen::DbiasMethod::kKernel) config.dbias = zero.dbias;
 }
 
 }  // namespace
@@ -91,13 +85,10 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
     item.at("head_dim").at(1).get_to(group.most_head_dim);
     group.max_rows = item.value("max_rows", group.max_rows);
     if (item.contains("operands")) group.operands = item["operands"].get<bool>();
-    for (const Json& config : cross(item.at("candidates"))) group.configs.push_back(config.dump());
+    for (const Json& candidate : cross(item.at("candidates"))) {
+      group.candidates.push_back(base::parse_patch<Tunables>(candidate, "search space"));
+    }
     groups_.push_back(std::move(group));
-  }
-  // A misspelt member is found here and not where a problem first meets it.
-  Config scratch{};
-  for (const Group& group : groups_) {
-    for (const std::string& members : group.configs) codegen::update_from_json(scratch, members);
   }
 } catch (const Json::exception& error) {
   throw Error(ErrorKind::kInvalidEnvironment, fmt::format("search space: {}", error.what()));
@@ -105,7 +96,7 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
 
 template <class PlanKey>
 bool BasicSearchSpace<PlanKey>::Group::serves(const PlanKey& key) const {
-  const problem::Family& f = scores(key);
+  const problem::Family& f = problem::scores(key);
   const std::int32_t width = std::max(f.head_dim, f.head_dim_v);
   const bool has_operands =
       f.mask != problem::Extent::kAbsent || f.bias != problem::Extent::kAbsent;
@@ -114,19 +105,17 @@ bool BasicSearchSpace<PlanKey>::Group::serves(const PlanKey& key) const {
 }
 
 template <class PlanKey>
-std::vector<ConfigFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
+std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
     const PlanKey& key, const codegen::Arch& arch) const {
-  const Config zero = config_zero(key, arch);
-  std::vector<Config> list = {zero};
-  std::set<std::string> seen = {codegen::to_json(zero)};
+  const Tunables zero = config_zero(key, arch);
+  std::vector<Tunables> list = {zero};
   for (const Group& group : groups_) {
     if (!group.serves(key)) continue;
-    for (const std::string& members : group.configs) {
-      Config config = zero;
-      codegen::update_from_json(config, members);
+    for (const base::Patch<Tunables>& patch : group.candidates) {
+      Tunables config = base::patched(zero, patch);
       settle(config, zero);
       if (codegen::why_unfit(config, key.family, arch) || pads(config, zero, key)) continue;
-      if (seen.insert(codegen::to_json(config)).second) list.push_back(config);
+      if (std::ranges::find(list, config) == list.end()) list.push_back(config);
     }
   }
   return list;

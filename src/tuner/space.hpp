@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields_json.hpp"
 #include "codegen/arch.hpp"
 #include "tuner/tuned.hpp"
 
@@ -15,7 +16,7 @@ namespace attnjit::tuner {
 template <class PlanKey>
 class BasicSearchSpace {
  public:
-  using Config = ConfigFor<PlanKey>;
+  using Tunables = TunablesFor<PlanKey>;
 
   /// configs/tuning/<pass>.json as it was when the library was built.
   BasicSearchSpace();
@@ -29,14 +30,14 @@ class BasicSearchSpace {
 
   /// What to try for `key` on `arch`: configuration 0 first, then each other configuration of the
   /// space once that is legal there and no mere padding. A pure function.
-  std::vector<Config> candidates(const PlanKey& key, const codegen::Arch& arch) const;
+  std::vector<Tunables> candidates(const PlanKey& key, const codegen::Arch& arch) const;
 
  private:
   struct Group {
     std::int32_t least_head_dim = 1, most_head_dim = 256;
     std::int32_t max_rows = std::numeric_limits<std::int32_t>::max();
-    std::optional<bool> operands;      ///< with, or only without, a mask or bias
-    std::vector<std::string> configs;  ///< members to set, a JSON object each
+    std::optional<bool> operands;                   ///< with, or only without, a mask or bias
+    std::vector<base::Patch<Tunables>> candidates;  ///< of configuration 0
 
     bool serves(const PlanKey& key) const;
   };

@@ -1,7 +1,6 @@
 #pragma once
-#include "attnjit/forward_config.h"
-#include "codegen/backward_tunables.hpp"
-#include "problem/backward_problem.hpp"
+#include "codegen/tunables.hpp"
+#include "problem/plan_key.hpp"
 
 namespace attnjit::tuner {
 
@@ -11,19 +10,18 @@ struct Tuned;
 
 template <>
 struct Tuned<problem::PlanKey> {
-  using Config = kernel::ForwardConfig;
+  static constexpr const char* kPass = "forward";
+  using Tunables = codegen::ForwardTunables;
 };
 
 template <>
 struct Tuned<problem::BackwardPlanKey> {
-  using Config = codegen::BackwardTunables;
+  static constexpr const char* kPass = "backward";
+  using Tunables = codegen::BackwardTunables;
 };
-
-/// What records of a backward say of their pass. Those of a forward, which came first, say nothing.
-inline constexpr const char* kBackwardPass = "backward";
 
 /// What is chosen for the problems of a plan key.
 template <class PlanKey>
-using ConfigFor = typename Tuned<PlanKey>::Config;
+using TunablesFor = typename Tuned<PlanKey>::Tunables;
 
 }  // namespace attnjit::tuner

@@ -150,10 +150,10 @@ TEST_CASE("plan, emit and warmup take backwards") {
     return attnjit(line);
   };
   const auto plan = backward({"plan", "--json"}).json().at("plans").at(0);
-  CHECK(plan.at("config").at("dbias") == "add");
+  CHECK(plan.at("config").at("dbias_method") == "add");
   CHECK(plan.at("steps").size() == 6);
   CHECK(plan.at("steps")[1].at("grid").at(0) > 0);
-  CHECK(holds(backward({"emit", "--format", "stub"}).out, "attn_bwd("));
+  CHECK(holds(backward({"emit", "--format", "stub"}).out, "attn_bwd_dkv("));
   CHECK(holds(backward({"emit", "--format", "stub", "--step", "bias_sum"}).out, "BiasSumConfig"));
   const Outcome warm = backward({"warmup", "--jobs", "2"});
   CAPTURE(warm.err);

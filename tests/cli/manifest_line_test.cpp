@@ -4,7 +4,7 @@
 
 #include "cli/cases.hpp"
 #include "cli/manifest.hpp"
-#include "problem/family.hpp"
+#include "problem/plan_key.hpp"
 #include "unit/backward_fixtures.hpp"
 
 namespace attnjit::test {

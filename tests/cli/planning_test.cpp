@@ -50,17 +50,17 @@ TEST_CASE("a backward's plan lists its kernels, and the one of dk and dv is the 
   Planner planner(engine, std::nullopt, {});
   Case job = backward_case();
   const Planned planned = planner.plan(job, arch);
-  CHECK(entries(planned) == std::vector<std::string>{"backward_preprocess", "attn_bwd",
+  CHECK(entries(planned) == std::vector<std::string>{"backward_preprocess", "attn_bwd_dkv",
                                                      "fragment_sum", "fragment_sum", "fragment_sum",
                                                      "bias_sum"});
-  CHECK(pick_step(planned, "").spec.source.entry == "attn_bwd");
+  CHECK(pick_step(planned, "").spec.source.entry == "attn_bwd_dkv");
   CHECK(pick_step(planned, "bias_sum").tile == "w8");
   CHECK(planned.config_from == "configuration 0");
   CHECK(planned.workspace_bytes > 0);
   CHECK(planner.variants(job, arch).size() == 1);
   job.spec.deterministic = true;
   CHECK(entries(planner.plan(job, arch)) == std::vector<std::string>{"backward_preprocess",
-                                                                     "attn_bwd", "attn_bwd_dq",
+                                                                     "attn_bwd_dkv", "attn_bwd_dq",
                                                                      "attn_bwd_dbias"});
 }
 
@@ -70,13 +70,14 @@ TEST_CASE("a config sets members of a backward's tunables") {
   const auto plan = [&](const char* config) {
     return Planner(engine, config, {}).plan(backward_case(), arch);
   };
-  const Planned planned = plan(R"({"dbias": "kernel", "bias_tile": {
+  const Planned planned = plan(R"({"dbias_method": "kernel", "dbias": {
       "block_q": 32, "block_kv": 32, "num_stages": 1, "num_warps": 4, "query_warps": 2}})");
   CHECK(planned.config_from == "--config");
   CHECK(pick_step(planned, "attn_bwd_dbias").tile.find("q32 ") == 0);
-  CHECK_THROWS_WITH_AS(plan(R"({"dbias": "rows"})"), doctest::Contains("does not serve"), Error);
+  CHECK_THROWS_WITH_AS(plan(R"({"dbias_method": "rows"})"), doctest::Contains("does not serve"),
+                       Error);
   CHECK_THROWS_WITH_AS(plan(R"({"softmax": "max_free"})"),
-                       doctest::Contains("unknown member softmax"), Error);
+                       doctest::Contains("unknown member \"softmax\""), Error);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@ namespace {
 
 using reference::ProblemSpec;
 
-const std::string kBackward = "attnjit/backward_mma.cuh";
-const std::string kScores = "attnjit/backward_scores.cuh";
+const std::string kBackward = "attnjit/backward_dkv_mma.cuh";
+const std::string kScores = "attnjit/backward_scores_mma.cuh";
 const std::string kLiveRows = "attnjit/tile/live_rows.cuh";
 const std::string kBiasGrad = "attnjit/score/bias_grad.cuh";
 
@@ -16,9 +16,9 @@ const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64, .b
 
 // Tiles of queries take turns in one buffer or in two; queries are not split.
 const std::string kAlternating =
-    R"({"split": false, "keys": {"block_q": 32, "block_kv": 64, "num_stages": 1}})";
+    R"({"split": false, "dkv": {"block_q": 32, "block_kv": 64, "num_stages": 1}})";
 const std::string kRing =
-    R"({"split": false, "keys": {"block_q": 32, "block_kv": 64, "num_stages": 2}})";
+    R"({"split": false, "dkv": {"block_q": 32, "block_kv": 64, "num_stages": 2}})";
 
 ProblemSpec with_bias(ProblemSpec spec) {
   spec.bias = "11qk";
@@ -31,10 +31,10 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier of the backward that is missing"
   const Mutation arrival = {
       kScores,
       "ptx::block_sync();  // the tiles are there for all; all are done with the job before", ""};
-  expect_report(arrival, {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
-  expect_report(arrival, {kSmall, kRing}, {"attn_bwd, block ", "shared memory at +"});
+  expect_report(arrival, {kSmall, kAlternating}, {"attn_bwd_dkv, block ", "shared memory at +"});
+  expect_report(arrival, {kSmall, kRing}, {"attn_bwd_dkv, block ", "shared memory at +"});
   expect_report({kBackward, "ptx::block_sync();  // P and dS are complete", ""},
-                {kSmall, kAlternating}, {"attn_bwd, block ", "shared memory at +"});
+                {kSmall, kAlternating}, {"attn_bwd_dkv, block ", "shared memory at +"});
   expect_report(
       {kScores, "ptx::block_sync();  // all are done with the tiles that are loaded next", ""},
       {kSmall, kAlternating}, {"copy_async_16_if: writes shared memory at +", no_barrier});
@@ -47,10 +47,10 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier of the backward that is missing"
 TEST_CASE_FIXTURE(Mutations, "caught: score gradients that are overwritten before dq has them") {
   // Half of the warps have no scores: they add dq of the tile before meanwhile.
   const std::string deferring =
-      R"({"split": false, "keys": {"block_q": 64, "block_kv": 64, "num_stages": 1, "num_warps": 8,
+      R"({"split": false, "dkv": {"block_q": 64, "block_kv": 64, "num_stages": 1, "num_warps": 8,
           "query_warps": 2, "late": 0, "fresh": 0}})";
   expect_report({kBackward, "ds_slot ^= 1;", ""}, {kSmall, deferring},
-                {"attn_bwd, block ", "shared memory at +"});
+                {"attn_bwd_dkv, block ", "shared memory at +"});
   expect_report({kBackward, "if constexpr (kDefersDq) add_deferred_dq();\n    bias_grad.leave_head",
                  "bias_grad.leave_head"},
                 {kSmall, deferring}, {"dq:"});
@@ -62,7 +62,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
       {kLiveRows, "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0;",
        "const bool valid = ((i < 64 ? low : high) >> (i & 63) & 1) != 0 || row + i == 6;"},
       {kSmall, kAlternating},
-      {"attn_bwd, block ", "copy_async_16_if: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
+      {"attn_bwd_dkv, block ", "copy_async_16_if: reads 16 bytes",
+       "past the end of q [1, 1, 70, 64]"});
   ProblemSpec odd = kSmall;
   odd.head_dim = 40;
   odd.poison_dropped_keys = true;  // NaN in dout of dead rows
@@ -76,10 +77,10 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
 TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none") {
   ProblemSpec spec = with_bias(kSmall);
   spec.seqlen_kv = 104;  // rows in 16-byte pieces: others are not asked for
-  const std::string late = R"({"keys": {"late": 1}})";
+  const std::string late = R"({"dkv": {"late": 1}})";
   expect_report({"attnjit/score/bias.cuh", "prefetch_l2(plane + (",
                  "prefetch_l2(plane + (static_cast<int64>(1) << 40) + ("},
-                {spec, late}, {"attn_bwd, block ", "prefetch_l2: reads 1 bytes"});
+                {spec, late}, {"attn_bwd_dkv, block ", "prefetch_l2: reads 1 bytes"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not everywhere") {
@@ -87,7 +88,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not every
       {kBiasGrad, "if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;",
        "if (row + 16 * m + 8 * h > kernel.block.seqlen_q) continue;"},
       {with_bias(kSmall)},
-      {"attn_bwd, block ", "store_global: writes ", "past the end of dbias [1, 1, 70, 100]"});
+      {"attn_bwd_dkv, block ", "store_global: writes ", "past the end of dbias [1, 1, 70, 100]"});
   ProblemSpec causal = with_bias(kSmall);
   causal.causal = true;
   causal.diagonal = Diagonal::kTopLeft;

@@ -2,11 +2,10 @@
 #include <string>
 
 #include "attnjit/error.hpp"
+#include "base/fields_json.hpp"
 #include "check/verdict.hpp"
-#include "codegen/config_rules.hpp"
 #include "executor/executor.hpp"
 #include "executor/violation.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "unit/temp_directory.hpp"
 
@@ -35,8 +34,7 @@ class Bench {
     host.poison_outputs();
     const problem::Problem problem = problem::make_problem(host.args());
     const problem::PlanKey key = problem::plan_key(problem);
-    kernel::ForwardConfig config = tuner::config_zero(key, arch);
-    codegen::update_from_json(config, config_json);
+    const auto config = patched(tuner::config_zero(key, arch), config_json);
     if (const auto rule = codegen::why_unfit(config, key.family, arch)) return *rule;
     const auto plan = launch::make_forward_plan_spec(key.family, config, arch, templates_);
     try {
@@ -55,8 +53,7 @@ class Bench {
     const BackwardArgs args = host.backward_args();
     const problem::BackwardProblem problem = problem::make_problem(args);
     const problem::BackwardPlanKey key = problem::plan_key(problem);
-    codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
-    codegen::update_from_json(tunables, config_json);
+    const auto tunables = patched(tuner::config_zero(key, arch), config_json);
     if (const auto rule = codegen::why_unfit(tunables, key.family, arch)) return *rule;
     const auto plan = launch::make_backward_plan_spec(key.family, tunables, arch, templates_);
     try {
@@ -68,6 +65,11 @@ class Bench {
   }
 
  private:
+  template <class Tunables>
+  static Tunables patched(const Tunables& zero, const std::string& json) {
+    return base::patched(zero, base::parse_patch<Tunables>(base::parse_json(json), "config"));
+  }
+
   test::TempDirectory directory_;
   base::Log log_{base::LogLevel::kError, {}};
   codegen::TemplateSet templates_;

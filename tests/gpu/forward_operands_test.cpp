@@ -24,7 +24,8 @@ struct Job {
         key(problem::plan_key(problem)),
         arch(target),
         config(tuner::config_zero(key, arch)),
-        recorder(config, launch::forward_grid(plan({}), problem), problem.seqlen_kv) {}
+        recorder(codegen::forward_config(key.family, config),
+                 launch::forward_grid(plan({}), problem), problem.seqlen_kv) {}
 
   launch::ForwardPlanSpec plan(const codegen::TemplateSet& templates) const {
     return launch::make_forward_plan_spec(key.family, config, arch, templates);
@@ -34,7 +35,7 @@ struct Job {
   problem::Problem problem;
   problem::PlanKey key;
   codegen::Arch arch;
-  kernel::ForwardConfig config;
+  codegen::ForwardTunables config;
   Recorder recorder;
 };
 

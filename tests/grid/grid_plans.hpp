@@ -9,7 +9,6 @@
 
 #include "base/json.hpp"
 #include "launch/backward_plan_spec.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::test {
@@ -91,11 +90,11 @@ inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates 
     ++number;
     for (const std::string arch_name : row.at("archs")) {
       const codegen::Arch& arch = codegen::find_arch(arch_name);
-      const kernel::ForwardConfig config = tuner::config_zero(key, arch);
+      const codegen::ForwardTunables config = tuner::config_zero(key, arch);
       const auto spec = launch::make_forward_plan_spec(key.family, config, arch, templates);
       plans.push_back({fmt::format("forward {} {}", number, arch_name), &arch,
                        problem::describe(key.family),
-                       codegen::why_invalid(config, arch).value_or(""), spec.steps});
+                       codegen::why_unfit(config, key.family, arch).value_or(""), spec.steps});
     }
   }
   return plans;

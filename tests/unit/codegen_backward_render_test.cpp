@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/render_backward.hpp"
+#include "codegen/features.hpp"
+#include "codegen/render.hpp"
 #include "template_text.hpp"
 
 using namespace attnjit;
-using codegen::BackwardFeature;
 using codegen::BackwardTunables;
 using codegen::DbiasMethod;
 using codegen::Source;
@@ -42,22 +42,30 @@ BackwardFamily with_dbias(Extent extent, bool reduces) {
 
 BackwardTunables tunables(const BackwardFamily& f) {
   BackwardTunables t;
-  t.dbias = codegen::default_dbias_method(f);
-  t.keys = t.bias_tile = {64, 64, 1, 4, 2, 1};
-  t.queries = {64, 64, 1, 4, 4, 1};
+  t.dbias_method = codegen::default_dbias_method(f);
+  t.dkv = t.dbias = {codegen::Path::kMma, 64, 64, 1, 4, 2, 1};
+  t.dq = {codegen::Path::kMma, 64, 64, 1, 4, 4, 1};
   return t;
 }
 
 // The three kernels that compute scores.
-Source keys(const BackwardFamily& f) {
-  const BackwardTunables t = tunables(f);
-  return codegen::render_backward(f, codegen::keys_config(f, t), t.dbias, TemplateSet());
+Source dkv(const BackwardFamily& f) {
+  return codegen::render_backward_dkv(f, tunables(f), TemplateSet());
 }
-Source queries(const BackwardFamily& f) {
-  return codegen::render_backward_dq(f, codegen::queries_config(f, tunables(f)), TemplateSet());
+Source dq(const BackwardFamily& f) {
+  return codegen::render_backward_dq(f, tunables(f), TemplateSet());
 }
 Source dbias(const BackwardFamily& f) {
-  return codegen::render_backward_dbias(f, codegen::dbias_config(f, tunables(f)), TemplateSet());
+  return codegen::render_backward_dbias(f, tunables(f), TemplateSet());
+}
+
+// The headers of the features that backward kernels of `f` have.
+std::vector<std::string> headers(const BackwardFamily& f) {
+  std::vector<std::string> list;
+  for (const auto* feature : codegen::features(f.scores, codegen::Pass::kBackward)) {
+    list.push_back(feature->header);
+  }
+  return list;
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -84,7 +92,7 @@ std::vector<Feature> features() {
 }  // namespace
 
 TEST_CASE("a feature that a backward lacks leaves no word in its kernels") {
-  for (const auto render : {keys, queries, dbias}) {
+  for (const auto render : {dkv, dq, dbias}) {
     const std::set<std::string> without = identifiers(code_of(render(plain()).text));
     for (const Feature& feature : features()) {
       CAPTURE(feature.header);
@@ -102,15 +110,14 @@ TEST_CASE("a feature that a backward lacks leaves no word in its kernels") {
 
 TEST_CASE("a mask that is the same for all keys of a row is in lse, and not in the kernels") {
   const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerQuery; });
-  CHECK(codegen::backward_features(rows) == std::vector{BackwardFeature::kLength});
-  CHECK(code_of(keys(rows).stub) == code_of(keys(plain()).stub));
+  CHECK(headers(rows) == std::vector<std::string>{"length.cuh"});
+  CHECK(code_of(dkv(rows).stub) == code_of(dkv(plain()).stub));
 }
 
 TEST_CASE("a bias that is the same for all keys of a row is read as one per pair") {
   const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.bias = Extent::kPerQuery; });
-  CHECK(codegen::backward_features(rows) ==
-        std::vector{BackwardFeature::kBias, BackwardFeature::kLength});
-  CHECK(contains(keys(rows).stub, "Bias<kScores, DType::kBFloat16, Extent::kPerPair, "));
+  CHECK(headers(rows) == std::vector<std::string>{"bias.cuh", "length.cuh"});
+  CHECK(contains(dkv(rows).stub, "Bias<kScores, DType::kBFloat16, Extent::kPerPair, "));
 }
 
 TEST_CASE("features of a backward come in one order") {
@@ -120,10 +127,10 @@ TEST_CASE("features of a backward come in one order") {
     all.scores.bounded_right = true;
     all.scores.seqlens = true;
   });
-  using enum BackwardFeature;
-  CHECK(codegen::backward_features(f) == std::vector{kSeqlens, kBias, kByteMask, kBand});
-  CHECK(codegen::backward_features(plain()) == std::vector{kLength});
-  const std::string stub = keys(f).stub;
+  CHECK(headers(f) ==
+        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "byte_mask.cuh", "band.cuh"});
+  CHECK(headers(plain()) == std::vector<std::string>{"length.cuh"});
+  const std::string stub = dkv(f).stub;
   std::size_t last = 0;
   for (const char* part : {"BackwardParams params,", "SeqlensParams seqlens,",
                            "OperandParams bias,", "ByteMaskParams mask,", "BandParams band) {"}) {
@@ -137,43 +144,42 @@ TEST_CASE("features of a backward come in one order") {
 
 TEST_CASE("a dbias is mentioned by the kernel that computes it alone") {
   const auto words = [](const Source& source) { return identifiers(code_of(source.text)); };
-  CHECK_FALSE(words(keys(plain())).contains("BiasGradParams"));
-  CHECK(contains(keys(plain()).stub, "NoBiasGrad{}"));
-  CHECK(contains(keys(with_dbias(Extent::kPerPair, false)).stub,
+  CHECK_FALSE(words(dkv(plain())).contains("BiasGradParams"));
+  CHECK(contains(dkv(plain()).stub, "NoBiasGrad{}"));
+  CHECK(contains(dkv(with_dbias(Extent::kPerPair, false)).stub,
                  "BiasGradStore<DType::kFloat32, true>(dbias)"));
-  CHECK(contains(keys(with_dbias(Extent::kPerPair, true)).stub, "BiasGradAdd(dbias)"));
-  CHECK(contains(keys(with_dbias(Extent::kPerKey, true)).stub,
+  CHECK(contains(dkv(with_dbias(Extent::kPerPair, true)).stub, "BiasGradAdd(dbias)"));
+  CHECK(contains(dkv(with_dbias(Extent::kPerKey, true)).stub,
                  "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)"));
   // A dbias that does not vary over keys needs no score.
-  CHECK_FALSE(words(keys(with_dbias(Extent::kPerQuery, true))).contains("BiasGradParams"));
+  CHECK_FALSE(words(dkv(with_dbias(Extent::kPerQuery, true))).contains("BiasGradParams"));
   const BackwardFamily reduced = with_dbias(Extent::kPerPair, true);
   CHECK(contains(dbias(reduced).stub, "BiasPlanes planes"));
-  CHECK_FALSE(words(queries(reduced)).contains("BiasGradParams"));
-  const Source elsewhere =
-      codegen::render_backward(reduced, codegen::keys_config(reduced, tunables(reduced)),
-                               DbiasMethod::kKernel, TemplateSet());
+  CHECK_FALSE(words(dq(reduced)).contains("BiasGradParams"));
+  BackwardTunables apart = tunables(reduced);
+  apart.dbias_method = DbiasMethod::kKernel;
+  const Source elsewhere = codegen::render_backward_dkv(reduced, apart, TemplateSet());
   CHECK_FALSE(contains(elsewhere.stub, "dbias)"));
 }
 
 TEST_CASE("dq is added up where no kernel of its own computes it") {
   const BackwardFamily f = plain();
   BackwardTunables t = tunables(f);
-  CHECK(contains(keys(f).stub, ".adds_dq = true"));
-  t.dq = codegen::DqMethod::kKernel;
-  const Source without =
-      codegen::render_backward(f, codegen::keys_config(f, t), t.dbias, TemplateSet());
+  CHECK(contains(dkv(f).stub, ".adds_dq = true"));
+  t.dq_method = codegen::DqMethod::kKernel;
+  const Source without = codegen::render_backward_dkv(f, t, TemplateSet());
   CHECK(contains(without.stub, ".adds_dq = false"));
-  CHECK(contains(queries(f).stub, ".adds_dq = false"));
+  CHECK(contains(dq(f).stub, ".adds_dq = false"));
 }
 
 TEST_CASE("entries and titles of a backward's kernels") {
   const BackwardFamily f = with_dbias(Extent::kPerPair, true);
-  CHECK(keys(f).entry == "attn_bwd");
-  CHECK(queries(f).entry == "attn_bwd_dq");
+  CHECK(dkv(f).entry == "attn_bwd_dkv");
+  CHECK(dq(f).entry == "attn_bwd_dq");
   CHECK(dbias(f).entry == "attn_bwd_dbias");
-  CHECK(keys(f).title.find("attn_bwd bf16 d64 gqa4 ") == 0);
-  CHECK(contains(keys(f).title, " | q64 kv64 s1 w4 qw2 b1 dq"));
-  for (const auto render : {keys, queries, dbias}) {
+  CHECK(dkv(f).title.find("attn_bwd_dkv bf16 d64 gqa4 ") == 0);
+  CHECK(contains(dkv(f).title, " | q64 kv64 s1 w4 qw2 b1 dq"));
+  for (const auto render : {dkv, dq, dbias}) {
     const Source source = render(f);
     CHECK(contains(source.text, "extern \"C\" __global__"));
     CHECK_FALSE(contains(source.text, "#include"));

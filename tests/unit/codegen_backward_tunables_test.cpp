@@ -3,13 +3,15 @@
 #include <string>
 
 #include "attnjit/error.hpp"
-#include "codegen/backward_tunables.hpp"
+#include "base/fields_json.hpp"
+#include "codegen/tunables.hpp"
 
 using namespace attnjit;
 using codegen::BackwardTile;
 using codegen::BackwardTunables;
 using codegen::DbiasMethod;
 using codegen::DqMethod;
+using codegen::Path;
 using problem::BackwardFamily;
 using problem::Extent;
 
@@ -25,8 +27,8 @@ BackwardFamily family() {
 // Legal for family() everywhere.
 BackwardTunables legal() {
   BackwardTunables t;
-  t.keys = t.bias_tile = {64, 64, 1, 4, 2, 1};
-  t.queries = {64, 64, 1, 4, 4, 1};
+  t.dkv = t.dbias = {Path::kMma, 64, 64, 1, 4, 2, 1};
+  t.dq = {Path::kMma, 64, 64, 1, 4, 4, 1};
   return t;
 }
 
@@ -41,10 +43,13 @@ std::string unfit_after(Change change) {
   return unfit(t);
 }
 
+BackwardTunables patched(const BackwardTunables& t, const std::string& json) {
+  return base::patched(t, base::parse_patch<BackwardTunables>(base::parse_json(json), "config"));
+}
+
 std::string error_of(const std::string& json) {
-  BackwardTunables t = legal();
   try {
-    codegen::update_from_json(t, json);
+    patched(legal(), json);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kInvalidEnvironment);
     return error.what();
@@ -73,23 +78,23 @@ TEST_CASE("a method must serve the axes of dbias, and be deterministic where tha
   BackwardFamily f = family();
   BackwardTunables t = legal();
   CHECK(unfit(t, f) == "");
-  t.dbias = DbiasMethod::kStore;
-  CHECK(unfit(t, f) == "dbias: this method does not serve the axes that dbias keeps");
+  t.dbias_method = DbiasMethod::kStore;
+  CHECK(unfit(t, f) == "dbias_method: it does not serve the axes that dbias keeps");
   f.dbias = Extent::kPerPair;
   CHECK(unfit(t, f) == "");
-  t.dbias = DbiasMethod::kNone;
+  t.dbias_method = DbiasMethod::kNone;
   CHECK(unfit(t, f) != "");
   f.dbias_reduces_planes = true;
   for (const DbiasMethod method : {DbiasMethod::kAdd, DbiasMethod::kKernel}) {
-    t.dbias = method;
+    t.dbias_method = method;
     CHECK(unfit(t, f) == "");
   }
   f.deterministic = true;
-  t.dbias = DbiasMethod::kAdd;
-  CHECK(unfit(t, f) == "dbias: add is not deterministic; use kernel");
-  t.dbias = DbiasMethod::kKernel;
-  CHECK(unfit(t, f) == "dq: add is not deterministic; use kernel");
-  t.dq = DqMethod::kKernel;
+  t.dbias_method = DbiasMethod::kAdd;
+  CHECK(unfit(t, f) == "dbias_method: add is not deterministic; use kernel");
+  t.dbias_method = DbiasMethod::kKernel;
+  CHECK(unfit(t, f) == "dq_method: add is not deterministic; use kernel");
+  t.dq_method = DqMethod::kKernel;
   CHECK(unfit(t, f) == "split: it is not deterministic; set it to false");
   t.split = false;
   CHECK(unfit(t, f) == "");
@@ -97,20 +102,20 @@ TEST_CASE("a method must serve the axes of dbias, and be deterministic where tha
 
 TEST_CASE("each tile that is used must be legal") {
   const auto rule = [](auto member, int value) {
-    return unfit_after([=](BackwardTunables& t) { t.keys.*member = value; });
+    return unfit_after([=](BackwardTunables& t) { t.dkv.*member = value; });
   };
-  CHECK(rule(&BackwardTile::block_q, 48).find("keys: block_q must be") == 0);
-  CHECK(rule(&BackwardTile::block_kv, 40).find("keys: block_kv must be") == 0);
-  CHECK(rule(&BackwardTile::num_stages, 3).find("keys: num_stages must be") == 0);
-  CHECK(rule(&BackwardTile::num_warps, 0).find("keys: num_warps must be") == 0);
-  CHECK(rule(&BackwardTile::query_warps, 3).find("keys: query_warps must divide") == 0);
-  CHECK(rule(&BackwardTile::min_blocks, 0).find("keys: min_blocks must be") == 0);
+  CHECK(rule(&BackwardTile::block_q, 48).find("dkv: block_q must be") == 0);
+  CHECK(rule(&BackwardTile::block_kv, 40).find("dkv: block_kv must be") == 0);
+  CHECK(rule(&BackwardTile::num_stages, 3).find("dkv: num_stages must be") == 0);
+  CHECK(rule(&BackwardTile::num_warps, 0).find("dkv: num_warps must be") == 0);
+  CHECK(rule(&BackwardTile::query_warps, 3).find("dkv: query_warps must divide") == 0);
+  CHECK(rule(&BackwardTile::min_blocks, 0).find("dkv: min_blocks must be") == 0);
   // A tile of a kernel that is not part of the plan does not matter.
-  CHECK(unfit_after([](BackwardTunables& t) { t.queries = t.bias_tile = {}; }) == "");
+  CHECK(unfit_after([](BackwardTunables& t) { t.dq = t.dbias = {}; }) == "");
   CHECK(unfit_after([](BackwardTunables& t) {
-          t.dq = DqMethod::kKernel;
-          t.queries.query_warps = 2;
-        }) == "queries: query_warps must equal num_warps");
+          t.dq_method = DqMethod::kKernel;
+          t.dq.query_warps = 2;
+        }) == "dq: query_warps must equal num_warps");
 }
 
 TEST_CASE("a tile must fit the shared memory of the architecture") {
@@ -119,41 +124,45 @@ TEST_CASE("a tile must fit the shared memory of the architecture") {
   const BackwardTunables t = legal();
   CHECK(unfit(t, f, "sm_90a") == "");
   const std::string rule = unfit(t, f, "sm_86");
-  CHECK(rule.find("keys: needs ") == 0);
+  CHECK(rule.find("dkv: needs ") == 0);
   CHECK(rule.find(" bytes of shared memory; sm_86 has ") != std::string::npos);
 }
 
-TEST_CASE("tunables survive JSON, and an update leaves out what it does not name") {
+TEST_CASE("tunables survive JSON, and a patch leaves out what it does not name") {
   BackwardTunables t = legal();
-  t.dq = DqMethod::kKernel;
-  t.dbias = DbiasMethod::kColumns;
+  t.dq_method = DqMethod::kKernel;
+  t.dbias_method = DbiasMethod::kColumns;
   t.split = false;
-  BackwardTunables back;
-  codegen::update_from_json(back, codegen::to_json(t));
-  CHECK(back == t);
-  codegen::update_from_json(t, R"({"dbias": "kernel", "keys": {"block_q": 32}})");
-  CHECK(t.dbias == DbiasMethod::kKernel);
-  CHECK(t.keys.block_q == 32);
-  CHECK(t.keys.block_kv == 64);
-  CHECK(t.dq == DqMethod::kKernel);
-  CHECK(codegen::describe_tile(t.keys) == "q32 kv64 s1 w4 qw2 b1");
+  CHECK(base::from_json_value<BackwardTunables>(base::to_json_value(t), "config") == t);
+  t = patched(t, R"({"dbias_method": "kernel", "dkv": {"block_q": 32}})");
+  CHECK(t.dbias_method == DbiasMethod::kKernel);
+  CHECK(t.dkv.block_q == 32);
+  CHECK(t.dkv.block_kv == 64);
+  CHECK(t.dq_method == DqMethod::kKernel);
+  CHECK(codegen::describe_tile(t.dkv) == "q32 kv64 s1 w4 qw2 b1");
   for (const char* method : {"none", "rows", "store", "columns", "add", "kernel"}) {
-    CHECK(error_of(std::string(R"({"dbias": ")") + method + "\"}") == "");
+    CHECK(error_of(std::string(R"({"dbias_method": ")") + method + "\"}") == "");
   }
 }
 
-TEST_CASE("an update that cannot be read says why") {
-  CHECK(error_of("[]") == "config: not a JSON object");
-  CHECK(error_of("{") == "config: not a JSON object");
+TEST_CASE("a patch that cannot be read says why") {
+  CHECK(error_of("[]") == "config is []; expected an object");
   CHECK(error_of(R"({"block_q": 64})") ==
-        "config: unknown member block_q; expected dq, dbias, split, keys, queries or bias_tile");
-  CHECK(error_of(R"({"dq": "atomics"})") ==
-        R"(config: dq is "atomics"; expected one of add, kernel)");
-  CHECK(error_of(R"({"dbias": 1})") ==
-        "config: dbias is 1; expected one of none, rows, store, columns, add, kernel");
-  CHECK(error_of(R"({"split": 1})") == "config: split must be true or false");
-  CHECK(error_of(R"({"keys": 64})") == "config: keys must be an object");
-  CHECK(error_of(R"({"queries": {"block": 64}})") == "config: unknown member queries.block");
-  CHECK(error_of(R"({"bias_tile": {"block_q": 64.5}})") ==
-        "config: bias_tile.block_q must be a whole number");
+        "config: unknown member \"block_q\"; expected one of dq_method, dbias_method, split, dkv, "
+        "dq, dbias");
+  CHECK(error_of(R"({"dq_method": "atomics"})") ==
+        R"(config: dq_method is "atomics"; expected one of "add", "kernel")");
+  CHECK(error_of(R"({"dbias_method": 1})").starts_with("config: dbias_method is 1; expected one"));
+  CHECK(error_of(R"({"split": 1})") == "config: split is 1; expected true or false");
+  CHECK(error_of(R"({"dkv": 64})") == "config: dkv is 64; expected an object");
+  CHECK(error_of(R"({"dq": {"block": 64}})").starts_with("config: dq: unknown member \"block\""));
+  CHECK(error_of(R"({"dbias": {"block_q": 64.5}})")
+            .starts_with("config: dbias: block_q is 64.5; expected an integer"));
+}
+
+TEST_CASE("a path that no kernel has is refused") {
+  CHECK(unfit_after([](BackwardTunables& t) { t.dkv.path = Path::kWgmma; }) ==
+        "dkv: path: wgmma is in no kernel of this version; use mma");
+  CHECK(unfit_after([](BackwardTunables& t) { t.dq.path = Path::kWgmma; }) ==
+        "");  // it does not run
 }

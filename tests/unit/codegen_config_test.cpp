@@ -6,39 +6,34 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/fields_json.hpp"
 #include "codegen/arch.hpp"
-#include "codegen/config_json.hpp"
-#include "codegen/fields.hpp"
-#include "codegen/render.hpp"
+#include "codegen/kernel_configs.hpp"
 
 using namespace attnjit;
-using codegen::for_each_field;
+using codegen::ForwardTunables;
 using kernel::ForwardConfig;
 using kernel::MaskPackConfig;
 
 namespace {
 
-constexpr ForwardConfig kLegal{.dtype = kernel::DType::kBFloat16,
-                               .head_dim = 128,
-                               .head_dim_v = 64,
-                               .gqa_ratio = 4,
-                               .aligned = true,
-                               .scale_first = false,
-                               .block_q = 128,
-                               .block_kv = 64,
-                               .num_stages = 2,
-                               .num_warps = 8,
-                               .min_blocks = 1};
+constexpr problem::Family kFamily{
+    .head_dim = 128, .head_dim_v = 64, .gqa_ratio = 4, .aligned = true};
+constexpr ForwardTunables kTunables{
+    .block_q = 128, .block_kv = 64, .num_stages = 2, .num_warps = 8, .min_blocks = 1};
+const ForwardConfig kLegal = codegen::forward_config(kFamily, kTunables);
 constexpr MaskPackConfig kLegalPack{
     .per_pair = true, .vectorized = true, .block_q = 128, .block_kv = 64, .num_warps = 4};
 
-bool equal(ForwardConfig a, ForwardConfig b) { return codegen::to_json(a) == codegen::to_json(b); }
+ForwardTunables patched(const std::string& json) {
+  return base::patched(kTunables,
+                       base::parse_patch<ForwardTunables>(base::parse_json(json), "config"));
+}
 
-// What update_from_json() says of `json`; empty if it takes it.
+// What reading `json` as a patch says; empty if it is taken.
 std::string refusal(const std::string& json) {
-  ForwardConfig config = kLegal;
   try {
-    codegen::update_from_json(config, json);
+    patched(json);
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::kInvalidEnvironment);
     return error.what();
@@ -46,69 +41,64 @@ std::string refusal(const std::string& json) {
   return "";
 }
 
-}  // namespace
-
-TEST_CASE("a config as JSON has its fields in order") {
-  CHECK(
-      codegen::to_json(kLegal) ==
-      R"({"dtype":"bf16","head_dim":128,"head_dim_v":64,"gqa_ratio":4,"aligned":true,)"
-      R"("scale_first":false,"pack_heads":false,"block_q":128,"block_kv":64,"num_stages":2,"num_warps":8,)"
-      R"("min_blocks":1,"softmax":"running_max"})");
-  CHECK(codegen::to_json(kLegalPack) ==
-        R"({"per_pair":true,"vectorized":true,"block_q":128,"block_kv":64,"num_warps":4})");
+std::string unfit(const ForwardTunables& tunables, const problem::Family& family = kFamily,
+                  const char* arch = "sm_90a") {
+  return codegen::why_unfit(tunables, family, codegen::find_arch(arch)).value_or("");
 }
 
-TEST_CASE("a config survives the way to JSON and back, each field by itself") {
-  ForwardConfig changed = kLegal;
+}  // namespace
+
+TEST_CASE("tunables as JSON have their members in order") {
+  CHECK(base::to_json_value(kTunables).dump() ==
+        R"({"path":"mma","pack_heads":false,"block_q":128,"block_kv":64,"num_stages":2,)"
+        R"("num_warps":8,"min_blocks":1,"softmax":"max_free"})");
+}
+
+TEST_CASE("tunables survive the way to JSON and back, each member by itself") {
+  ForwardTunables changed = kTunables;
   int next = 3;
-  for_each_field(changed, [&](const char*, auto& field) {
+  base::for_each_field(changed, [&](const char*, auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, int>) field = next++;
     if constexpr (std::is_same_v<Field, bool>) field = !field;
-    if constexpr (std::is_same_v<Field, kernel::DType>) field = kernel::DType::kFloat16;
   });
-  ForwardConfig read = kLegal;
-  CHECK_FALSE(equal(read, changed));
-  codegen::update_from_json(read, codegen::to_json(changed));
-  CHECK(equal(read, changed));
-  codegen::update_from_json(read, codegen::to_json(kLegal));
-  CHECK(equal(read, kLegal));
+  changed.path = codegen::Path::kWgmma;
+  changed.softmax = kernel::SoftmaxPolicy::kRunningMax;
+  CHECK(base::from_json_value<ForwardTunables>(base::to_json_value(changed), "config") == changed);
 }
 
-TEST_CASE("an update sets what it names and leaves the rest") {
-  ForwardConfig config = kLegal;
-  codegen::update_from_json(config, "{}");
-  CHECK(equal(config, kLegal));
-  codegen::update_from_json(config, R"({"block_q": 64, "num_warps": 4})");
+TEST_CASE("a patch sets what it names and leaves the rest") {
+  CHECK(patched("{}") == kTunables);
+  ForwardTunables config = patched(R"({"block_q": 64, "num_warps": 4})");
   CHECK(config.block_q == 64);
   CHECK(config.num_warps == 4);
   config.block_q = 128;
   config.num_warps = 8;
-  CHECK(equal(config, kLegal));
+  CHECK(config == kTunables);
 }
 
-TEST_CASE("malformed updates are refused with what was expected") {
+TEST_CASE("malformed patches are refused with what was expected") {
+  const std::string integer = "expected an integer from -2147483648 to 2147483647";
   const std::pair<std::string, std::string> cases[] = {
-      {"", "config: expected a JSON object"},
-      {"block_q=64", "config: expected a JSON object"},
-      {"[64]", "config: expected a JSON object"},
-      {R"({"block_q": )", "config: expected a JSON object"},
-      {R"({"block_q": "64"})", "config: block_q cannot be \"64\"; expected an integer"},
-      {R"({"block_q": 64.5})", "config: block_q cannot be 64.5; expected an integer"},
-      {R"({"block_q": null})", "config: block_q cannot be null; expected an integer"},
-      {R"({"aligned": 1})", "config: aligned cannot be 1; expected true or false"},
-      {R"({"dtype": "fp32"})", "config: dtype cannot be \"fp32\"; expected \"fp16\" or \"bf16\""},
-      {R"({"dtype": 1})", "config: dtype cannot be 1; expected \"fp16\" or \"bf16\""},
+      {"[64]", "config is [64]; expected an object"},
+      {R"({"block_q": "64"})", "config: block_q is \"64\"; " + integer},
+      {R"({"block_q": 64.5})", "config: block_q is 64.5; " + integer},
+      {R"({"block_q": null})", "config: block_q is null; " + integer},
+      {R"({"pack_heads": 1})", "config: pack_heads is 1; expected true or false"},
+      {R"({"path": "tma"})", "config: path is \"tma\"; expected one of \"mma\", \"wgmma\""},
+      {R"({"path": 1})", "config: path is 1; expected one of"},
       {R"({"tile": 3})", "config: unknown member \"tile\"; expected one of"},
       {R"({"block_q": 64, "tile": 3})", "config: unknown member \"tile\"; expected one of"},
       // Part of a name is not a name.
       {R"({"warps": 4})", "config: unknown member \"warps\"; expected one of"},
-      {R"({"head_dim, head_dim_v": 4})",
-       "config: unknown member \"head_dim, head_dim_v\"; expected"},
+      {R"({"block_q, block_kv": 4})",
+       "config: unknown member \"block_q, block_kv\"; expected one of path, pack_heads, block_q"},
       {R"({"": 4})", "config: unknown member \"\"; expected"},
+      // What follows from the family cannot be chosen.
+      {R"({"head_dim": 64})", "config: unknown member \"head_dim\"; expected"},
       // 2^32 + 64 is not 64.
-      {R"({"block_q": 4294967360})", "config: block_q cannot be 4294967360"},
-      {R"({"block_q": -9223372036854775744})", "config: block_q cannot be -9223372036854775744"}};
+      {R"({"block_q": 4294967360})", "config: block_q is 4294967360; " + integer},
+      {R"({"block_q": -9223372036854775744})", "config: block_q is -9223372036854775744; "}};
   for (const auto& [json, expected] : cases) {
     CAPTURE(json);
     const std::string message = refusal(json);
@@ -143,7 +133,6 @@ TEST_CASE("each rule of a forward config, broken once") {
     const char* const rule = kernel::why_invalid(config);
     REQUIRE_MESSAGE(rule != nullptr, expected);
     CHECK(std::string(rule).starts_with(expected));
-    CHECK(codegen::why_invalid(config, codegen::find_arch("sm_90a")) == std::string(rule));
   }
 }
 
@@ -164,15 +153,22 @@ TEST_CASE("each rule of a prepass config, broken once") {
   }
 }
 
-TEST_CASE("a tile that an architecture cannot hold is refused by its bytes") {
-  ForwardConfig config = kLegal;
-  config.head_dim = config.head_dim_v = 256;
+TEST_CASE("tunables are held to the rules of the kernel's config, and to the architecture") {
+  CHECK(unfit(kTunables) == "");
+  ForwardTunables odd = kTunables;
+  odd.block_kv = 48;
+  CHECK(unfit(odd) == "block_kv must be a multiple of 32 keys");
+  odd = kTunables;
+  odd.path = codegen::Path::kWgmma;
+  CHECK(unfit(odd) == "path: wgmma is in no kernel of this version; use mma");
+  problem::Family wide = kFamily;
+  wide.head_dim = wide.head_dim_v = 256;
   // Q 64 KiB, and two stages of K and V of 32 KiB each.
-  CHECK(config.shared_bytes() == 192 * 1024);
-  CHECK(codegen::why_invalid(config, codegen::find_arch("sm_86")) ==
+  CHECK(codegen::forward_config(wide, kTunables).shared_bytes() == 192 * 1024);
+  CHECK(unfit(kTunables, wide, "sm_86") ==
         "needs 196608 bytes of shared memory; sm_86 has 101376 per thread block");
-  CHECK(codegen::why_invalid(config, codegen::find_arch("sm_80")).has_value());
-  CHECK_FALSE(codegen::why_invalid(config, codegen::find_arch("sm_90a")).has_value());
+  CHECK(unfit(kTunables, wide, "sm_80") != "");
+  CHECK(unfit(kTunables, wide, "sm_90a") == "");
 }
 
 TEST_CASE("every architecture is found by its name, and others are told the list") {
@@ -195,27 +191,19 @@ TEST_CASE("every architecture is found by its name, and others are told the list
   }
 }
 
-TEST_CASE("the softmax policy and packed heads come from JSON by name") {
-  kernel::ForwardConfig config = kLegal;
-  codegen::update_from_json(config, R"({"softmax": "max_free", "pack_heads": true})");
-  CHECK(config.softmax == kernel::SoftmaxPolicy::kMaxFree);
-  CHECK(config.pack_heads);
-  CHECK_THROWS_WITH_AS(codegen::update_from_json(config, R"({"softmax": "exact"})"),
-                       doctest::Contains("\"running_max\" or \"max_free\""), Error);
-}
-
 TEST_CASE("heads that need masks of their own are not packed") {
-  problem::Family f;
+  problem::Family f = kFamily;
   f.head_dim = f.head_dim_v = 64;
   f.gqa_ratio = 3;
-  kernel::ForwardConfig config = codegen::specialise(f);
+  ForwardTunables config = kTunables;
   config.pack_heads = true;
   config.block_q = 64;
-  CHECK_FALSE(codegen::why_foreign(config, f));
+  config.num_warps = 1;
+  CHECK(unfit(config, f) == "");
   f.mask = problem::Extent::kPerPair;
-  CHECK(codegen::why_foreign(config, f));  // 64 rows are not whole queries
+  CHECK(unfit(config, f) == "pack_heads is true; with this mask block_q must be a multiple of 3");
   config.block_q = 48;
-  CHECK_FALSE(codegen::why_foreign(config, f));
+  CHECK(unfit(config, f) == "");
   f.mask_per_query_head = true;
-  CHECK(codegen::why_foreign(config, f));
+  CHECK(unfit(config, f) == "pack_heads is true; the heads of a kv head must share the mask");
 }

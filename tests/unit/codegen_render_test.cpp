@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "codegen/features.hpp"
 #include "codegen/render.hpp"
 #include "template_text.hpp"
 
 using namespace attnjit;
 using attnjit::test::code_of;
 using attnjit::test::identifiers;
-using codegen::ForwardFeature;
 using codegen::Source;
 using codegen::TemplateSet;
 using problem::Extent;
@@ -35,17 +35,19 @@ Family with(Change change) {
   return f;
 }
 
-kernel::ForwardConfig config(const Family& f) {
-  kernel::ForwardConfig c = codegen::specialise(f);
-  c.block_q = 128;
-  c.block_kv = 64;
-  c.num_stages = 2;
-  c.num_warps = 8;
-  c.min_blocks = 1;
-  return c;
-}
+constexpr codegen::ForwardTunables kTunables{
+    .block_q = 128, .block_kv = 64, .num_stages = 2, .num_warps = 8, .min_blocks = 1};
 
-Source render(const Family& f) { return codegen::render_forward(f, config(f), TemplateSet()); }
+Source render(const Family& f) { return codegen::render_forward(f, kTunables, TemplateSet()); }
+
+// The headers of the features that forward kernels of `f` have.
+std::vector<std::string> headers(const Family& f) {
+  std::vector<std::string> list;
+  for (const auto* feature : codegen::features(f, codegen::Pass::kForward)) {
+    list.push_back(feature->header);
+  }
+  return list;
+}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -112,10 +114,10 @@ TEST_CASE("a feature that the problem lacks leaves no word in the source") {
 
 TEST_CASE("the plain kernel has one parameter and the length policy alone") {
   const Source source = render(plain());
-  CHECK(codegen::forward_features(plain()) == std::vector{ForwardFeature::kLength});
+  CHECK(headers(plain()) == std::vector<std::string>{"length.cuh"});
   CHECK(contains(source.stub,
                  "attn_fwd(\n    const __grid_constant__ ForwardParams params) {\n"
-                 "  forward<kConfig>(params,\n                   Length<kScores>());"));
+                 "  forward<kConfig>(params,\n    Length<kScores>());"));
   for (const Feature& feature : features()) CHECK_FALSE(contains(source.text, feature.header));
 }
 
@@ -127,9 +129,8 @@ TEST_CASE("features come in one order, whatever asked for them") {
     all.bounded_left = true;
     all.seqlens = true;
   });
-  CHECK(codegen::forward_features(f) == std::vector{ForwardFeature::kSeqlens, ForwardFeature::kBias,
-                                                    ForwardFeature::kPackedMask,
-                                                    ForwardFeature::kBand});
+  CHECK(headers(f) ==
+        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "packed_mask.cuh", "band.cuh"});
   const std::string stub = render(f).stub;
   for (const std::string part :
        {"const __grid_constant__ SeqlensParams seqlens,\n",
@@ -142,11 +143,10 @@ TEST_CASE("features come in one order, whatever asked for them") {
     CHECK(contains(stub, part));
   }
   CHECK_FALSE(contains(stub, "Length<"));
-  CHECK(codegen::forward_features(with([](Family& g) {
+  CHECK(headers(with([](Family& g) {
           g.mask = g.bias = Extent::kPerQuery;
           g.bounded_right = true;
-        })) ==
-        std::vector{ForwardFeature::kRowBias, ForwardFeature::kRowMask, ForwardFeature::kBand});
+        })) == std::vector<std::string>{"row_bias.cuh", "row_mask.cuh", "band.cuh"});
 }
 
 TEST_CASE("the stub states the title and every value of the config") {
@@ -187,7 +187,7 @@ TEST_CASE("the mask prepass has a stub of its own") {
 
 TEST_CASE("a config takes from the family what it must, and scales early where it must") {
   const auto scale_first = [](auto change) {
-    return codegen::specialise(with(change)).scale_first;
+    return codegen::forward_config(with(change), kTunables).scale_first;
   };
   CHECK_FALSE(scale_first([](Family&) {}));
   CHECK_FALSE(scale_first([](Family& f) { f.mask = Extent::kPerPair; }));
@@ -195,11 +195,12 @@ TEST_CASE("a config takes from the family what it must, and scales early where i
   CHECK(scale_first([](Family& f) { f.bias = Extent::kPerKey; }));
   CHECK(scale_first([](Family& f) { f.bias = Extent::kPerPair; }));
   CHECK(scale_first([](Family& f) { f.positive_scale = false; }));
-  const kernel::ForwardConfig c = codegen::specialise(with([](Family& f) {
-    f.head_dim_v = 64;
-    f.aligned = false;
-    f.dtype = DType::kFloat16;
-  }));
+  const kernel::ForwardConfig c = codegen::forward_config(with([](Family& f) {
+                                                            f.head_dim_v = 64;
+                                                            f.aligned = false;
+                                                            f.dtype = DType::kFloat16;
+                                                          }),
+                                                          kTunables);
   CHECK(c.dtype == kernel::DType::kFloat16);
   CHECK(c.head_dim == 128);
   CHECK(c.head_dim_v == 64);

@@ -103,8 +103,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto spec = engine.plan(o.problem, arch);
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9));
-  const auto& [forward, band, seqlens, bias, row_mask, packed_mask, mask_pack, combine] =
-      arguments.values();
+  const auto& [forward, features, mask_pack, combine] = arguments.values();
+  const auto& [problem, seqlens, bias, row_mask, packed_mask, byte_mask, band] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, seqlens);

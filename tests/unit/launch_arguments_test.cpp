@@ -29,14 +29,9 @@ struct Call {
 
   explicit Call(const ForwardArgs& a) : args(a), problem(problem::make_problem(a)) {
     const problem::Family family = problem::family(problem);
-    kernel::ForwardConfig config = codegen::specialise(family);
-    config.block_q = 64;
-    config.block_kv = 32;
-    config.num_stages = 2;
-    config.num_warps = 4;
-    config.min_blocks = 1;
-    spec = launch::make_forward_plan_spec(family, config, codegen::find_arch("sm_90a"),
-                                          codegen::TemplateSet());
+    spec = launch::make_forward_plan_spec(
+        family, {.block_q = 64, .block_kv = 32, .num_stages = 2, .num_warps = 4, .min_blocks = 1},
+        codegen::find_arch("sm_90a"), codegen::TemplateSet());
   }
   void* workspace() const { return fake_address(9); }
   launch::WorkspaceLayout layout() const { return launch::workspace_layout(spec, problem); }
@@ -83,16 +78,9 @@ TEST_CASE("parameters come in the order in which the kernel names its features")
   REQUIRE(call.spec.steps.size() == 3);
   CHECK(call.spec.steps[0].source.entry == "mask_pack");
   CHECK(arguments.parameters(0)[0] == &values.mask_pack);
-  // Each feature has one parameter here, and the stub lists them as forward_features() does.
-  std::vector<const void*> expected = {&values.forward};
-  for (const auto feature : codegen::forward_features(call.spec.family)) {
-    using codegen::ForwardFeature;
-    if (feature == ForwardFeature::kSeqlens) expected.push_back(&values.seqlens);
-    if (feature == ForwardFeature::kBias) expected.push_back(&values.bias);
-    if (feature == ForwardFeature::kPackedMask) expected.push_back(&values.packed_mask);
-    if (feature == ForwardFeature::kBand) expected.push_back(&values.band);
-  }
-  REQUIRE(expected.size() == 5);
+  const auto& features = values.features;
+  const std::vector<const void*> expected = {&values.forward, &features.seqlens, &features.bias,
+                                             &features.packed_mask, &features.band};
   for (std::size_t i = 0; i < expected.size(); ++i)
     CHECK(arguments.parameters(1)[i] == expected[i]);
 }
@@ -106,15 +94,15 @@ TEST_CASE("a mask or bias per query is read in place") {
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
   ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
   const auto& values = arguments.values();
-  CHECK(arguments.parameters(0)[1] == &values.bias);
-  CHECK(arguments.parameters(0)[2] == &values.row_mask);
+  CHECK(arguments.parameters(0)[1] == &values.features.bias);
+  CHECK(arguments.parameters(0)[2] == &values.features.row_mask);
   CHECK(arguments.parameters(0)[3] == nullptr);
-  CHECK(values.row_mask.data == args.mask->data);
-  CHECK(values.row_mask.heads_per_plane == 4);
-  CHECK(values.row_mask.query_stride == args.mask->strides[2]);
-  CHECK(values.row_mask.key_stride == 0);
-  CHECK(values.bias.heads_per_plane == 32);
-  CHECK(values.bias.head_stride == 0);
+  CHECK(values.features.row_mask.data == args.mask->data);
+  CHECK(values.features.row_mask.heads_per_plane == 4);
+  CHECK(values.features.row_mask.query_stride == args.mask->strides[2]);
+  CHECK(values.features.row_mask.key_stride == 0);
+  CHECK(values.features.bias.heads_per_plane == 32);
+  CHECK(values.features.bias.head_stride == 0);
 }
 
 TEST_CASE("the values of the forward kernel") {
@@ -135,13 +123,13 @@ TEST_CASE("the values of the forward kernel") {
   // The scores are scaled before the bias comes: the exponent takes log2(e) alone.
   CHECK(p.score_scale == -2.0f);
   CHECK(p.exponent_scale == kernel::kLog2E);
-  CHECK(arguments.values().band.left == 5);
-  CHECK(arguments.values().band.right == 3);
-  CHECK(arguments.values().band.bottom_right == 1);
-  CHECK(arguments.values().seqlens.q == call.args.seqlens_q);
-  CHECK(arguments.values().seqlens.kv == call.args.seqlens_kv);
-  CHECK(arguments.values().bias.heads_per_plane == 1);
-  CHECK(arguments.values().bias.batch_stride == 0);
+  CHECK(arguments.values().features.band.left == 5);
+  CHECK(arguments.values().features.band.right == 3);
+  CHECK(arguments.values().features.band.bottom_right == 1);
+  CHECK(arguments.values().features.seqlens.q == call.args.seqlens_q);
+  CHECK(arguments.values().features.seqlens.kv == call.args.seqlens_kv);
+  CHECK(arguments.values().features.bias.heads_per_plane == 1);
+  CHECK(arguments.values().features.bias.batch_stride == 0);
 
   Call plain(forward_args());
   ForwardArguments late(plain.spec, plain.problem, plain.args, plain.layout(), nullptr);
@@ -170,12 +158,12 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
     ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
     const auto& values = arguments.values();
     CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 6);
-    CHECK(values.packed_mask.planes_per_batch == c.planes_per_batch);
-    CHECK(values.packed_mask.heads_per_plane == c.heads_per_plane);
-    CHECK(values.packed_mask.words == values.mask_pack.words);
-    CHECK(values.packed_mask.classes == values.mask_pack.classes);
-    CHECK(values.packed_mask.words_per_plane == c.rows * 6);
-    CHECK(values.packed_mask.classes_per_plane == c.q_tiles * 6);
+    CHECK(values.features.packed_mask.planes_per_batch == c.planes_per_batch);
+    CHECK(values.features.packed_mask.heads_per_plane == c.heads_per_plane);
+    CHECK(values.features.packed_mask.words == values.mask_pack.words);
+    CHECK(values.features.packed_mask.classes == values.mask_pack.classes);
+    CHECK(values.features.packed_mask.words_per_plane == c.rows * 6);
+    CHECK(values.features.packed_mask.classes_per_plane == c.q_tiles * 6);
     CHECK(values.mask_pack.num_heads == call.problem.mask.num_heads);
   }
 }

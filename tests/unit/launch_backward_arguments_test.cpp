@@ -7,7 +7,7 @@
 #include "attnjit/error.hpp"
 #include "backward_fixtures.hpp"
 #include "launch/backward_arguments.hpp"
-#include "tuner/backward_config_zero.hpp"
+#include "tuner/config_zero.hpp"
 
 using namespace attnjit;
 using codegen::BackwardTunables;
@@ -79,16 +79,16 @@ TEST_CASE("the steps of a backward, in order") {
   const auto kinds = [](const BackwardArgs& args, auto... change) {
     return Call(args, change...).kinds();
   };
-  CHECK(kinds(backward_args()) == std::vector{kPreprocess, kKeys, kDqSum, kDkSum, kDvSum});
-  CHECK(kinds(deterministic(backward_args())) == std::vector{kPreprocess, kKeys, kDq});
+  CHECK(kinds(backward_args()) == std::vector{kPreprocess, kDkv, kDqSum, kDkSum, kDvSum});
+  CHECK(kinds(deterministic(backward_args())) == std::vector{kPreprocess, kDkv, kDq});
   CHECK(kinds(everything()) ==
-        std::vector{kMaskClasses, kPreprocess, kKeys, kDqSum, kDkSum, kDvSum, kBiasSum});
+        std::vector{kMaskClasses, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
   CHECK(kinds(deterministic(everything())) ==
-        std::vector{kMaskClasses, kPreprocess, kKeys, kDq, kDbias});
+        std::vector{kMaskClasses, kPreprocess, kDkv, kDq, kDbias});
   CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
-        std::vector{kPreprocess, kKeys, kDqSum});
+        std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(bias_args("bhq1")) ==
-        std::vector{kPreprocess, kKeys, kDqSum, kDkSum, kDvSum, kBiasSum});
+        std::vector{kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
 }
 
 TEST_CASE("every step is handed as many parameters as its kernel names, and no null among them") {
@@ -116,16 +116,18 @@ TEST_CASE("parameters come in the order in which the kernels name them") {
   const Call call(everything());
   BackwardArguments arguments = call.arguments();
   const auto& values = arguments.values();
-  const std::vector<const void*> keys = {&values.keys, &values.keys_dbias, &values.seqlens,
-                                         &values.bias, &values.mask,       &values.band};
-  CHECK(std::equal(keys.begin(), keys.end(), arguments.parameters(BackwardStep::kKeys)));
+  const std::vector<const void*> dkv = {
+      &values.dkv,           &values.dkv_dbias,          &values.features.seqlens,
+      &values.features.bias, &values.features.byte_mask, &values.features.band};
+  CHECK(std::equal(dkv.begin(), dkv.end(), arguments.parameters(BackwardStep::kDkv)));
   const Call exact(deterministic(everything()));
   BackwardArguments own = exact.arguments();
   const auto& v = own.values();
-  const std::vector<const void*> queries = {&v.queries, &v.seqlens, &v.bias, &v.mask, &v.band};
-  CHECK(std::equal(queries.begin(), queries.end(), own.parameters(BackwardStep::kDq)));
-  const std::vector<const void*> dbias = {&v.dbias, &v.planes, &v.own_dbias, &v.seqlens,
-                                          &v.bias,  &v.mask,   &v.band};
+  const auto& f = v.features;
+  const std::vector<const void*> dq = {&v.dq, &f.seqlens, &f.bias, &f.byte_mask, &f.band};
+  CHECK(std::equal(dq.begin(), dq.end(), own.parameters(BackwardStep::kDq)));
+  const std::vector<const void*> dbias = {&v.dbias, &v.planes,    &v.dbias_dbias, &f.seqlens,
+                                          &f.bias,  &f.byte_mask, &f.band};
   CHECK(std::equal(dbias.begin(), dbias.end(), own.parameters(BackwardStep::kDbias)));
 }
 
@@ -148,25 +150,24 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   const Call call(everything());
   const BackwardArguments arguments = call.arguments();
   const auto& v = arguments.values();
-  CHECK(v.keys.q == call.args.forward.q.data);
-  CHECK(v.keys.dout == call.args.dout.data);
-  CHECK(v.keys.dk == call.args.dk.data);
-  CHECK(v.keys.dv_strides.head == call.args.dv.strides[1]);
-  CHECK(v.keys.padded_rows == 128);
-  CHECK(v.keys.num_q_tiles == 128 / call.spec.config.keys.block_q);
-  CHECK(v.keys.num_kv_tiles ==
-        (192 + call.spec.config.keys.block_kv - 1) / call.spec.config.keys.block_kv);
-  CHECK(v.keys.scale == -2.0f);
-  CHECK(v.keys.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
-  CHECK(v.band.left == 5);
-  CHECK(v.seqlens.kv == call.args.forward.seqlens_kv);
-  CHECK(v.bias.heads_per_plane == 1);
-  CHECK(v.mask.heads_per_plane == 4);
+  CHECK(v.dkv.q == call.args.forward.q.data);
+  CHECK(v.dkv.dout == call.args.dout.data);
+  CHECK(v.dkv.dk == call.args.dk.data);
+  CHECK(v.dkv.dv_strides.head == call.args.dv.strides[1]);
+  CHECK(v.dkv.padded_rows == 128);
+  CHECK(v.dkv.num_q_tiles == 128 / call.spec.dkv.block_q);
+  CHECK(v.dkv.num_kv_tiles == (192 + call.spec.dkv.block_kv - 1) / call.spec.dkv.block_kv);
+  CHECK(v.dkv.scale == -2.0f);
+  CHECK(v.dkv.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
+  CHECK(v.features.band.left == 5);
+  CHECK(v.features.seqlens.kv == call.args.forward.seqlens_kv);
+  CHECK(v.features.bias.heads_per_plane == 1);
+  CHECK(v.features.byte_mask.heads_per_plane == 4);
   CHECK(v.preprocess.lse == call.args.forward.lse);
   CHECK(v.preprocess.out == call.args.forward.out.data);
   CHECK(v.bias_sum.target == call.args.dbias->data);
   const BackwardArguments plain = Call(backward_args()).arguments();
-  CHECK(plain.values().keys.exponent_scale ==
+  CHECK(plain.values().dkv.exponent_scale ==
         doctest::Approx(kernel::kLog2E / 8.0f));  // 1 / sqrt(64), folded
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("splits appear where the grid is small, and never in a deterministic c
   const Call split(backward_args(small));
   CHECK(split.layout.grid.splits > 1);
   CHECK(split.arguments().runs(BackwardStep::kDkSum));
-  CHECK(split.arguments().values().keys.num_splits == split.layout.grid.splits);
+  CHECK(split.arguments().values().dkv.num_splits == split.layout.grid.splits);
   const Call whole(backward_args());
   CHECK(whole.layout.grid.splits == 1);
   CHECK_FALSE(whole.arguments().runs(BackwardStep::kDkSum));
@@ -196,13 +197,13 @@ TEST_CASE("long key tiles of several heads take turns under a causal mask alone"
 TEST_CASE("without rows sums are still set to zero, and without keys dq is") {
   const Call no_rows(bias_args("bh1k", test::forward_args({.seqlen_q = 0})));
   BackwardArguments arguments = no_rows.arguments();
-  CHECK(arguments.runs(BackwardStep::kKeys));
+  CHECK(arguments.runs(BackwardStep::kDkv));
   CHECK_FALSE(arguments.runs(BackwardStep::kDqSum));
   CHECK(arguments.shape(BackwardStep::kPreprocess).grid[0] == 1);
   CHECK(arguments.values().preprocess.num_row_blocks == 0);
   CHECK(arguments.runs(BackwardStep::kBiasSum));
   const Call no_keys(backward_args(test::forward_args({.seqlen_kv = 0})));
-  CHECK_FALSE(no_keys.arguments().runs(BackwardStep::kKeys));
+  CHECK_FALSE(no_keys.arguments().runs(BackwardStep::kDkv));
   CHECK(no_keys.arguments().runs(BackwardStep::kDqSum));
   const Call no_batch(bias_args("1hqk", test::forward_args({.batch = 0})));
   CHECK(no_batch.arguments().values().preprocess.num_row_blocks == 0);

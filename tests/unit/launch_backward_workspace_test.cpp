@@ -9,7 +9,7 @@
 #include "launch/backward_arguments.hpp"
 #include "random_problem.hpp"
 #include "reference/host_problem.hpp"
-#include "tuner/backward_config_zero.hpp"
+#include "tuner/config_zero.hpp"
 
 using namespace attnjit;
 using codegen::DbiasMethod;
@@ -54,7 +54,7 @@ struct Workspace {
   // What launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
-    if (spec.config.split) floats += kv_rows * (head_dim + head_dim_v);
+    if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
     }
@@ -66,10 +66,10 @@ struct Workspace {
     };
     std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
                               part(layout.live, rows / 8)};
-    const DbiasMethod method = spec.config.dbias;
+    const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.dlse_rows, rows * 4));
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
-    if (spec.config.dq == DqMethod::kAdd) {
+    if (spec.tunables.dq_method == DqMethod::kAdd) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
     }
     if (layout.grid.splits > 1) {
@@ -112,11 +112,12 @@ std::vector<codegen::BackwardTunables> ways(const problem::BackwardPlanKey& key,
   codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
   for (const DqMethod dq : {DqMethod::kAdd, DqMethod::kKernel}) {
     for (const bool split : {false, true}) {
-      for (const DbiasMethod dbias : {tunables.dbias, DbiasMethod::kAdd, DbiasMethod::kKernel}) {
+      for (const DbiasMethod dbias :
+           {tunables.dbias_method, DbiasMethod::kAdd, DbiasMethod::kKernel}) {
         codegen::BackwardTunables way = tunables;
-        way.dq = dq;
+        way.dq_method = dq;
         way.split = split;
-        way.dbias = dbias;
+        way.dbias_method = dbias;
         if (codegen::why_unfit(way, key.family, arch)) continue;
         if (std::ranges::find(list, way) == list.end()) list.push_back(way);
       }
@@ -141,12 +142,12 @@ TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overl
     const problem::BackwardProblem problem = problem::make_problem(host.backward_args());
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     for (const codegen::BackwardTunables& way : ways(key, arch)) {
-      CAPTURE(codegen::to_json(way));
+      CAPTURE(codegen::describe_tile(way));
       const auto spec = launch::make_backward_plan_spec(key.family, way, arch, templates);
       const launch::BackwardLayout layout = launch::workspace_layout(spec, problem);
       check({spec, layout, problem});
       splits += layout.grid.splits > 1;
-      ++methods[static_cast<std::size_t>(way.dbias)];
+      ++methods[static_cast<std::size_t>(way.dbias_method)];
     }
   }
   CHECK(splits > 20);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "forward_fixtures.hpp"
-#include "problem/family.hpp"
+#include "problem/plan_key.hpp"
 
 using namespace attnjit;
 using attnjit::test::bias;

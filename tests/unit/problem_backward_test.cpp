@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backward_fixtures.hpp"
+#include "problem/plan_key.hpp"
 
 using namespace attnjit;
 using problem::BackwardProblem;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "forward_fixtures.hpp"
-#include "problem/family.hpp"
+#include "problem/plan_key.hpp"
 
 using namespace attnjit;
 using attnjit::test::forward_args;
@@ -235,7 +235,7 @@ TEST_CASE("a plan is looked up by family and buckets, and by nothing else") {
 
 TEST_CASE("texts name what there is and nothing else") {
   ForwardArgs args = forward_args();
-  CHECK(problem::describe(make_problem(args)) == "bf16 b4 h32/8 lq128 lk192 d64 dv128 scale=0.125");
+  CHECK(problem::describe(make_problem(args)) == "bf16 b4 h32/8 lq128 lk192 d64 dv128");
   CHECK(problem::describe(problem::family(make_problem(args))) == "bf16 d64 dv128 gqa4");
   CHECK(problem::describe(problem::plan_key(make_problem(args))) ==
         "[bf16 d64 dv128 gqa4], lq <= 128, lk <= 256, planes <= 256");

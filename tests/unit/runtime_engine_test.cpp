@@ -172,10 +172,10 @@ TEST_CASE("a kernel that does not compile is an error that can be worked on") {
   CHECK(next.cache().store().list().empty());
 }
 
-TEST_CASE("a configuration is taken only if it is legal and of this problem") {
+TEST_CASE("a configuration is taken only if it is legal for the problem") {
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
   const auto refused = [&](auto change) {
-    kernel::ForwardConfig config = engine.plan(small_problem(), arch()).config;
+    codegen::ForwardTunables config = engine.plan(small_problem(), arch()).tunables;
     change(config);
     return message_of(ErrorKind::kInvalidProblem,
                       [&] { engine.plan(small_problem(), arch(), config); });
@@ -183,12 +183,9 @@ TEST_CASE("a configuration is taken only if it is legal and of this problem") {
   check_parts(refused([](auto& c) { c.block_kv = 48; }),
               {"config q", "kv48", "block_kv must be a multiple of 32 keys"});
   check_parts(refused([](auto& c) { c.block_kv = 4096; }), {"shared memory", "sm_80"});
-  // Legal by itself, and not what the problem needs: it would compute something else.
-  check_parts(refused([](auto& c) { c.head_dim = 32; }), {"config", "head_dim"});
-  check_parts(refused([](auto& c) { c.dtype = kernel::DType::kFloat16; }), {"config", "dtype"});
-  check_parts(refused([](auto& c) { c.gqa_ratio = 1; }), {"config", "gqa_ratio"});
+  check_parts(refused([](auto& c) { c.path = codegen::Path::kWgmma; }), {"config", "use mma"});
 
-  kernel::ForwardConfig other = engine.plan(small_problem(), arch()).config;
+  codegen::ForwardTunables other = engine.plan(small_problem(), arch()).tunables;
   other.block_kv = 128;
   CHECK(engine.plan(small_problem(), arch(), other).config.block_kv == 128);
 }

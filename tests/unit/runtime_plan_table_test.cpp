@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "problem/plan_hash.hpp"
+#include "problem/plan_key.hpp"
 #include "runtime/plan_table.hpp"
 
 using namespace attnjit;

@@ -7,7 +7,6 @@
 #include "attnjit/error.hpp"
 #include "backward_fixtures.hpp"
 #include "cache_fixtures.hpp"
-#include "codegen/config_json.hpp"
 #include "fake_device.hpp"
 #include "runtime/config_choice.hpp"
 #include "runtime/plan_loader.hpp"
@@ -41,15 +40,15 @@ problem::BackwardProblem small_backward() {
 
 // A space of two candidates beside configuration 0.
 tuner::SearchSpace small_space() {
-  return tuner::SearchSpace(R"({"schema": 1, "space": "test", "groups": [
+  return tuner::SearchSpace(R"({"schema": 2, "space": "test", "groups": [
       {"head_dim": [1, 64], "candidates": [
           {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
 }
 
 tuner::BackwardSearchSpace small_backward_space() {
-  return tuner::BackwardSearchSpace(R"({"schema": 1, "space": "test", "groups": [
+  return tuner::BackwardSearchSpace(R"({"schema": 2, "space": "test", "groups": [
       {"head_dim": [1, 64], "candidates": [
-          {"queries": {"block_q": 128, "block_kv": 32, "num_warps": 8, "query_warps": 8}}]}]})");
+          {"dq": {"block_q": 128, "block_kv": 32, "num_warps": 8, "query_warps": 8}}]}]})");
 }
 
 /// A cache directory, and engines that use it.
@@ -123,10 +122,10 @@ TEST_CASE("the fastest candidate wins, and the record says how") {
 
   // The next process.
   Engine next = machine.start();
-  const auto choice =
-      runtime::choose_config(next, small_problem(), arch(), key(next, device).device);
+  const auto choice = runtime::choose_config(
+      next, small_problem(), problem::plan_key(small_problem()), arch(), key(next, device).device);
   CHECK(choice.source == ConfigSource::kRecord);
-  CHECK(codegen::to_json(choice.config) == codegen::to_json(report.record.config));
+  CHECK(choice.config == report.record.config);
   CHECK(choice.why.find("50.0 % faster") != std::string::npos);
 }
 
@@ -143,7 +142,7 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(report.candidates == 2);
   CHECK(report.rejected == 0);
   CHECK(report.result.verdict == Verdict::kGain);
-  CHECK(report.record.config.queries.num_warps == 8);
+  CHECK(report.record.config.dq.num_warps == 8);
   CHECK(report.record.gain() == doctest::Approx(0.5));
   CHECK(report.record.exact == problem::describe(small_backward()));
 
@@ -152,16 +151,20 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(next.records().find_exact(backward_key(next, device)));
   CHECK_FALSE(next.records().find(key(next, device)));
   runtime::PlanMaker maker(next);
-  CHECK(maker.make(*device, small_backward(), {})->spec().config.queries.num_warps == 8);
+  CHECK(maker.make(*device, small_backward(), problem::plan_key(small_backward()), {})
+            ->spec()
+            .tunables.dq.num_warps == 8);
   CHECK(maker.counters().record_hits == 1);
   CHECK(maker.counters().tunes == 0);
   Engine off = machine.start({{"DISABLE_AUTOTUNE", "1"}});
   const auto choice =
-      runtime::choose_config(off, small_backward(), arch(), backward_key(off, device).device);
+      runtime::choose_config(off, small_backward(), problem::plan_key(small_backward()), arch(),
+                             backward_key(off, device).device);
   CHECK(choice.source == ConfigSource::kConfigZero);
   CHECK(choice.why.find("DISABLE_AUTOTUNE") != std::string::npos);
   Engine require = machine.start({{"ATTNJIT_AUTOTUNE", "require"}, {"ATTNJIT_CACHE_DIR", "0"}});
-  CHECK_THROWS_WITH_AS(runtime::PlanMaker(require).make(*device, small_backward(), {}),
+  CHECK_THROWS_WITH_AS(runtime::PlanMaker(require).make(*device, small_backward(),
+                                                        problem::plan_key(small_backward()), {}),
                        doctest::Contains("\"deterministic\":true"), Error);
 }
 
@@ -171,13 +174,13 @@ TEST_CASE("a call tunes the backward that it meets first, but not in a capture")
   Engine engine = machine.start();
   runtime::PlanMaker maker(engine);
   cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  maker.make(*device, small_backward(), nullptr);
+  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
   CHECK(maker.counters().tunes == 0);
   cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
-  maker.make(*device, small_backward(), nullptr);
+  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
   CHECK(maker.counters().tunes == 1);
   CHECK(maker.counters().timing_launches > 0);
-  maker.make(*device, small_backward(), nullptr);
+  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
   CHECK(maker.counters().tunes == 1);
 }
 
@@ -191,8 +194,7 @@ TEST_CASE("where nothing is faster configuration 0 stays, and that is kept too")
   const auto record = next.records().find_exact(key(next, device));
   REQUIRE(record);
   CHECK(record->verdict == "no_gain");
-  CHECK(codegen::to_json(record->config) ==
-        codegen::to_json(tuner::config_zero(record->key.plan, arch())));
+  CHECK(record->config == tuner::config_zero(record->key.plan, arch()));
 }
 
 TEST_CASE("the budget covers compiling: what is not ready is skipped") {
@@ -257,13 +259,13 @@ TEST_CASE("each mode does what the list says") {
       before.records().publish(poisoned(before, device));
     }
     runtime::PlanMaker maker(engine);
-    const auto plan = maker.make(*device, small_problem(), {});
+    const auto plan = maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
     CHECK(maker.counters().tunes == row.tunes);
     CHECK(maker.counters().record_hits == row.record_hits);
     CHECK((maker.counters().timing_launches > 0) == (row.tunes > 0));
-    CHECK((plan->spec().config.num_stages == 4) == (row.record_hits > 0));
+    CHECK((plan->spec().tunables.num_stages == 4) == (row.record_hits > 0));
     // Nothing is tuned twice.
-    maker.make(*device, small_problem(), {});
+    maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
     CHECK(maker.counters().tunes == row.tunes);
   }
 }
@@ -273,9 +275,9 @@ TEST_CASE("require without a record is an error that says how to make one") {
   const FakeDevice device;
   Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "require"}});
   runtime::PlanMaker maker(engine);
-  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), {}),
+  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), problem::plan_key(small_problem()), {}),
                        doctest::Contains("attnjit tune --manifest"), Error);
-  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), {}),
+  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), problem::plan_key(small_problem()), {}),
                        doctest::Contains("\"seqlens\":[60,192]"), Error);
 }
 
@@ -289,7 +291,9 @@ TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
   const auto stages = [&](const test::Variables& variables) {
     Engine engine = machine.start(variables);
     runtime::PlanMaker maker(engine);
-    const int result = maker.make(*device, small_problem(), {})->spec().config.num_stages;
+    const int result = maker.make(*device, small_problem(), problem::plan_key(small_problem()), {})
+                           ->spec()
+                           .tunables.num_stages;
     CHECK(maker.counters().timing_launches == 0);
     return result;
   };
@@ -308,7 +312,7 @@ TEST_CASE("no call is timed while its stream is captured") {
   const auto tunes = [&] {
     Engine engine = machine.start();
     runtime::PlanMaker maker(engine);
-    maker.make(*device, small_problem(), nullptr);
+    maker.make(*device, small_problem(), problem::plan_key(small_problem()), nullptr);
     CHECK(maker.counters().plans == 1);
     return maker.counters().tunes;
   };
@@ -329,13 +333,15 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
   tuner::Record record = poisoned(engine, device);
   record.key.plan.bucket_kv = 512;
   engine.records().publish(record);
-  const auto choice = runtime::choose_config(engine, small_problem(), arch(), record.key.device);
+  const auto choice = runtime::choose_config(
+      engine, small_problem(), problem::plan_key(small_problem()), arch(), record.key.device);
   CHECK(choice.source == ConfigSource::kNeighbour);
   CHECK(choice.config.num_stages == 4);
   CHECK(choice.why.find("lk <= 512") != std::string::npos);
   // Without a device there are no records.
-  CHECK(runtime::choose_config(engine, small_problem(), arch(), {}).source ==
-        ConfigSource::kConfigZero);
+  CHECK(runtime::choose_config(engine, small_problem(), problem::plan_key(small_problem()), arch(),
+                               {})
+            .source == ConfigSource::kConfigZero);
 }
 
 TEST_CASE("ATTNJIT_RECORD collects a line for each plan") {
@@ -345,7 +351,7 @@ TEST_CASE("ATTNJIT_RECORD collects a line for each plan") {
   const std::string file = (temp / "problems.jsonl").string();
   Engine engine = machine.start({{"ATTNJIT_RECORD", file}, {"DISABLE_AUTOTUNE", "1"}});
   runtime::PlanMaker maker(engine);
-  maker.make(*device, small_problem(), {});
+  maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
   const std::string text = test::slurp(file);
   CHECK(text.starts_with("{\"name\":"));
   CHECK(text.find("\"heads\":[32,8]") != std::string::npos);

@@ -1,8 +1,6 @@
 #pragma once
 #include <string>
 
-#include "codegen/arch.hpp"
-#include "tuner/backward_config_zero.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/record.hpp"
 
@@ -30,11 +28,11 @@ inline tuner::BackwardTuneKey backward_tune_key(int bucket_q = 1024, int bucket_
   return {device_class(), {f, bucket_q, bucket_kv, planes}, "test"};
 }
 
-inline void change_tile(kernel::ForwardConfig& config) {
+inline void change_tile(codegen::ForwardTunables& config) {
   config.block_q = 32;
   config.num_warps = 2;
 }
-inline void change_tile(codegen::BackwardTunables& tunables) { tunables.keys.num_stages = 1; }
+inline void change_tile(codegen::BackwardTunables& tunables) { tunables.dkv.num_stages = 1; }
 
 /// A record with a legal configuration that configuration 0 is not.
 template <class PlanKey>

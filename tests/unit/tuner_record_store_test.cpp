@@ -10,7 +10,6 @@
 
 #include "base/log.hpp"
 #include "cache_fixtures.hpp"
-#include "codegen/config_json.hpp"
 #include "temp_directory.hpp"
 #include "tuner/neighbours.hpp"
 #include "tuner/record_store.hpp"

@@ -6,7 +6,6 @@
 
 #include "attnjit/error.hpp"
 #include "base/json.hpp"
-#include "codegen/config_json.hpp"
 #include "tuner/record.hpp"
 #include "tuner_fixtures.hpp"
 
@@ -46,12 +45,11 @@ TEST_CASE("a record survives its text") {
   record.key.plan.family.bias = problem::Extent::kPerQuery;
   record.key.plan.family.bias_dtype = DType::kFloat32;
   record.key.plan.family.dtype = DType::kFloat16;
-  record.config.dtype = kernel::DType::kFloat16;
   record.partial = true;
   const Record read = std::get<Record>(tuner::record_from_json(to_json(record)));
   CHECK(to_json(read) == to_json(record));
   CHECK(read.key == record.key);
-  CHECK(codegen::to_json(read.config) == codegen::to_json(record.config));
+  CHECK(read.config == record.config);
   CHECK(read.us == 80.5);
   CHECK(read.gain() == doctest::Approx(0.195));
   CHECK(read.partial);
@@ -59,7 +57,7 @@ TEST_CASE("a record survives its text") {
 
 TEST_CASE("a record of a backward survives its text, and is none of a forward") {
   BackwardRecord record = test::make_record(test::backward_tune_key());
-  record.config.queries.block_q = 64;
+  record.config.dq.block_q = 64;
   const tuner::AnyRecord any = tuner::record_from_json(to_json(record));
   const auto& read = std::get<BackwardRecord>(any);
   CHECK(to_json(any) == to_json(record));
@@ -67,10 +65,11 @@ TEST_CASE("a record of a backward survives its text, and is none of a forward") 
   CHECK(read.config == record.config);
   const Json object = base::parse_json(to_json(record));
   CHECK(object.at("pass") == "backward");
-  CHECK(object.at("family").at("dbias") == "qk");
-  CHECK(object.at("family").at("bias") == "qk");
-  CHECK(object.at("config").at("keys").at("num_stages") == 1);
-  CHECK_FALSE(base::parse_json(to_json(sample())).contains("pass"));
+  const Json& family = object.at("key").at("family");
+  CHECK(family.at("dbias") == "qk");
+  CHECK(family.at("scores").at("bias") == "qk");
+  CHECK(object.at("config").at("dkv").at("num_stages") == 1);
+  CHECK(base::parse_json(to_json(sample())).at("pass") == "forward");
   const auto after = [&](auto change) {
     Json changed = object;
     change(changed);
@@ -78,19 +77,20 @@ TEST_CASE("a record of a backward survives its text, and is none of a forward") 
   };
   CHECK(after([](Json& o) { o["pass"] = "sideways"; }).find("pass is \"sideways\"") !=
         std::string::npos);
-  CHECK_FALSE(after([](Json& o) { o.erase("pass"); }).empty());  // a forward has no such family
-  CHECK_FALSE(after([](Json& o) { o["family"].erase("deterministic"); }).empty());
-  CHECK_FALSE(after([](Json& o) { o["config"]["keys"]["block_q"] = 48; }).empty());
-  CHECK(after([](Json& o) { o["config"]["dq"] = "add"; }).find("not deterministic") !=
+  CHECK_FALSE(after([](Json& o) { o["pass"] = "forward"; }).empty());  // it has no such family
+  CHECK_FALSE(after([](Json& o) { o["key"]["family"].erase("deterministic"); }).empty());
+  CHECK_FALSE(after([](Json& o) { o["key"]["family"]["scores"].erase("mask"); }).empty());
+  CHECK_FALSE(after([](Json& o) { o["config"]["dkv"]["block_q"] = 48; }).empty());
+  CHECK(after([](Json& o) { o["config"]["dq_method"] = "add"; }).find("not deterministic") !=
         std::string::npos);
 }
 
 TEST_CASE("every value of a record has a name") {
   const Json object = base::parse_json(to_json(sample()));
-  CHECK(object.at("schema") == 1);
+  CHECK(object.at("schema") == 2);
   CHECK(object.at("device").at("name") == "NVIDIA H200");
-  CHECK(object.at("family").at("mask") == "none");
-  CHECK(object.at("bucket") == Json{{"q", 1024}, {"kv", 1024}, {"planes", 16}});
+  CHECK(object.at("key").at("family").at("mask") == "none");
+  CHECK(object.at("key").at("bucket_planes") == 16);
   CHECK(object.at("config").at("block_q") == 32);
   CHECK(object.at("result").at("verdict") == "gain");
   CHECK(object.at("provenance").at("nvrtc") == "13.0.88");
@@ -116,11 +116,11 @@ TEST_CASE("what this version does not know makes a record useless, or is ignored
   // Another version may mean another kernel by these.
   CHECK_FALSE(refusal_after([](Json& o) { o["config"]["cluster"] = 2; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["config"]["block_q"] = "large"; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["config"]["dtype"] = "fp8"; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["family"]["sinks"] = true; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["family"]["mask"] = "diagonal"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["config"]["softmax"] = "exact"; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["sinks"] = true; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["mask"] = "diagonal"; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["device"]["arch"] = "sm_70"; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 2; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 1; }).empty());
   // These say more about the same.
   CHECK(refusal_after([](Json& o) { o["note"] = "x"; }).empty());
   CHECK(refusal_after([](Json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
@@ -131,15 +131,15 @@ TEST_CASE("a configuration that is not legal, or another family's, is refused") 
         std::string::npos);
   CHECK(refusal_after([](Json& o) { o["config"]["block_kv"] = 4096; }).find("shared memory") !=
         std::string::npos);
-  CHECK(refusal_after([](Json& o) { o["config"]["head_dim"] = 64; }).find("head_dim") !=
+  CHECK(refusal_after([](Json& o) { o["config"]["head_dim"] = 64; }).find("unknown member") !=
         std::string::npos);
 }
 
 TEST_CASE("numbers are finite and buckets are ours") {
   CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = nullptr; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["result"]["us"] = -1; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["bucket"]["q"] = 1000; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["bucket"]["planes"] = 3; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_q"] = 1000; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["bucket_planes"] = 3; }).empty());
   std::string text = to_json(sample());
   text.replace(text.find("80.5"), 4, "1e999");
   CHECK_FALSE(refusal(text).empty());
@@ -160,7 +160,7 @@ TEST_CASE("no text makes reading a record crash") {
   }
   CHECK_FALSE(refusal("[]").empty());
   CHECK_FALSE(refusal(std::string(100000, '[')).empty());
-  CHECK_FALSE(refusal(R"({"schema": 1, "device": 7})").empty());
+  CHECK_FALSE(refusal(R"({"schema": 2, "pass": "forward", "device": 7})").empty());
 }
 
 TEST_CASE("of two records the less noisy one is better, then the newer one") {

@@ -1,8 +1,8 @@
 // attn_bwd_dbias fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s1 w8 qw4 b1
 
-// ---- attnjit/backward_dbias.cuh
+// ---- attnjit/backward_dbias_mma.cuh
 
-// ---- attnjit/backward_scores.cuh
+// ---- attnjit/backward_scores_mma.cuh
 
 // ---- attnjit/backward_config.h
 
@@ -1891,7 +1891,7 @@ struct BiasGradColumns : BiasGrad {
 }  // namespace attnjit::kernel
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
-// backward_scores.cuh, summed over them in registers. Nothing is added up by several thread blocks,
+// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread blocks,
 // so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
@@ -2499,7 +2499,8 @@ attn_bwd_dbias(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward_dbias<kConfig>(params, planes,
+  backward_dbias<kConfig>(params,
+    planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),

@@ -1,8 +1,8 @@
 // attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q128 kv32 s2 w8 qw8 b1
 
-// ---- attnjit/backward_dq.cuh
+// ---- attnjit/backward_dq_mma.cuh
 
-// ---- attnjit/backward_scores.cuh
+// ---- attnjit/backward_scores_mma.cuh
 
 // ---- attnjit/backward_config.h
 
@@ -1612,7 +1612,7 @@ ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plan
 
 }  // namespace attnjit::kernel
 
-// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores.cuh. Nothing
+// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores_mma.cuh. Nothing
 // is added up by several thread blocks, so its results are the same bits every time.
 //
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A

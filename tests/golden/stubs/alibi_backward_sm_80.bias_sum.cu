@@ -10,6 +10,7 @@ inline constexpr BiasSumConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
-bias_sum(const __grid_constant__ BiasSumParams params) {
-  attnjit::kernel::bias_sum<kConfig>(params);
+bias_sum(
+    const __grid_constant__ BiasSumParams params) {
+  bias_sum<kConfig>(params);
 }

@@ -28,6 +28,6 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Bias<kScores, DType::kFloat32, Extent::kPerKey, true>(bias),
-                   Band<kScores, false, true>(band));
+    Bias<kScores, DType::kFloat32, Extent::kPerKey, true>(bias),
+    Band<kScores, false, true>(band));
 }

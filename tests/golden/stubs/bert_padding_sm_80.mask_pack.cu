@@ -12,6 +12,7 @@ inline constexpr MaskPackConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
-mask_pack(const __grid_constant__ MaskPackParams params) {
+mask_pack(
+    const __grid_constant__ MaskPackParams params) {
   mask_pack<kConfig>(params);
 }

@@ -10,6 +10,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
-backward_preprocess(const __grid_constant__ BackwardPreprocessParams params) {
-  attnjit::kernel::backward_preprocess<kConfig>(params);
+backward_preprocess(
+    const __grid_constant__ BackwardPreprocessParams params) {
+  backward_preprocess<kConfig>(params);
 }

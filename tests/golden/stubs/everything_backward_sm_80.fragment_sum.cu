@@ -10,6 +10,7 @@ inline constexpr FragmentSumConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
-fragment_sum(const __grid_constant__ FragmentSumParams params) {
-  attnjit::kernel::fragment_sum<kConfig>(params);
+fragment_sum(
+    const __grid_constant__ FragmentSumParams params) {
+  fragment_sum<kConfig>(params);
 }

@@ -9,6 +9,7 @@ inline constexpr MaskClassesConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
-mask_classes(const __grid_constant__ MaskClassesParams params) {
-  attnjit::kernel::mask_classes<kConfig>(params);
+mask_classes(
+    const __grid_constant__ MaskClassesParams params) {
+  mask_classes<kConfig>(params);
 }

@@ -1,5 +1,5 @@
 // attn_bwd_dbias fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s1 w8 qw4 b1
-#include "attnjit/backward_dbias.cuh"
+#include "attnjit/backward_dbias_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
@@ -34,7 +34,8 @@ attn_bwd_dbias(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward_dbias<kConfig>(params, planes,
+  backward_dbias<kConfig>(params,
+    planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),

@@ -32,8 +32,8 @@ attn_fwd(
     const __grid_constant__ PackedMaskParams mask,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Seqlens(seqlens),
-                   Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
-                   PackedMask<kScores, Extent::kPerPair>(mask),
-                   Band<kScores, true, true>(band));
+    Seqlens(seqlens),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
+    PackedMask<kScores, Extent::kPerPair>(mask),
+    Band<kScores, true, true>(band));
 }

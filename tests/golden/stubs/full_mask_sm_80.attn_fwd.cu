@@ -27,6 +27,6 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ PackedMaskParams mask) {
   forward<kConfig>(params,
-                   PackedMask<kScores, Extent::kPerPair>(mask),
-                   Length<kScores>());
+    PackedMask<kScores, Extent::kPerPair>(mask),
+    Length<kScores>());
 }

@@ -10,6 +10,7 @@ inline constexpr ForwardCombineConfig kConfig{
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
-attn_fwd_combine(const __grid_constant__ ForwardCombineParams params) {
+attn_fwd_combine(
+    const __grid_constant__ ForwardCombineParams params) {
   forward_combine<kConfig>(params);
 }

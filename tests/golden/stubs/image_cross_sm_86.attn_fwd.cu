@@ -25,5 +25,5 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardParams params) {
   forward<kConfig>(params,
-                   Length<kScores>());
+    Length<kScores>());
 }

@@ -26,5 +26,5 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Band<kScores, false, true>(band));
+    Band<kScores, false, true>(band));
 }

@@ -26,5 +26,5 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Band<kScores, true, true>(band));
+    Band<kScores, true, true>(band));
 }

@@ -27,6 +27,6 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ OperandParams bias) {
   forward<kConfig>(params,
-                   RowBias<DType::kBFloat16>(bias),
-                   Length<kScores>());
+    RowBias<DType::kBFloat16>(bias),
+    Length<kScores>());
 }

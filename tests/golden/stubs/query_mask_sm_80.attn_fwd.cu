@@ -27,6 +27,6 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ OperandParams mask) {
   forward<kConfig>(params,
-                   RowMask<kScores>(mask),
-                   Length<kScores>());
+    RowMask<kScores>(mask),
+    Length<kScores>());
 }

@@ -28,6 +28,6 @@ attn_fwd(
     const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-                   Seqlens(seqlens),
-                   Band<kScores, false, true>(band));
+    Seqlens(seqlens),
+    Band<kScores, false, true>(band));
 }

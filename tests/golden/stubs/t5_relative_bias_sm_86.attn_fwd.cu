@@ -27,6 +27,6 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ OperandParams bias) {
   forward<kConfig>(params,
-                   Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
-                   Length<kScores>());
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
+    Length<kScores>());
 }

@@ -29,7 +29,7 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ PackedMaskParams mask) {
   forward<kConfig>(params,
-                   Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
-                   PackedMask<kScores, Extent::kPerKey>(mask),
-                   Length<kScores>());
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
+    PackedMask<kScores, Extent::kPerKey>(mask),
+    Length<kScores>());
 }

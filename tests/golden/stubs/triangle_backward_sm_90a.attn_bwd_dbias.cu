@@ -1,5 +1,5 @@
 // attn_bwd_dbias bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv64 s1 w8 qw4 b2
-#include "attnjit/backward_dbias.cuh"
+#include "attnjit/backward_dbias_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
@@ -33,7 +33,8 @@ attn_bwd_dbias(
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
-  backward_dbias<kConfig>(params, planes,
+  backward_dbias<kConfig>(params,
+    planes,
     BiasGradStore<DType::kBFloat16, true>(dbias),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),

@@ -1,5 +1,5 @@
 // attn_bwd_dq bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv32 s2 w8 qw8 b1
-#include "attnjit/backward_dq.cuh"
+#include "attnjit/backward_dq_mma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"

@@ -1,9 +1,9 @@
 #pragma once
-#include "attnjit/backward_scores.cuh"
+#include "attnjit/backward_scores_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
-// backward_scores.cuh, summed over them in registers. Nothing is added up by several thread blocks,
+// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread blocks,
 // so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and

@@ -1,11 +1,11 @@
 #pragma once
-#include "attnjit/backward_scores.cuh"
+#include "attnjit/backward_scores_mma.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/tile/schedule.cuh"
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
-// from sm_80 on. With P and dS of backward_scores.cuh,
+// from sm_80 on. With P and dS of backward_scores_mma.cuh,
 //
 //   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
 //
@@ -39,7 +39,7 @@ struct NoBiasGrad {
 };
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
-struct Backward : GradientScores<kConfig, Features> {
+struct BackwardDkv : GradientScores<kConfig, Features> {
   using Base = GradientScores<kConfig, Features>;
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
@@ -83,7 +83,7 @@ struct Backward : GradientScores<kConfig, Features> {
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
-  ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
+  ATTNJIT_DEVICE BackwardDkv(const BackwardParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
 
   ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
@@ -329,10 +329,10 @@ struct Backward : GradientScores<kConfig, Features> {
 };
 
 template <BackwardConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward(const BackwardParams& params, const BiasGrad& bias_grad,
+ATTNJIT_DEVICE void backward_dkv(const BackwardParams& params, const BiasGrad& bias_grad,
                              Features... features) {
   using Set = GradientFeatures<Features...>;
-  Backward<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+  BackwardDkv<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
 }
 
 }  // namespace attnjit::kernel

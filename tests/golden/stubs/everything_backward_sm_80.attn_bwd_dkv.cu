@@ -1,5 +1,7 @@
-// attn_bwd fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s2 w8 qw4 b1
-#include "attnjit/backward_mma.cuh"
+// attn_bwd_dkv fp16 d96 dv64 gqa4 left right seqlens mask=qk bias=qk,fp32 dbias=qk,fp32 | q64 kv64 s2 w8 qw4 b1 dq
+#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/band.cuh"
@@ -13,7 +15,7 @@ inline constexpr BackwardConfig kConfig{
     .gqa_ratio = 4,
     .aligned = true,
     .scale_first = true,
-    .adds_dq = false,
+    .adds_dq = true,
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 2,
@@ -26,14 +28,17 @@ inline constexpr BackwardConfig kConfig{
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BiasGradParams dbias,
+    const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward<kConfig>(params,
-    NoBiasGrad{},
+  backward_dkv<kConfig>(params,
+    BiasGradStore<DType::kFloat32, true>(dbias),
+    Seqlens(seqlens),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
-    Band<kScores, false, true>(band));
+    Band<kScores, true, true>(band));
 }

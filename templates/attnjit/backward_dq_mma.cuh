@@ -1,8 +1,8 @@
 #pragma once
-#include "attnjit/backward_scores.cuh"
+#include "attnjit/backward_scores_mma.cuh"
 #include "attnjit/tile/schedule.cuh"
 
-// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores.cuh. Nothing
+// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores_mma.cuh. Nothing
 // is added up by several thread blocks, so its results are the same bits every time.
 //
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A

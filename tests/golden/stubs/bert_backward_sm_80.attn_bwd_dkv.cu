@@ -1,38 +1,35 @@
-// attn_bwd bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh3
-#include "attnjit/backward_mma.cuh"
-#include "attnjit/score/bias.cuh"
+// attn_bwd_dkv fp16 d64 gqa1 mask=1k | q64 kv64 s2 w4 qw2 b2 dq
+#include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
 
 inline constexpr BackwardConfig kConfig{
-    .dtype = DType::kBFloat16,
-    .head_dim = 32,
-    .head_dim_v = 32,
+    .dtype = DType::kFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
     .gqa_ratio = 1,
     .aligned = true,
-    .scale_first = true,
-    .adds_dq = false,
+    .scale_first = false,
+    .adds_dq = true,
     .block_q = 64,
-    .block_kv = 128,
+    .block_kv = 64,
     .num_stages = 2,
     .num_warps = 4,
     .query_warps = 2,
-    .min_blocks = 1,
+    .min_blocks = 2,
     .late = 0,
-    .fresh = 3,
+    .fresh = 0,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
-    const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
-  backward<kConfig>(params,
+  backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
     Length<kScores>());
 }

@@ -1,19 +1,19 @@
-// attn_bwd bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w8 qw4 b1 dq
-#include "attnjit/backward_mma.cuh"
-#include "attnjit/score/bias_grad.cuh"
+// attn_bwd_dkv fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s2 w8 qw4 b1
+#include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
 
 inline constexpr BackwardConfig kConfig{
-    .dtype = DType::kBFloat16,
-    .head_dim = 128,
-    .head_dim_v = 128,
-    .gqa_ratio = 1,
+    .dtype = DType::kFloat16,
+    .head_dim = 96,
+    .head_dim_v = 64,
+    .gqa_ratio = 4,
     .aligned = true,
     .scale_first = true,
-    .adds_dq = true,
+    .adds_dq = false,
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 2,
@@ -26,13 +26,14 @@ inline constexpr BackwardConfig kConfig{
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
-    const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward<kConfig>(params,
-    BiasGradColumns<kConfig.warp_keys() / 32>(dbias),
-    Bias<kScores, DType::kFloat32, Extent::kPerKey, true, kConfig.late != 0>(bias),
+  backward_dkv<kConfig>(params,
+    NoBiasGrad{},
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
     Band<kScores, false, true>(band));
 }

@@ -1,33 +1,33 @@
-// attn_bwd bf16 d128 gqa4 right | q64 kv64 s2 w4 qw2 b1 late fresh3 dq
-#include "attnjit/backward_mma.cuh"
+// attn_bwd_dkv bf16 d256 gqa2 right deterministic | q32 kv32 s1 w8 qw2 b1
+#include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
 
 inline constexpr BackwardConfig kConfig{
     .dtype = DType::kBFloat16,
-    .head_dim = 128,
-    .head_dim_v = 128,
-    .gqa_ratio = 4,
+    .head_dim = 256,
+    .head_dim_v = 256,
+    .gqa_ratio = 2,
     .aligned = true,
     .scale_first = false,
-    .adds_dq = true,
-    .block_q = 64,
-    .block_kv = 64,
-    .num_stages = 2,
-    .num_warps = 4,
+    .adds_dq = false,
+    .block_q = 32,
+    .block_kv = 32,
+    .num_stages = 1,
+    .num_warps = 8,
     .query_warps = 2,
     .min_blocks = 1,
-    .late = 1,
-    .fresh = 3,
+    .late = 0,
+    .fresh = 0,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ BandParams band) {
-  backward<kConfig>(params,
+  backward_dkv<kConfig>(params,
     NoBiasGrad{},
     Band<kScores, false, true>(band));
 }

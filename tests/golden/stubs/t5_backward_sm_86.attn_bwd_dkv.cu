@@ -1,5 +1,5 @@
-// attn_bwd bf16 d64 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced | q64 kv64 s2 w4 qw2 b2 dq
-#include "attnjit/backward_mma.cuh"
+// attn_bwd_dkv bf16 d64 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced | q64 kv64 s2 w4 qw2 b2 dq
+#include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"
@@ -26,11 +26,11 @@ inline constexpr BackwardConfig kConfig{
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias) {
-  backward<kConfig>(params,
+  backward_dkv<kConfig>(params,
     BiasGradAdd(dbias),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
     Length<kScores>());

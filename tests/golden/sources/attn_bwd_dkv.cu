@@ -1,8 +1,8 @@
-// attn_bwd fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s2 w8 qw4 b1
+// attn_bwd_dkv fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q64 kv64 s2 w8 qw4 b1
 
-// ---- attnjit/backward_mma.cuh
+// ---- attnjit/backward_dkv_mma.cuh
 
-// ---- attnjit/backward_scores.cuh
+// ---- attnjit/backward_scores_mma.cuh
 
 // ---- attnjit/backward_config.h
 
@@ -1661,7 +1661,7 @@ ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plan
 }  // namespace attnjit::kernel
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
-// from sm_80 on. With P and dS of backward_scores.cuh,
+// from sm_80 on. With P and dS of backward_scores_mma.cuh,
 //
 //   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
 //
@@ -1695,7 +1695,7 @@ struct NoBiasGrad {
 };
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
-struct Backward : GradientScores<kConfig, Features> {
+struct BackwardDkv : GradientScores<kConfig, Features> {
   using Base = GradientScores<kConfig, Features>;
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
@@ -1739,7 +1739,7 @@ struct Backward : GradientScores<kConfig, Features> {
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
-  ATTNJIT_DEVICE Backward(const BackwardParams& p, const Features& f, const BiasGrad& g)
+  ATTNJIT_DEVICE BackwardDkv(const BackwardParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
 
   ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
@@ -1985,10 +1985,10 @@ struct Backward : GradientScores<kConfig, Features> {
 };
 
 template <BackwardConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward(const BackwardParams& params, const BiasGrad& bias_grad,
+ATTNJIT_DEVICE void backward_dkv(const BackwardParams& params, const BiasGrad& bias_grad,
                              Features... features) {
   using Set = GradientFeatures<Features...>;
-  Backward<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+  BackwardDkv<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
 }
 
 }  // namespace attnjit::kernel
@@ -2459,12 +2459,12 @@ inline constexpr BackwardConfig kConfig{
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward<kConfig>(params,
+  backward_dkv<kConfig>(params,
     NoBiasGrad{},
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
     ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),

@@ -1,5 +1,5 @@
-// attn_bwd bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
-#include "attnjit/backward_mma.cuh"
+// attn_bwd_dkv bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
+#include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"
 
@@ -25,10 +25,10 @@ inline constexpr BackwardConfig kConfig{
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
-attn_bwd(
+attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ OperandParams bias) {
-  backward<kConfig>(params,
+  backward_dkv<kConfig>(params,
     NoBiasGrad{},
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late != 0>(bias),
     Length<kScores>());

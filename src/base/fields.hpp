@@ -1,0 +1,102 @@
+#pragma once
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+/// Structs that say what their members are. A struct has one list, a function that ADL finds:
+///
+///   constexpr auto fields(const Point*) {
+///     return base::fields_of<Point>(base::Field{"x", &Point::x}, base::Field{"y", &Point::y});
+///   }
+///
+/// Its hash, JSON, file name and C++ initialiser are made from it. A member that the list lacks
+/// does not compile.
+namespace attnjit::base {
+
+template <class Owner, class T>
+struct Field {
+  const char* name;
+  T Owner::*member;
+};
+template <class Owner, class T>
+Field(const char*, T Owner::*) -> Field<Owner, T>;
+
+/// A value of an enum, and the word for it in JSON and on the command line.
+template <class T>
+struct Word {
+  const char* text;
+  T value;
+};
+
+/// The words of an enum: specialisations have `static constexpr Word<T> kAll[]`.
+template <class T>
+struct Words;
+
+/// The word of `value`, or "unknown".
+template <class Enum>
+constexpr const char* word(Enum value) {
+  for (const auto& each : Words<Enum>::kAll) {
+    if (each.value == value) return each.text;
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+struct Anything {
+  template <class T>
+  operator T() const;  // never defined: for counting alone
+};
+
+template <class T, class... Values>
+constexpr std::size_t count_members() {
+  if constexpr (requires { T{Values{}..., Anything{}}; }) {
+    return count_members<T, Values..., Anything>();
+  } else {
+    return sizeof...(Values);
+  }
+}
+
+}  // namespace detail
+
+/// The list of the members of `Owner`, an aggregate.
+template <class Owner, class... Types>
+constexpr auto fields_of(Field<Owner, Types>... each) {
+  static_assert(detail::count_members<Owner>() == sizeof...(Types),
+                "the list must name every member of the struct once");
+  return std::tuple(each...);
+}
+
+template <class T>
+concept HasFields = requires {
+  fields(static_cast<const T*>(nullptr));
+};
+
+template <HasFields T>
+inline constexpr auto kFields = fields(static_cast<const T*>(nullptr));
+
+template <HasFields T>
+inline constexpr std::size_t kNumFields =
+    std::tuple_size_v<std::remove_const_t<decltype(kFields<T>)>>;
+
+/// Calls visit(name, member) for every member in order.
+template <class T, class Visit>
+requires HasFields<std::remove_const_t<T>>
+constexpr void for_each_field(T& object, Visit&& visit) {
+  std::apply([&](const auto&... field) { (visit(field.name, object.*(field.member)), ...); },
+             kFields<std::remove_const_t<T>>);
+}
+
+/// The same for the members of members that are such structs, in place of these.
+template <class T, class Visit>
+constexpr void for_each_leaf(T& object, Visit&& visit) {
+  for_each_field(object, [&](const char* name, auto& member) {
+    if constexpr (HasFields<std::remove_cvref_t<decltype(member)>>) {
+      for_each_leaf(member, visit);
+    } else {
+      visit(name, member);
+    }
+  });
+}
+
+}  // namespace attnjit::base

@@ -1,0 +1,144 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "base/fields.hpp"
+#include "base/json.hpp"
+
+/// JSON of structs that list their members (base/fields.hpp), and back.
+namespace attnjit::base {
+
+/// What is wrong with `what`, a member or an object. Throws Error(kInvalidEnvironment).
+[[noreturn]] inline void refuse_json(std::string_view what, const Json& value,
+                                     std::string_view expected) {
+  throw Error(ErrorKind::kInvalidEnvironment,
+              fmt::format("{} is {}; expected {}", what, dump_json(value), expected));
+}
+
+template <class T>
+Json to_json_value(const T& value) {
+  if constexpr (HasFields<T>) {
+    Json object = Json::object();
+    for_each_field(
+        value, [&](const char* name, const auto& member) { object[name] = to_json_value(member); });
+    return object;
+  } else if constexpr (std::is_enum_v<T>) {
+    return word(value);
+  } else {
+    return value;
+  }
+}
+
+/// The value that `json` spells; `what` names it where it is refused. An object names every member
+/// of its struct, and nothing else. Throws Error(kInvalidEnvironment).
+template <class T>
+T from_json_value(const Json& json, const std::string& what);
+
+/// Members of a struct to be set, and their values.
+template <class T>
+using Patch = std::vector<std::function<void(T&)>>;
+
+/// The members that the object `json` names; nested objects name some of their members too.
+/// Throws Error(kInvalidEnvironment) that names the member: one that is unknown, or a value of
+/// another type or outside of its range.
+template <HasFields T>
+Patch<T> parse_patch(const Json& json, const std::string& what) {
+  if (!json.is_object()) refuse_json(what, json, "an object");
+  Patch<T> patch;
+  for (const auto& [key, value] : json.items()) {
+    const std::string place = fmt::format("{}: {}", what, key);
+    bool known = false;
+    std::string names;
+    std::apply(
+        [&](const auto&... field) {
+          const auto read = [&]<class Member>(const Field<T, Member>& f) {
+            names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
+            if (key != f.name) return;
+            known = true;
+            if constexpr (HasFields<Member>) {
+              patch.push_back(
+                  [member = f.member, inner = parse_patch<Member>(value, place)](T& object) {
+                    for (const auto& set : inner) set(object.*member);
+                  });
+            } else {
+              patch.push_back([member = f.member, parsed = from_json_value<Member>(value, place)](
+                                  T& object) { object.*member = parsed; });
+            }
+          };
+          (read(field), ...);
+        },
+        kFields<T>);
+    if (!known) {
+      throw Error(ErrorKind::kInvalidEnvironment,
+                  fmt::format("{}: unknown member \"{}\"; expected one of {}", what, key, names));
+    }
+  }
+  return patch;
+}
+
+template <class T>
+T patched(T object, const Patch<T>& patch) {
+  for (const auto& set : patch) set(object);
+  return object;
+}
+
+template <class T>
+T from_json_value(const Json& json, const std::string& what) {
+  if constexpr (HasFields<T>) {
+    T object{};
+    if (!json.is_object()) refuse_json(what, json, "an object");
+    for (const auto& [key, value] : json.items()) {
+      bool known = false;
+      for_each_field(object, [&](const char* name, const auto&) { known |= key == name; });
+      if (!known) refuse_json(what, json, fmt::format("no member \"{}\"", key));
+    }
+    for_each_field(object, [&](const char* name, auto& member) {
+      const std::string place = fmt::format("{}: {}", what, name);
+      if (!json.contains(name)) refuse_json(what, json, fmt::format("a member \"{}\"", name));
+      member = from_json_value<std::remove_reference_t<decltype(member)>>(json[name], place);
+    });
+    return object;
+  } else if constexpr (std::is_enum_v<T>) {
+    std::string words;
+    for (const auto& each : Words<T>::kAll) {
+      if (json == each.text) return each.value;
+      words += fmt::format("{}\"{}\"", words.empty() ? "" : ", ", each.text);
+    }
+    refuse_json(what, json, "one of " + words);
+  } else if constexpr (std::same_as<T, bool>) {
+    if (!json.is_boolean()) refuse_json(what, json, "true or false");
+    return json.get<bool>();
+  } else if constexpr (std::integral<T>) {
+    using Limits = std::numeric_limits<T>;
+    const bool fits = json.is_number_unsigned()
+                          ? std::in_range<T>(json.get<std::uint64_t>())
+                          : json.is_number_integer() && std::in_range<T>(json.get<std::int64_t>());
+    if (!fits) {
+      refuse_json(what, json,
+                  fmt::format("an integer from {} to {}", Limits::min(), Limits::max()));
+    }
+    return json.get<T>();
+  } else if constexpr (std::floating_point<T>) {
+    if (!json.is_number() || !std::isfinite(json.get<T>())) {
+      refuse_json(what, json, "a finite number");
+    }
+    return json.get<T>();
+  } else {
+    static_assert(std::same_as<T, std::string>);
+    if (!json.is_string()) refuse_json(what, json, "a string");
+    return json.get<std::string>();
+  }
+}
+
+}  // namespace attnjit::base

@@ -1,0 +1,82 @@
+#pragma once
+#include "attnjit/backward_config.h"
+#include "attnjit/backward_preprocess_config.h"
+#include "attnjit/bias_sum_config.h"
+#include "attnjit/forward_combine_config.h"
+#include "attnjit/forward_config.h"
+#include "attnjit/fragment_sum_config.h"
+#include "attnjit/mask_classes_config.h"
+#include "attnjit/mask_pack_config.h"
+#include "base/fields.hpp"
+
+/// The members of the kernels' configs, which stubs spell out. Templates include nothing of the
+/// host.
+namespace attnjit::kernel {
+
+constexpr auto fields(const ForwardConfig*) {
+  using C = ForwardConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"aligned", &C::aligned}, base::Field{"scale_first", &C::scale_first},
+      base::Field{"pack_heads", &C::pack_heads}, base::Field{"block_q", &C::block_q},
+      base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"num_warps", &C::num_warps}, base::Field{"min_blocks", &C::min_blocks},
+      base::Field{"softmax", &C::softmax});
+}
+
+constexpr auto fields(const MaskPackConfig*) {
+  using C = MaskPackConfig;
+  return base::fields_of<C>(
+      base::Field{"per_pair", &C::per_pair}, base::Field{"vectorized", &C::vectorized},
+      base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
+      base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const ForwardCombineConfig*) {
+  using C = ForwardCombineConfig;
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
+                            base::Field{"head_dim_v", &C::head_dim_v},
+                            base::Field{"num_warps", &C::num_warps});
+}
+
+constexpr auto fields(const BackwardConfig*) {
+  using C = BackwardConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"aligned", &C::aligned}, base::Field{"scale_first", &C::scale_first},
+      base::Field{"adds_dq", &C::adds_dq}, base::Field{"block_q", &C::block_q},
+      base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"num_warps", &C::num_warps}, base::Field{"query_warps", &C::query_warps},
+      base::Field{"min_blocks", &C::min_blocks}, base::Field{"late", &C::late},
+      base::Field{"fresh", &C::fresh});
+}
+
+constexpr auto fields(const BackwardPreprocessConfig*) {
+  using C = BackwardPreprocessConfig;
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
+                            base::Field{"head_dim_v", &C::head_dim_v},
+                            base::Field{"aligned", &C::aligned});
+}
+
+constexpr auto fields(const FragmentSumConfig*) {
+  using C = FragmentSumConfig;
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+                            base::Field{"aligned", &C::aligned});
+}
+
+constexpr auto fields(const BiasSumConfig*) {
+  using C = BiasSumConfig;
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
+                            base::Field{"vectorized", &C::vectorized},
+                            base::Field{"over_queries", &C::over_queries});
+}
+
+constexpr auto fields(const MaskClassesConfig*) {
+  using C = MaskClassesConfig;
+  return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
+                            base::Field{"vectorized", &C::vectorized});
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,105 @@
+#include "codegen/features.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "codegen/kernel_dtype.hpp"
+#include "codegen/literals.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::Extent;
+using problem::Family;
+using enum Feature::Effect;
+
+std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
+
+// lse has no digits for a bias that is the same for all keys of a row: the backward adds one as if
+// it were not, at stride 0, before it takes lse off.
+std::string bias(const Family& f, Pass pass) {
+  const bool backward = pass == Pass::kBackward;
+  if (f.bias == Extent::kAbsent || (f.bias == Extent::kPerQuery && !backward)) return "";
+  return fmt::format("Bias<kScores, {}, {}, {}{}>", literal(kernel_dtype(f.bias_dtype)),
+                     literal(f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair),
+                     literal(f.bias_vectorized), backward ? ", kConfig.late != 0" : "");
+}
+
+std::string row_bias(const Family& f, Pass pass) {
+  if (f.bias != Extent::kPerQuery || pass == Pass::kBackward) return "";
+  return fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)));
+}
+
+std::string packed_mask(const Family& f, Pass pass) {
+  if (!problem::varies_over_keys(f.mask) || pass == Pass::kBackward) return "";
+  return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
+}
+
+std::string byte_mask(const Family& f, Pass pass) {
+  if (!problem::varies_over_keys(f.mask) || pass == Pass::kForward) return "";
+  return fmt::format("ByteMask<kScores, {}, {}, kConfig.late != 0>", literal(f.mask),
+                     literal(f.mask_vectorized));
+}
+
+// In the backward lse tells of it: rows that it drops are dead.
+std::string row_mask(const Family& f, Pass pass) {
+  return f.mask == Extent::kPerQuery && pass == Pass::kForward ? "RowMask<kScores>" : "";
+}
+
+bool has_band(const Family& f) { return f.bounded_left || f.bounded_right; }
+
+std::string band(const Family& f, Pass) {
+  if (!has_band(f)) return "";
+  return fmt::format("Band<kScores, {}, {}>", literal(f.bounded_left), literal(f.bounded_right));
+}
+
+std::string length(const Family& f, Pass) { return has_band(f) ? "" : "Length<kScores>"; }
+
+template <auto member>
+const void* value(const FeatureValues& values) {
+  return &(values.*member);
+}
+
+using V = FeatureValues;
+constexpr Feature kFeatures[] = {
+    {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
+    {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>},
+    {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>},
+    {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>},
+    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>},
+    {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>},
+    {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
+    {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
+};
+
+static_assert(std::size(kFeatures) == kNumFeatures);
+
+}  // namespace
+
+std::vector<const Feature*> features(const Family& family, Pass pass) {
+  std::vector<const Feature*> list;
+  for (const Feature& feature : kFeatures) {
+    if (!feature.policy(family, pass).empty()) list.push_back(&feature);
+  }
+  return list;
+}
+
+void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
+                     void** parameters) {
+  for (const Feature* feature : list) {
+    // The driver's API takes addresses of what it only reads as void*.
+    if (feature->parameter != nullptr)
+      *parameters++ = const_cast<void*>(feature->parameter(values));
+  }
+}
+
+bool scales_first(const Family& family, Pass pass) {
+  return !family.positive_scale ||
+         std::ranges::any_of(features(family, pass), [](const Feature* f) {
+           return f->effect == Feature::Effect::kChanges;
+         });
+}
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "attnjit/score/band_params.h"
+#include "attnjit/score/byte_mask_params.h"
+#include "attnjit/score/operand_params.h"
+#include "attnjit/score/packed_mask_params.h"
+#include "attnjit/score/seqlens_params.h"
+#include "problem/backward_problem.hpp"
+
+/// The features of the scores, in one table: what the stub of a kernel says of each, and which
+/// kernel parameter it takes.
+namespace attnjit::codegen {
+
+enum class Pass { kForward, kBackward };
+
+/// Rows of the table.
+inline constexpr std::size_t kNumFeatures = 8;
+
+/// The kernel parameters of all features of one call.
+struct FeatureValues {
+  const problem::Problem* problem = nullptr;  ///< whose members are parameters themselves
+  kernel::SeqlensParams seqlens{};
+  kernel::OperandParams bias{};
+  kernel::OperandParams row_mask{};
+  kernel::PackedMaskParams packed_mask{};
+  kernel::ByteMaskParams byte_mask{};
+  kernel::BandParams band{};
+};
+
+/// A row of the table.
+struct Feature {
+  /// What a feature does to scores: kernels scale them first for those that change them.
+  enum class Effect { kDrops, kChanges };
+
+  const char* name;            ///< of the kernel parameter, or nullptr where it takes none
+  const char* header;          ///< under templates/attnjit/score
+  const char* parameter_type;  ///< nullptr where it takes none
+  Effect effect;
+  /// The C++ type of the policy in kernels of `family`; empty where they lack the feature.
+  std::string (*policy)(const problem::Family& family, Pass pass);
+  /// The value of the parameter.
+  const void* (*parameter)(const FeatureValues& values);
+};
+
+/// The features that kernels of `family` have, in the order in which they act and in which the
+/// parameters follow one another.
+std::vector<const Feature*> features(const problem::Family& family, Pass pass);
+
+/// Writes the address of each parameter of `list` in `values` to `parameters`, which has room for
+/// kNumFeatures.
+void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
+                     void** parameters);
+
+/// Whether scores are scaled before the features see them, instead of in the exponent.
+bool scales_first(const problem::Family& family, Pass pass);
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,110 @@
+#include "codegen/kernel_configs.hpp"
+
+#include <algorithm>
+
+#include "codegen/features.hpp"
+#include "codegen/kernel_dtype.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::BackwardFamily;
+using problem::Extent;
+using problem::Family;
+
+kernel::BackwardConfig backward_config(const BackwardFamily& f, const BackwardTile& tile,
+                                       bool adds_dq) {
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim = f.scores.head_dim,
+          .head_dim_v = f.scores.head_dim_v,
+          .gqa_ratio = f.scores.gqa_ratio,
+          .aligned = f.scores.aligned,
+          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .adds_dq = adds_dq,
+          .block_q = tile.block_q,
+          .block_kv = tile.block_kv,
+          .num_stages = tile.num_stages,
+          .num_warps = tile.num_warps,
+          .query_warps = tile.query_warps,
+          .min_blocks = tile.min_blocks,
+          .late = tile.late,
+          .fresh = tile.fresh};
+}
+
+}  // namespace
+
+kernel::ForwardConfig forward_config(const Family& f, const ForwardTunables& tunables) {
+  return {.dtype = kernel_dtype(f.dtype),
+          .head_dim = f.head_dim,
+          .head_dim_v = f.head_dim_v,
+          .gqa_ratio = f.gqa_ratio,
+          .aligned = f.aligned,
+          .scale_first = scales_first(f, Pass::kForward),
+          .pack_heads = tunables.pack_heads,
+          .block_q = tunables.block_q,
+          .block_kv = tunables.block_kv,
+          .num_stages = tunables.num_stages,
+          .num_warps = tunables.num_warps,
+          .min_blocks = tunables.min_blocks,
+          .softmax = tunables.softmax};
+}
+
+std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
+                                                       const ForwardTunables& tunables) {
+  if (!problem::varies_over_keys(family.mask)) return std::nullopt;
+  // Its tile holds the queries and keys of the forward kernel's.
+  const int packed_heads = forward_config(family, tunables).packed_heads();
+  return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
+                                .vectorized = family.mask_vectorized,
+                                .block_q = std::max(1, tunables.block_q / packed_heads),
+                                .block_kv = tunables.block_kv,
+                                .num_warps = 4};
+}
+
+kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
+  return {.dtype = kernel_dtype(family.dtype), .head_dim_v = family.head_dim_v, .num_warps = 8};
+}
+
+kernel::BackwardConfig dkv_config(const BackwardFamily& f, const BackwardTunables& tunables) {
+  return backward_config(f, tunables.dkv, tunables.dq_method == DqMethod::kAdd);
+}
+kernel::BackwardConfig dq_config(const BackwardFamily& f, const BackwardTunables& tunables) {
+  return backward_config(f, tunables.dq, false);
+}
+kernel::BackwardConfig dbias_config(const BackwardFamily& f, const BackwardTunables& tunables) {
+  return backward_config(f, tunables.dbias, false);
+}
+
+std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamily& f) {
+  if (!problem::varies_over_keys(f.scores.mask)) return std::nullopt;
+  return kernel::MaskClassesConfig{.per_pair = f.scores.mask == Extent::kPerPair,
+                                   .vectorized = f.scores.mask_vectorized};
+}
+
+kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f) {
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim_v = f.scores.head_dim_v,
+          .aligned = f.scores.aligned};
+}
+
+kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {
+  return {.dtype = kernel_dtype(f.scores.dtype), .head_dim = columns, .aligned = f.scores.aligned};
+}
+
+std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
+  switch (method) {
+    case DbiasMethod::kNone:
+    case DbiasMethod::kStore:
+    case DbiasMethod::kKernel:
+      return std::nullopt;
+    case DbiasMethod::kRows:
+    case DbiasMethod::kColumns:
+    case DbiasMethod::kAdd:
+      break;
+  }
+  return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
+                               .vectorized = f.dbias_vectorized,
+                               .over_queries = f.dbias_scalar};
+}
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,37 @@
+#pragma once
+#include <optional>
+
+#include "attnjit/backward_preprocess_config.h"
+#include "attnjit/bias_sum_config.h"
+#include "attnjit/forward_combine_config.h"
+#include "attnjit/fragment_sum_config.h"
+#include "attnjit/mask_classes_config.h"
+#include "attnjit/mask_pack_config.h"
+#include "codegen/tunables.hpp"
+
+/// The template argument of each kernel, from a family and what was chosen for it.
+namespace attnjit::codegen {
+
+kernel::ForwardConfig forward_config(const problem::Family& family,
+                                     const ForwardTunables& tunables);
+/// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
+std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family,
+                                                       const ForwardTunables& tunables);
+/// The kernel that adds up the splits of a forward.
+kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
+
+// The kernels of a backward.
+kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
+                                  const BackwardTunables& tunables);
+kernel::BackwardConfig dq_config(const problem::BackwardFamily& family,
+                                 const BackwardTunables& tunables);
+kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
+                                    const BackwardTunables& tunables);
+std::optional<kernel::MaskClassesConfig> mask_classes_config(const problem::BackwardFamily& family);
+kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family);
+kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns);
+/// None where dbias is complete without a last step.
+std::optional<kernel::BiasSumConfig> bias_sum_config(const problem::BackwardFamily& family,
+                                                     DbiasMethod method);
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,118 @@
+#include "codegen/tunables.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/kernel_configs.hpp"
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::BackwardFamily;
+using problem::Extent;
+using Rule = std::optional<std::string>;
+
+constexpr const char* kNoWgmma = "path: wgmma is in no kernel of this version; use mma";
+
+template <class Config>
+Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
+  if (const char* rule = kernel::why_invalid(config)) return rule;
+  if (shared_bytes > arch.shared_bytes_per_block) {
+    return fmt::format("needs {} bytes of shared memory; {} has {} per thread block", shared_bytes,
+                       arch.name, arch.shared_bytes_per_block);
+  }
+  return std::nullopt;
+}
+
+Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::BackwardConfig& config,
+                 int shared_bytes, const Arch& arch) {
+  if (tile.path != Path::kMma) return fmt::format("{}: {}", what, kNoWgmma);
+  const Rule rule = why_invalid(config, shared_bytes, arch);
+  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
+}
+
+Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
+  const DbiasMethod natural = default_dbias_method(f);
+  const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
+  const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel;
+  if (method != natural && !(reduces && asked_to)) {
+    return "dbias_method: it does not serve the axes that dbias keeps";
+  }
+  if (f.deterministic && method == DbiasMethod::kAdd) {
+    return "dbias_method: add is not deterministic; use kernel";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+DbiasMethod default_dbias_method(const BackwardFamily& f) {
+  switch (f.dbias) {
+    case Extent::kAbsent:
+      return DbiasMethod::kNone;
+    case Extent::kPerQuery:
+      return DbiasMethod::kRows;
+    case Extent::kPerKey:
+      return DbiasMethod::kColumns;
+    case Extent::kPerPair:
+      break;
+  }
+  if (!f.dbias_reduces_planes) return DbiasMethod::kStore;
+  return f.deterministic ? DbiasMethod::kKernel : DbiasMethod::kAdd;
+}
+
+Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
+  if (tunables.path != Path::kMma) return kNoWgmma;
+  if (tunables.pack_heads && family.mask_per_query_head) {
+    return "pack_heads is true; the heads of a kv head must share the mask";
+  }
+  if (tunables.pack_heads && family.mask == Extent::kPerPair &&
+      tunables.block_q % family.gqa_ratio != 0) {
+    return fmt::format("pack_heads is true; with this mask block_q must be a multiple of {}",
+                       family.gqa_ratio);
+  }
+  const kernel::ForwardConfig config = forward_config(family, tunables);
+  return why_invalid(config, config.shared_bytes(), arch);
+}
+
+Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
+  if (auto rule = why_unfit(tunables.dbias_method, f)) return rule;
+  if (f.deterministic && tunables.dq_method == DqMethod::kAdd) {
+    return "dq_method: add is not deterministic; use kernel";
+  }
+  if (f.deterministic && tunables.split) return "split: it is not deterministic; set it to false";
+  const auto dkv = dkv_config(f, tunables);
+  if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
+  if (tunables.dq_method == DqMethod::kKernel) {
+    const auto dq = dq_config(f, tunables);
+    if (auto rule = why_invalid("dq", tunables.dq, dq, dq.dq_shared_bytes(), arch)) return rule;
+    if (dq.key_warps() != 1) return "dq: query_warps must equal num_warps";
+  }
+  if (tunables.dbias_method == DbiasMethod::kKernel) {
+    const auto dbias = dbias_config(f, tunables);
+    if (auto rule = why_invalid("dbias", tunables.dbias, dbias, dbias.dbias_shared_bytes(), arch)) {
+      return rule;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string describe_tile(const ForwardTunables& t) {
+  return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_heads ? " packed" : "",
+                     t.block_kv, t.num_stages, t.num_warps, t.min_blocks,
+                     t.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");
+}
+
+std::string describe_tile(const BackwardTile& t) {
+  return fmt::format("q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages,
+                     t.num_warps, t.query_warps, t.min_blocks, t.late != 0 ? " late" : "",
+                     t.fresh != 0 ? fmt::format(" fresh{}", t.fresh) : "");
+}
+
+std::string describe_tile(const BackwardTunables& t) {
+  std::string text = describe_tile(t.dkv);
+  if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
+  if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
+  return text;
+}
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,136 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "attnjit/backward_config.h"
+#include "attnjit/forward_config.h"
+#include "base/fields.hpp"
+#include "codegen/arch.hpp"
+#include "problem/backward_problem.hpp"
+
+/// Everything that can be chosen for a problem's kernels: what tuning searches, records keep and
+/// --config sets. A kernel's config is made from its family and these.
+namespace attnjit::codegen {
+
+/// Which main loop a kernel has.
+enum class Path {
+  kMma,    ///< mma.sync, for every architecture
+  kWgmma,  ///< wgmma and TMA, for sm_90a; in no kernel of this version
+};
+
+/// Everything that can be chosen for a forward, see kernel::ForwardConfig.
+struct ForwardTunables {
+  Path path = Path::kMma;
+  bool pack_heads = false;
+  int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, min_blocks = 0;
+  kernel::SoftmaxPolicy softmax = kernel::SoftmaxPolicy::kMaxFree;
+  bool operator==(const ForwardTunables&) const = default;
+};
+
+constexpr auto fields(const ForwardTunables*) {
+  using T = ForwardTunables;
+  return base::fields_of<T>(
+      base::Field{"path", &T::path}, base::Field{"pack_heads", &T::pack_heads},
+      base::Field{"block_q", &T::block_q}, base::Field{"block_kv", &T::block_kv},
+      base::Field{"num_stages", &T::num_stages}, base::Field{"num_warps", &T::num_warps},
+      base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
+}
+
+/// How dq comes about.
+enum class DqMethod {
+  kAdd,     ///< added up in fp32 by the kernel of dk and dv, by atomics
+  kKernel,  ///< by a kernel of its own that computes the scores again
+};
+
+/// How the gradient of the bias comes about.
+enum class DbiasMethod {
+  kNone,     ///< it is not wanted
+  kRows,     ///< it does not vary over keys: rows of dS sum to dlse, and no score is needed
+  kStore,    ///< by the kernel of dk and dv, tile by tile
+  kColumns,  ///< it varies over keys alone: columns are summed in the kernel of dk and dv
+  kAdd,      ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
+  kKernel,   ///< planes are reduced: by a kernel of its own that computes the scores again
+};
+
+/// The tile of one kernel of a backward, see kernel::BackwardConfig.
+struct BackwardTile {
+  Path path = Path::kMma;
+  int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, query_warps = 0, min_blocks = 0;
+  int late = 0, fresh = 0;
+  bool operator==(const BackwardTile&) const = default;
+};
+
+constexpr auto fields(const BackwardTile*) {
+  using T = BackwardTile;
+  return base::fields_of<T>(
+      base::Field{"path", &T::path}, base::Field{"block_q", &T::block_q},
+      base::Field{"block_kv", &T::block_kv}, base::Field{"num_stages", &T::num_stages},
+      base::Field{"num_warps", &T::num_warps}, base::Field{"query_warps", &T::query_warps},
+      base::Field{"min_blocks", &T::min_blocks}, base::Field{"late", &T::late},
+      base::Field{"fresh", &T::fresh});
+}
+
+/// Everything that can be chosen for a backward.
+struct BackwardTunables {
+  DqMethod dq_method = DqMethod::kAdd;
+  DbiasMethod dbias_method = DbiasMethod::kNone;
+  bool split = true;   ///< queries of a key tile may be shared out where the grid is small
+  BackwardTile dkv;    ///< of the kernel of dk and dv
+  BackwardTile dq;     ///< of the kernel of dq, used with DqMethod::kKernel
+  BackwardTile dbias;  ///< of the kernel of dbias, used with DbiasMethod::kKernel
+  bool operator==(const BackwardTunables&) const = default;
+};
+
+constexpr auto fields(const BackwardTunables*) {
+  using T = BackwardTunables;
+  return base::fields_of<T>(base::Field{"dq_method", &T::dq_method},
+                            base::Field{"dbias_method", &T::dbias_method},
+                            base::Field{"split", &T::split}, base::Field{"dkv", &T::dkv},
+                            base::Field{"dq", &T::dq}, base::Field{"dbias", &T::dbias});
+}
+
+/// The method that serves `family` where nothing speaks for another.
+DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
+
+/// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
+/// nullopt.
+std::optional<std::string> why_unfit(const ForwardTunables& tunables, const problem::Family& family,
+                                     const Arch& arch);
+std::optional<std::string> why_unfit(const BackwardTunables& tunables,
+                                     const problem::BackwardFamily& family, const Arch& arch);
+
+/// "q64 packed kv128 s2 w8 b1 max_free": for titles and tables.
+std::string describe_tile(const ForwardTunables& tunables);
+
+/// "q64 kv128 s2 w8 qw2 b1 late fresh2".
+std::string describe_tile(const BackwardTile& tile);
+
+/// The tile of the kernel of dk and dv, and those of the others that run: "q64 kv64 s2 w4 qw2 b1,
+/// dq q128 kv32 s2 w4 qw4 b1".
+std::string describe_tile(const BackwardTunables& tunables);
+
+}  // namespace attnjit::codegen
+
+template <>
+struct attnjit::base::Words<attnjit::codegen::Path> {
+  using enum codegen::Path;
+  static constexpr Word<codegen::Path> kAll[] = {{"mma", kMma}, {"wgmma", kWgmma}};
+};
+template <>
+struct attnjit::base::Words<attnjit::kernel::SoftmaxPolicy> {
+  using enum kernel::SoftmaxPolicy;
+  static constexpr Word<kernel::SoftmaxPolicy> kAll[] = {{"running_max", kRunningMax},
+                                                         {"max_free", kMaxFree}};
+};
+template <>
+struct attnjit::base::Words<attnjit::codegen::DqMethod> {
+  using enum codegen::DqMethod;
+  static constexpr Word<codegen::DqMethod> kAll[] = {{"add", kAdd}, {"kernel", kKernel}};
+};
+template <>
+struct attnjit::base::Words<attnjit::codegen::DbiasMethod> {
+  using enum codegen::DbiasMethod;
+  static constexpr Word<codegen::DbiasMethod> kAll[] = {{"none", kNone},   {"rows", kRows},
+                                                        {"store", kStore}, {"columns", kColumns},
+                                                        {"add", kAdd},     {"kernel", kKernel}};
+};

@@ -1,0 +1,28 @@
+#include "launch/feature_values.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+kernel::OperandParams operand_params(const problem::Operand& operand, const Tensor& tensor,
+                                     const problem::Problem& problem) {
+  return {tensor.data,          operand.batch_stride, operand.head_stride,
+          operand.query_stride, operand.key_stride,   problem.num_heads_q / operand.num_heads};
+}
+
+}  // namespace
+
+codegen::FeatureValues feature_values(const problem::Problem& problem, const ForwardArgs& args) {
+  using problem::Extent;
+  codegen::FeatureValues values{.problem = &problem,
+                                .seqlens = {args.seqlens_q, args.seqlens_kv},
+                                .band = {problem.left, problem.right, problem.bottom_right}};
+  if (problem.bias.extent != Extent::kAbsent) {
+    values.bias = operand_params(problem.bias, *args.bias, problem);
+  }
+  if (problem.mask.extent == Extent::kPerQuery) {
+    values.row_mask = operand_params(problem.mask, *args.mask, problem);
+  }
+  return values;
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,101 @@
+// Problems and families as text.
+#include <fmt/format.h>
+
+#include "problem/backward_problem.hpp"
+
+namespace attnjit::problem {
+
+std::string pattern(const Problem& problem, const Operand& operand) {
+  if (operand.extent == Extent::kAbsent) return "none";
+  const bool grouped = operand.num_heads != problem.num_heads_q;
+  std::string text = "1111";
+  if (operand.batched) text[0] = 'b';
+  if (operand.num_heads > 1) text[1] = grouped ? 'g' : 'h';
+  if (operand.query_stride != 0) text[2] = 'q';
+  if (operand.key_stride != 0) text[3] = 'k';
+  return text;
+}
+
+const char* name(DType dtype) { return base::word(dtype); }
+
+std::string describe(const Problem& p) {
+  std::string text =
+      fmt::format("{} b{} h{}/{} lq{} lk{} d{}", name(p.dtype), p.batch, p.num_heads_q,
+                  p.num_heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim);
+  if (p.head_dim_v != p.head_dim) text += fmt::format(" dv{}", p.head_dim_v);
+  if (p.bounded_left || p.bounded_right) {
+    auto side = [](bool bounded, int width) { return bounded ? fmt::to_string(width) : "open"; };
+    text +=
+        fmt::format(" window={},{} diagonal={}", side(p.bounded_left, p.left),
+                    side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
+  }
+  if (p.has_seqlens_q) text += " seqlens_q";
+  if (p.has_seqlens_kv) text += " seqlens_kv";
+  if (p.mask.extent != Extent::kAbsent) text += " mask=" + pattern(p, p.mask);
+  if (p.bias.extent != Extent::kAbsent) {
+    text += fmt::format(" bias={}({})", pattern(p, p.bias), name(p.bias.dtype));
+  }
+  for (const Scalar& s : kScalars) {
+    if (p.*s.value != s.usual(p)) text += fmt::format(" {}={}", s.name, p.*s.value);
+  }
+  if (p.has_lse) text += " lse";
+  if (!p.aligned) text += " unaligned";
+  return text;
+}
+
+std::string describe(const Family& f) {
+  std::string text = fmt::format("{} d{}", name(f.dtype), f.head_dim);
+  if (f.head_dim_v != f.head_dim) text += fmt::format(" dv{}", f.head_dim_v);
+  text += fmt::format(" gqa{}", f.gqa_ratio);
+  for (const auto& [word, flag] : kFlags) {
+    if (f.*flag) text += fmt::format(" {}", word);
+  }
+  if (f.mask != Extent::kAbsent) {
+    text += fmt::format(" mask={}{}", base::word(f.mask), f.mask_vectorized ? "" : ",scalar");
+  }
+  if (f.bias != Extent::kAbsent) {
+    text += fmt::format(" bias={},{}{}", base::word(f.bias), name(f.bias_dtype),
+                        f.bias_vectorized ? "" : ",scalar");
+  }
+  if (!f.aligned) text += " unaligned";
+  if (!f.positive_scale) text += " scale<=0";
+  return text;
+}
+
+std::string dbias_pattern(const BackwardProblem& p) {
+  if (p.dbias.extent == Extent::kAbsent) return "none";
+  std::string text = "1111";
+  if (p.dbias.batches > 1) text[0] = 'b';
+  if (p.dbias.heads > 1) text[1] = p.dbias.heads == p.forward.num_heads_q ? 'h' : 'g';
+  if (p.dbias.query_stride != 0) text[2] = 'q';
+  if (p.dbias.key_stride != 0) text[3] = 'k';
+  return text;
+}
+
+std::string describe(const BackwardProblem& p) {
+  std::string text = "backward " + describe(p.forward);
+  if (p.dbias.extent != Extent::kAbsent) {
+    text += fmt::format(" dbias={}({})", dbias_pattern(p), name(p.dbias.dtype));
+  }
+  if (p.has_dlse) text += " dlse";
+  if (p.deterministic) text += " deterministic";
+  if (p.forward.aligned && !p.aligned) text += " unaligned";
+  return text;
+}
+
+std::string describe(const BackwardFamily& f) {
+  std::string text = describe(f.scores);
+  if (f.dbias != Extent::kAbsent) {
+    const char* const kept = f.dbias == Extent::kPerPair  ? "qk"
+                             : f.dbias == Extent::kPerKey ? "1k"
+                             : f.dbias_scalar             ? "11"
+                                                          : "q1";
+    text +=
+        fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
+                    f.dbias_reduces_planes ? ",reduced" : "", f.dbias_vectorized ? "" : ",scalar");
+  }
+  if (f.deterministic) text += " deterministic";
+  return text;
+}
+
+}  // namespace attnjit::problem

@@ -1,0 +1,71 @@
+#include "problem/plan_key.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace attnjit::problem {
+namespace {
+
+std::int32_t bucket_of(std::span<const std::int32_t> buckets, std::int64_t number) {
+  const auto found = std::ranges::lower_bound(buckets, number);
+  return found == buckets.end() ? buckets.back() : *found;
+}
+
+// Multiplying by an odd number spreads a value over the higher bits; the last step brings them
+// down, for tables look at the lowest ones.
+template <class Key>
+std::uint64_t mix(const Key& key) {
+  std::uint64_t hash = 0;
+  base::for_each_leaf(key, [&](const char*, const auto& value) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+  });
+  return hash ^ (hash >> 32);
+}
+
+std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t planes) {
+  const auto range = [](const char* what, std::int32_t bucket, auto buckets) {
+    const bool last = bucket == buckets.back();
+    return fmt::format("{} {} {}", what, last ? ">" : "<=", last ? buckets.end()[-2] : bucket);
+  };
+  return fmt::format("{}, {}, {}", range("lq", q, kLengthBuckets), range("lk", kv, kLengthBuckets),
+                     range("planes", planes, kPlaneBuckets));
+}
+
+}  // namespace
+
+std::int32_t length_bucket(std::int32_t length) { return bucket_of(kLengthBuckets, length); }
+std::int32_t plane_bucket(std::int64_t planes) { return bucket_of(kPlaneBuckets, planes); }
+
+PlanKey plan_key(const Problem& problem) {
+  return {family(problem),
+          length_bucket(problem.seqlen_q),
+          length_bucket(problem.seqlen_kv),
+          plane_bucket(std::int64_t{problem.batch} * problem.num_heads_q),
+          problem.mask.num_heads > 1,
+          problem.bias.num_heads > 1};
+}
+
+BackwardPlanKey plan_key(const BackwardProblem& problem) {
+  const Problem& forward = problem.forward;
+  return {family(problem), length_bucket(forward.seqlen_q), length_bucket(forward.seqlen_kv),
+          plane_bucket(std::int64_t{forward.batch} * forward.num_heads_q)};
+}
+
+std::uint64_t hash(const PlanKey& key) { return mix(key); }
+std::uint64_t hash(const BackwardPlanKey& key) { return mix(key); }
+
+std::string describe(const PlanKey& key) {
+  return fmt::format("[{}], {}{}{}", describe(key.family),
+                     describe_buckets(key.bucket_q, key.bucket_kv, key.bucket_planes),
+                     key.mask_per_head ? ", mask per head" : "",
+                     key.bias_per_head ? ", bias per head" : "");
+}
+
+std::string describe(const BackwardPlanKey& key) {
+  return fmt::format("backward [{}], {}", describe(key.family),
+                     describe_buckets(key.bucket_q, key.bucket_kv, key.bucket_planes));
+}
+
+}  // namespace attnjit::problem

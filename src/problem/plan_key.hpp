@@ -1,0 +1,73 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "problem/backward_problem.hpp"
+
+namespace attnjit::problem {
+
+/// The classes of lengths, and of planes (batch * num_heads_q), that tunables are chosen for. A
+/// number belongs to the smallest class that holds it; the last one holds all that is beyond.
+inline constexpr std::array<std::int32_t, 12> kLengthBuckets = {
+    1, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256, 1024};
+
+std::int32_t length_bucket(std::int32_t length);
+std::int32_t plane_bucket(std::int64_t planes);
+
+/// What a plan is looked up by: problems with equal keys run the same kernels.
+struct PlanKey {
+  Family family;
+  std::int32_t bucket_q = 1, bucket_kv = 1;
+  /// With bucket_q the number of tiles, which decides what tile suits best. Configuration 0 does
+  /// not depend on it.
+  std::int32_t bucket_planes = 1;
+  /// The mask or bias differs between heads: more of it is read and, of a mask, packed. Like
+  /// bucket_planes for measured choices only.
+  bool mask_per_head = false, bias_per_head = false;
+
+  auto operator<=>(const PlanKey&) const = default;
+};
+
+constexpr auto fields(const PlanKey*) {
+  using K = PlanKey;
+  return base::fields_of<K>(
+      base::Field{"family", &K::family}, base::Field{"bucket_q", &K::bucket_q},
+      base::Field{"bucket_kv", &K::bucket_kv}, base::Field{"bucket_planes", &K::bucket_planes},
+      base::Field{"mask_per_head", &K::mask_per_head},
+      base::Field{"bias_per_head", &K::bias_per_head});
+}
+
+/// The same of a backward.
+struct BackwardPlanKey {
+  BackwardFamily family;
+  std::int32_t bucket_q = 1, bucket_kv = 1, bucket_planes = 1;
+
+  auto operator<=>(const BackwardPlanKey&) const = default;
+};
+
+constexpr auto fields(const BackwardPlanKey*) {
+  using K = BackwardPlanKey;
+  return base::fields_of<K>(
+      base::Field{"family", &K::family}, base::Field{"bucket_q", &K::bucket_q},
+      base::Field{"bucket_kv", &K::bucket_kv}, base::Field{"bucket_planes", &K::bucket_planes});
+}
+
+PlanKey plan_key(const Problem& problem);
+BackwardPlanKey plan_key(const BackwardProblem& problem);
+
+/// The part of a family that both passes have.
+inline const Family& scores(const PlanKey& key) { return key.family; }
+inline const Family& scores(const BackwardPlanKey& key) { return key.family.scores; }
+
+/// A number for hash tables; equal keys have equal ones. It depends on this build and must not be
+/// stored.
+std::uint64_t hash(const PlanKey& key);
+std::uint64_t hash(const BackwardPlanKey& key);
+
+/// The family and "lq <= 1024, lk <= 1024, planes <= 64".
+std::string describe(const PlanKey& key);
+std::string describe(const BackwardPlanKey& key);
+
+}  // namespace attnjit::problem
