@@ -7,9 +7,9 @@
 namespace attnjit::test {
 namespace {
 
-using reference::BiasKind;
-using reference::MaskKind;
-using reference::ProblemSpec;
+using instance::ProblemSpec;
+using tensor::BiasKind;
+using tensor::MaskKind;
 
 class Dice {
  public:
@@ -92,7 +92,7 @@ void choose_band(Dice& dice, ProblemSpec& spec) {
 }
 
 void choose_memory(Dice& dice, ProblemSpec& spec) {
-  if (dice.chance(0.3)) spec.memory.layout = reference::Layout::kBshd;
+  if (dice.chance(0.3)) spec.memory.layout = instance::Layout::kBshd;
   if (dice.chance(0.1)) spec.memory.base_offset = dice.between(1, 7);
   if (dice.chance(0.2)) spec.memory.row_padding = dice.chance(0.5) ? 8 : dice.between(1, 7);
   spec.memory.v_differs = dice.chance(0.2);

@@ -2,9 +2,9 @@
 
 namespace attnjit::check {
 
-DeviceMirror::DeviceMirror(const cuda::Driver& driver, const reference::HostProblem& problem)
+DeviceMirror::DeviceMirror(const cuda::Driver& driver, const instance::HostProblem& problem)
     : driver_(driver), problem_(problem) {
-  for (const reference::HostBuffer& buffer : problem.buffers()) {
+  for (const instance::HostBuffer& buffer : problem.buffers()) {
     buffers_.emplace_back(driver, buffer.bytes().size());
     cuda::copy_to_device(driver, buffers_.back().data(), buffer.bytes().data(),
                          buffer.bytes().size());
@@ -19,13 +19,13 @@ std::vector<void*> DeviceMirror::bases() const {
 
 void DeviceMirror::upload_outputs() {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const reference::HostBuffer& buffer = problem_.buffers()[i];
+    const instance::HostBuffer& buffer = problem_.buffers()[i];
     if (!buffer.is_output()) continue;
     cuda::copy_to_device(driver_, buffers_[i].data(), buffer.bytes().data(), buffer.bytes().size());
   }
 }
 
-void DeviceMirror::download(reference::HostProblem& problem) const {
+void DeviceMirror::download(instance::HostProblem& problem) const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const auto bytes = problem.buffers()[i].bytes();
     cuda::copy_to_host(driver_, bytes.data(), buffers_[i].data(), bytes.size());

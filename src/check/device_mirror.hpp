@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "cuda/memory.hpp"
-#include "reference/host_problem.hpp"
+#include "instance/host_problem.hpp"
 
 namespace attnjit::check {
 
@@ -10,7 +10,7 @@ namespace attnjit::check {
 class DeviceMirror {
  public:
   /// Allocates the buffers and copies everything there.
-  DeviceMirror(const cuda::Driver& driver, const reference::HostProblem& problem);
+  DeviceMirror(const cuda::Driver& driver, const instance::HostProblem& problem);
 
   /// The call on the mirrored tensors.
   ForwardArgs args() const { return problem_.args_at(bases()); }
@@ -20,13 +20,13 @@ class DeviceMirror {
   void upload_outputs();
 
   /// Copies everything back into `problem`, which must be the one this was made from.
-  void download(reference::HostProblem& problem) const;
+  void download(instance::HostProblem& problem) const;
 
  private:
   std::vector<void*> bases() const;
 
   const cuda::Driver& driver_;
-  const reference::HostProblem& problem_;
+  const instance::HostProblem& problem_;
   std::vector<cuda::DeviceBuffer> buffers_;
 };
 

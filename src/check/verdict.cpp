@@ -11,13 +11,13 @@ namespace {
 
 using reference::Arithmetic;
 
-void judge_memory(const reference::HostProblem& problem, Findings& findings) {
+void judge_memory(const instance::HostProblem& problem, Findings& findings) {
   findings.add(problem.check_inputs());
   findings.add(problem.check_guards());
   findings.add(problem.check_written());
 }
 
-double multiply_adds(const reference::ProblemSpec& spec, std::int64_t rows) {
+double multiply_adds(const instance::ProblemSpec& spec, std::int64_t rows) {
   return static_cast<double>(rows) * static_cast<double>(spec.seqlen_kv) *
          static_cast<double>(spec.head_dim + spec.value_dim());
 }
@@ -31,7 +31,7 @@ void Findings::add(const std::string& finding) {
   if (text.back() != '\n') text += '\n';
 }
 
-Verdict judge_forward(const reference::HostProblem& problem, const reference::Rows& rows,
+Verdict judge_forward(const instance::HostProblem& problem, const reference::Rows& rows,
                       unsigned jobs) {
   Verdict verdict;
   judge_memory(problem, verdict);
@@ -49,7 +49,7 @@ Verdict judge_forward(const reference::HostProblem& problem, const reference::Ro
   return verdict;
 }
 
-BackwardVerdict judge_backward(const reference::HostProblem& problem,
+BackwardVerdict judge_backward(const instance::HostProblem& problem,
                                const reference::Planes& planes, unsigned jobs) {
   BackwardVerdict verdict;
   judge_memory(problem, verdict);
@@ -73,13 +73,13 @@ BackwardVerdict judge_backward(const reference::HostProblem& problem,
   return verdict;
 }
 
-reference::Rows affordable_rows(const reference::ProblemSpec& spec, double budget) {
+reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget) {
   const double per_row = multiply_adds(spec, spec.batch * spec.heads_q);
   const auto count = static_cast<std::int64_t>(budget / std::max(per_row, 1.0));
   return reference::Rows::sample(spec.seqlen_q, std::max<std::int64_t>(count, 8), spec.seed);
 }
 
-reference::Planes affordable_planes(const reference::ProblemSpec& spec, double budget) {
+reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget) {
   constexpr double kProducts = 5;  // of the size that out takes: S twice, dP, dS and P
   const bool join_batches = spec.want_dbias && spec.bias[0] == '1';
   const bool join_heads = spec.want_dbias && spec.bias[1] == '1';

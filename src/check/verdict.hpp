@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
+#include "instance/host_problem.hpp"
 #include "reference/accuracy.hpp"
-#include "reference/host_problem.hpp"
 #include "reference/planes.hpp"
 #include "reference/rows.hpp"
 
@@ -34,19 +34,19 @@ struct BackwardVerdict : Findings {
 /// Judges the outputs in `problem`: the accuracy rule per head and row on the selected rows, every
 /// element written, nothing outside the outputs touched, inputs unchanged. Runs the reference on
 /// `jobs` threads.
-Verdict judge_forward(const reference::HostProblem& problem, const reference::Rows& rows,
+Verdict judge_forward(const instance::HostProblem& problem, const reference::Rows& rows,
                       unsigned jobs);
 
 /// The same for the gradients in a backward problem, by the accuracy rule on the selected planes
 /// and on the rows of dbias to which they alone add.
-BackwardVerdict judge_backward(const reference::HostProblem& problem,
+BackwardVerdict judge_backward(const instance::HostProblem& problem,
                                const reference::Planes& planes, unsigned jobs);
 
 /// Rows to check so that the reference takes about `budget` multiply-adds: all, or a sample.
-reference::Rows affordable_rows(const reference::ProblemSpec& spec, double budget);
+reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget);
 
 /// Planes to check, likewise. Planes that add to the same rows of a wanted dbias are taken
 /// together, and at least two such sets are, even if they cost more than the budget.
-reference::Planes affordable_planes(const reference::ProblemSpec& spec, double budget);
+reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget);
 
 }  // namespace attnjit::check

@@ -4,8 +4,8 @@
 
 #include "base/json.hpp"
 #include "cli/words.hpp"
-#include "reference/half.hpp"
 #include "reference/score_rule.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // Five significant digits: more than a timer tells, and short in a file.
 double rounded(double value) { return std::stod(fmt::format("{:.5g}", value)); }
 
-Json diagonal_json(const reference::ProblemSpec& spec) {
+Json diagonal_json(const instance::ProblemSpec& spec) {
   for (const auto& [text, value] : kDiagonals) {
     if (value == spec.diagonal) return text;
   }
@@ -36,14 +36,14 @@ Work count_work(const ForwardArgs& args, bool backward) {
   const auto keys = static_cast<double>(args.k.shape[0] * args.k.shape[1] * args.k.shape[2]);
   constexpr double kBackward = 2.5;  // five products to the forward's two
   return {(backward ? kBackward : 1) * 2 * scores * heads_q * dims,
-          keys * dims * static_cast<double>(reference::element_size(args.k.dtype))};
+          keys * dims * static_cast<double>(tensor::element_size(args.k.dtype))};
 }
 
 Json problem_json(const Case& job) {
-  const reference::ProblemSpec& spec = job.spec;
+  const instance::ProblemSpec& spec = job.spec;
   Json row = {{"name", job.name},
-              {"problem", reference::describe(spec)},
-              {"dtype", reference::dtype_name(spec.dtype)},
+              {"problem", instance::describe(spec)},
+              {"dtype", tensor::dtype_name(spec.dtype)},
               {"batch", spec.batch},
               {"heads_q", spec.heads_q},
               {"heads_kv", spec.heads_kv},

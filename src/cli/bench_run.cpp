@@ -35,9 +35,9 @@ Bench::Bench(Session& session)
 
 Measurement Bench::measure(const Case& job) {
   check_case(job);
-  reference::ProblemSpec spec = job.spec;
+  instance::ProblemSpec spec = job.spec;
   spec.leave_out = spec.backward;
-  const reference::HostProblem host(spec, session_.environment().jobs);
+  const instance::HostProblem host(spec, session_.environment().jobs);
   const check::DeviceMirror mirror(driver_, host);
   Measurement measured = spec.backward ? time_backward(mirror) : time_forward(mirror);
   measured.work = count_work(host.args(), spec.backward);

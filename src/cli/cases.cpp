@@ -32,9 +32,9 @@ Tensor dense(DType dtype, const Shape& shape, std::string_view what) {
 }
 
 // q, k, v or out; shape is (batch, head, sequence, feature) whatever the layout.
-Tensor rows(const reference::ProblemSpec& spec, const Shape& shape, std::string_view what) {
+Tensor rows(const instance::ProblemSpec& spec, const Shape& shape, std::string_view what) {
   Tensor tensor = dense(spec.dtype, shape, what);
-  if (spec.memory.layout == reference::Layout::kBshd) {
+  if (spec.memory.layout == instance::Layout::kBshd) {
     tensor.strides[1] = shape[3];
     tensor.strides[2] = shape[1] * shape[3];
   }
@@ -44,9 +44,8 @@ Tensor rows(const reference::ProblemSpec& spec, const Shape& shape, std::string_
 // The spec agrees with itself once it is validated, so what else is refused are limits of the
 // library.
 template <class Args>
-auto make_supported(const reference::ProblemSpec& spec,
-                    Args (*args)(const reference::ProblemSpec&)) {
-  reference::validate(spec);
+auto make_supported(const instance::ProblemSpec& spec, Args (*args)(const instance::ProblemSpec&)) {
+  instance::validate(spec);
   try {
     return problem::make_problem(args(spec));
   } catch (const Error& error) {
@@ -61,7 +60,7 @@ double bytes(const Tensor& tensor) {
 
 }  // namespace
 
-ForwardArgs shape_args(const reference::ProblemSpec& spec) {
+ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   const std::int64_t b = spec.batch, hq = spec.heads_q, hkv = spec.heads_kv;
   ForwardArgs args;
   args.q = rows(spec, {b, hq, spec.seqlen_q, spec.head_dim}, "q");
@@ -86,7 +85,7 @@ ForwardArgs shape_args(const reference::ProblemSpec& spec) {
   return args;
 }
 
-BackwardArgs backward_shape_args(const reference::ProblemSpec& spec) {
+BackwardArgs backward_shape_args(const instance::ProblemSpec& spec) {
   BackwardArgs args;
   args.forward = shape_args(spec);
   args.dout = args.forward.out;
@@ -102,19 +101,19 @@ BackwardArgs backward_shape_args(const reference::ProblemSpec& spec) {
   return args;
 }
 
-problem::Problem make_problem(const reference::ProblemSpec& spec) {
+problem::Problem make_problem(const instance::ProblemSpec& spec) {
   return make_supported(spec, shape_args);
 }
 
-problem::BackwardProblem make_backward_problem(const reference::ProblemSpec& spec) {
+problem::BackwardProblem make_backward_problem(const instance::ProblemSpec& spec) {
   return make_supported(spec, backward_shape_args);
 }
 
-bool is_empty(const reference::ProblemSpec& spec) {
+bool is_empty(const instance::ProblemSpec& spec) {
   return spec.backward ? make_backward_problem(spec).empty() : make_problem(spec).empty();
 }
 
-double tensor_bytes(const reference::ProblemSpec& spec) {
+double tensor_bytes(const instance::ProblemSpec& spec) {
   const ForwardArgs args = shape_args(spec);
   const double rows = bytes(args.q) + bytes(args.k) + bytes(args.v) + bytes(args.out);
   const double bias = args.bias ? bytes(*args.bias) : 0;

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
+#include "instance/problem_spec.hpp"
 #include "problem/backward_problem.hpp"
-#include "reference/problem_spec.hpp"
 
 namespace attnjit::cli {
 
@@ -10,25 +10,25 @@ namespace attnjit::cli {
 struct Case {
   std::string name;
   std::string source;  ///< where the shape comes from; may be empty
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
 };
 
 /// The call that `spec` describes, on tensors that do not exist: non-null, aligned addresses for
 /// code that looks at shapes and strides only. The shapes equal those of a HostProblem.
 /// Throws Error(kUnsupported) when a tensor is too large to be counted.
-ForwardArgs shape_args(const reference::ProblemSpec& spec);
+ForwardArgs shape_args(const instance::ProblemSpec& spec);
 /// The same of a spec with `backward` set.
-BackwardArgs backward_shape_args(const reference::ProblemSpec& spec);
+BackwardArgs backward_shape_args(const instance::ProblemSpec& spec);
 
 /// `spec`, checked and in canonical form. Throws Error(kInvalidProblem) for a spec that
 /// contradicts itself, Error(kUnsupported) for a sound one that the library does not serve.
-problem::Problem make_problem(const reference::ProblemSpec& spec);
-problem::BackwardProblem make_backward_problem(const reference::ProblemSpec& spec);
+problem::Problem make_problem(const instance::ProblemSpec& spec);
+problem::BackwardProblem make_backward_problem(const instance::ProblemSpec& spec);
 
 /// Whether there is nothing to compute. Throws as make_problem().
-bool is_empty(const reference::ProblemSpec& spec);
+bool is_empty(const instance::ProblemSpec& spec);
 
 /// Bytes of all tensors of `spec`, as a HostProblem allocates them.
-double tensor_bytes(const reference::ProblemSpec& spec);
+double tensor_bytes(const instance::ProblemSpec& spec);
 
 }  // namespace attnjit::cli

@@ -34,7 +34,7 @@ executor::Executor::Options executor_options(Session& session) {
           .jobs = environment.jobs};
 }
 
-double multiply_adds(const reference::ProblemSpec& spec) {
+double multiply_adds(const instance::ProblemSpec& spec) {
   const double products = spec.backward ? 2.5 : 1;  // of a forward's
   return products * static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
          static_cast<double>(spec.seqlen_q) * static_cast<double>(spec.seqlen_kv) *
@@ -61,7 +61,7 @@ class CpuRunner final : public Runner {
           job.name, multiply_adds(job.spec));
     }
     const unsigned jobs = session_.environment().jobs;
-    reference::HostProblem host(job.spec, jobs);
+    instance::HostProblem host(job.spec, jobs);
     host.poison_outputs();
     RunResult result;
     const auto start = std::chrono::steady_clock::now();
@@ -84,7 +84,7 @@ class CpuRunner final : public Runner {
   }
 
  private:
-  void execute(const reference::HostProblem& host) {
+  void execute(const instance::HostProblem& host) {
     if (host.spec().backward) {
       const auto problem = make_backward_problem(host.spec());
       executor_.backward(planner_.backward(problem, arch_), problem, host.backward_args());

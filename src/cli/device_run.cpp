@@ -29,7 +29,7 @@ class DeviceRunner final : public Runner {
   RunResult run(const Case& job, const Sample& sample) override {
     is_empty(job.spec);  // throws before memory is filled for a problem that cannot run
     check_run_memory(job, sample, 1);
-    reference::HostProblem host(job.spec, jobs_);
+    instance::HostProblem host(job.spec, jobs_);
     RunResult result;
     {
       const cuda::Stream stream(driver_);

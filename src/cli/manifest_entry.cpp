@@ -113,7 +113,7 @@ Case combination(const Case& base, const std::vector<Axis>& axes, std::size_t in
     if (axes[i].values.size() > 1)
       result.name += fmt::format(" {}={}", axes[i].member->name, value.text);
   }
-  reference::validate(result.spec);
+  instance::validate(result.spec);
   return result;
 }
 

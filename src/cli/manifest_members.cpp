@@ -10,7 +10,7 @@ namespace attnjit::cli {
 namespace {
 
 using base::Json;
-using reference::ProblemSpec;
+using instance::ProblemSpec;
 using Parsed = std::optional<MemberValue>;
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;  // beyond any tensor; keeps sums in range
@@ -115,14 +115,14 @@ Parsed pattern(const Json& value) {
 Parsed mask_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
-  const auto kind = reference::parse_mask_kind(with_dashes(text));
+  const auto kind = tensor::parse_mask_kind(with_dashes(text));
   if (!kind) return std::nullopt;
   return MemberValue{text, [k = *kind](ProblemSpec& s) { s.mask_kind = k; }};
 }
 Parsed bias_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
-  const auto kind = reference::parse_bias_kind(with_dashes(text));
+  const auto kind = tensor::parse_bias_kind(with_dashes(text));
   if (!kind) return std::nullopt;
   return MemberValue{text, [k = *kind](ProblemSpec& s) { s.bias_kind = k; }};
 }

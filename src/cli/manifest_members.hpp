@@ -6,14 +6,14 @@
 #include <string_view>
 
 #include "base/json.hpp"
-#include "reference/problem_spec.hpp"
+#include "instance/problem_spec.hpp"
 
 namespace attnjit::cli {
 
 /// One value of a member of a manifest entry: how reports show it, and what it does to a problem.
 struct MemberValue {
   std::string text;
-  std::function<void(reference::ProblemSpec&)> apply;
+  std::function<void(instance::ProblemSpec&)> apply;
 };
 
 /// A member that shapes the problem. A manifest may hold one value of it or a list of values.

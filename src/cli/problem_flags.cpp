@@ -8,7 +8,7 @@
 namespace attnjit::cli {
 namespace {
 
-using reference::ProblemSpec;
+using instance::ProblemSpec;
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -80,10 +80,10 @@ void set_mask(const ProblemFlags& flags, ProblemSpec& spec) {
                    "--mask");
   if (flags.mask) spec.mask = *flags.mask;
   if (flags.mask_kind) {
-    const auto kind = reference::parse_mask_kind(with_dashes(*flags.mask_kind));
+    const auto kind = tensor::parse_mask_kind(with_dashes(*flags.mask_kind));
     if (!kind) {
       usage_error("--mask-kind: '{}'; expected one of {}", *flags.mask_kind,
-                  listing(reference::kMaskKindNames));
+                  listing(tensor::kMaskKindNames));
     }
     spec.mask_kind = *kind;
   }
@@ -99,10 +99,10 @@ void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.bias) spec.bias = *flags.bias;
   if (flags.bias_dtype) spec.bias_dtype = choose("--bias-dtype", *flags.bias_dtype, kBiasDtypes);
   if (!flags.bias_kind) return;
-  const auto kind = reference::parse_bias_kind(with_dashes(*flags.bias_kind));
+  const auto kind = tensor::parse_bias_kind(with_dashes(*flags.bias_kind));
   if (!kind) {
     usage_error("--bias-kind: '{}'; expected one of {}", *flags.bias_kind,
-                listing(reference::kBiasKindNames));
+                listing(tensor::kBiasKindNames));
   }
   spec.bias_kind = *kind;
 }
@@ -139,8 +139,8 @@ Case make_case(const ProblemFlags& flags) {
   set_gradients(flags, spec);
   spec.scale = flags.scale;
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
-  reference::validate(spec);
-  return {reference::describe(spec), "", spec};
+  instance::validate(spec);
+  return {instance::describe(spec), "", spec};
 }
 
 }  // namespace attnjit::cli

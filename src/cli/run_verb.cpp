@@ -64,7 +64,7 @@ struct Share {
   std::int64_t judged, all;
 };
 
-Share share_of(const reference::ProblemSpec& spec, const Sample& sample) {
+Share share_of(const instance::ProblemSpec& spec, const Sample& sample) {
   if (!spec.backward) return {"rows", sample.rows.count(spec.seqlen_q), spec.seqlen_q};
   const std::int64_t all = spec.batch * spec.heads_kv;
   return {"planes", sample.planes.all ? all : std::ssize(sample.planes.list), all};
@@ -97,7 +97,7 @@ class RunReport {
     for (const auto& [name, report] : run.outputs)
       errors[std::string(name)] = finite(report.max_abs_error);
     Json result = {{"name", job.name},
-                   {"problem", reference::describe(job.spec)},
+                   {"problem", instance::describe(job.spec)},
                    {"pass", pass},
                    {"max_errors", std::move(errors)},
                    {"worst_ratio", run.judged ? finite(worst_ratio(run)) : Json(nullptr)},

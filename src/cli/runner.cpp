@@ -12,7 +12,7 @@ constexpr double kReferenceBudget = 2e10;  // multiply-adds: seconds on a few co
 
 }  // namespace
 
-Sample choose_sample(const reference::ProblemSpec& spec, const std::string& rows) {
+Sample choose_sample(const instance::ProblemSpec& spec, const std::string& rows) {
   if (rows == "all") return {};
   if (spec.backward) {
     if (rows.empty()) return {.planes = check::affordable_planes(spec, kReferenceBudget)};
@@ -29,7 +29,7 @@ Sample choose_sample(const reference::ProblemSpec& spec, const std::string& rows
 }
 
 void check_run_memory(const Case& job, const Sample& sample, int copies) {
-  const reference::ProblemSpec& spec = job.spec;
+  const instance::ProblemSpec& spec = job.spec;
   // Both references' results in fp64: out at the sample's rows, or the gradients whole.
   const double elements =
       spec.backward ? tensor_bytes(spec) / 2
@@ -41,7 +41,7 @@ void check_run_memory(const Case& job, const Sample& sample, int copies) {
                     "choose a smaller batch, shorter sequences or fewer --rows");
 }
 
-void judge(const reference::HostProblem& host, const Sample& sample, unsigned jobs,
+void judge(const instance::HostProblem& host, const Sample& sample, unsigned jobs,
            RunResult& result) {
   if (!host.spec().backward) {
     const check::Verdict verdict = check::judge_forward(host, sample.rows, jobs);

@@ -49,14 +49,14 @@ class Runner {
 
 /// What to judge. `rows`: "all", a number of query rows, or empty for as much as the reference
 /// computes in seconds.
-Sample choose_sample(const reference::ProblemSpec& spec, const std::string& rows);
+Sample choose_sample(const instance::ProblemSpec& spec, const std::string& rows);
 
 /// Throws Error(kUnsupported) unless `copies` of the tensors of `job`, and what the reference
 /// computes for `sample`, fit this machine's memory.
 void check_run_memory(const Case& job, const Sample& sample, int copies);
 
 /// Judges what ran on `host`.
-void judge(const reference::HostProblem& host, const Sample& sample, unsigned jobs,
+void judge(const instance::HostProblem& host, const Sample& sample, unsigned jobs,
            RunResult& result);
 
 }  // namespace attnjit::cli

@@ -8,7 +8,7 @@
 
 #include "attnjit/forward.hpp"
 #include "cli/exit_code.hpp"
-#include "reference/problem_spec.hpp"
+#include "instance/problem_spec.hpp"
 
 namespace attnjit::cli {
 
@@ -24,8 +24,8 @@ inline constexpr Word<DType> kBiasDtypes[] = {
     {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}, {"fp32", DType::kFloat32}};
 inline constexpr Word<Diagonal> kDiagonals[] = {{"top-left", Diagonal::kTopLeft},
                                                 {"bottom-right", Diagonal::kBottomRight}};
-inline constexpr Word<reference::Layout> kLayouts[] = {{"bhsd", reference::Layout::kBhsd},
-                                                       {"bshd", reference::Layout::kBshd}};
+inline constexpr Word<instance::Layout> kLayouts[] = {{"bhsd", instance::Layout::kBhsd},
+                                                      {"bshd", instance::Layout::kBshd}};
 
 /// Shells write bottom-right, JSON bottom_right: both are taken everywhere.
 inline std::string with_dashes(std::string_view text) {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "executor/violation.hpp"
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::executor {
 namespace {
@@ -202,10 +202,8 @@ const Services& ThreadBlock::services() {
             current->meet(block, function, thread, operate);
           },
       .wait_for_previous_kernel = [] { current->self().waited = true; },
-      .widen_float16 = [](unsigned short bits) { return reference::widen_float16(bits); },
-      .round_to_float16 = [](float value) -> unsigned short {
-        return reference::to_float16(value);
-      },
+      .widen_float16 = [](unsigned short bits) { return tensor::widen_float16(bits); },
+      .round_to_float16 = [](float value) -> unsigned short { return tensor::to_float16(value); },
   };
   return kServices;
 }

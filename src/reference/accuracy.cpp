@@ -7,8 +7,8 @@
 #include <limits>
 #include <span>
 
-#include "reference/half.hpp"
 #include "reference/plane_judge.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -16,7 +16,6 @@ namespace {
 constexpr std::int64_t kMostLines = 16;
 constexpr double kLseTolerance = 1e-4;
 constexpr double kTermTolerance = 0x1p-20;  // of Gradient::terms: 16 roundoffs of fp32
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 void add_failure(Report& report, const std::string& line) {
   report.pass = false;
@@ -125,7 +124,7 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
 
 Report check_output(const Tensor& got, const std::vector<double>& exact,
                     const std::vector<double>& rounded, const Rows& rows) {
-  return check_planes(got, exact, rounded, {}, unit_roundoff(got.dtype), rows);
+  return check_planes(got, exact, rounded, {}, tensor::unit_roundoff(got.dtype), rows);
 }
 
 Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
@@ -134,7 +133,7 @@ Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
   for (const double terms : exact.terms) {
     noise.push_back(std::isfinite(terms) ? kTermTolerance * terms : 0);
   }
-  return check_planes(got, exact.values, rounded.values, noise, unit_roundoff(dtype),
+  return check_planes(got, exact.values, rounded.values, noise, tensor::unit_roundoff(dtype),
                       Rows::every());
 }
 

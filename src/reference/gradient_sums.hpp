@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "reference/backward.hpp"
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 
@@ -12,7 +12,7 @@ namespace attnjit::reference {
 template <typename Real>
 Real round_if_rounded(DType dtype, Real value) {
   constexpr bool kRounds = sizeof(Real) == sizeof(float);
-  return kRounds ? static_cast<Real>(round_to(dtype, value)) : value;
+  return kRounds ? static_cast<Real>(tensor::round_to(dtype, value)) : value;
 }
 
 /// A gradient while it is summed: some of its rows, and the squares of their terms.

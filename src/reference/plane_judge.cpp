@@ -4,12 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double error_of(double got, double want) {
   const double error = std::fabs(got - want);
@@ -98,7 +96,8 @@ bool PlaneJudge::judged(std::int64_t row, std::int64_t column) const {
 Sample PlaneJudge::at(std::int64_t row, std::int64_t column) const {
   const std::int64_t query = rows_.at(row);
   const std::int64_t index = offset_ + query * got_.strides[2] + column * got_.strides[3];
-  return {query, column, load(got_.data, got_.dtype, index), reference_.exact[dense(row, column)]};
+  return {query, column, tensor::load(got_.data, got_.dtype, index),
+          reference_.exact[dense(row, column)]};
 }
 
 void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {

@@ -1,11 +1,14 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "attnjit/tensor.hpp"
 #include "reference/rows.hpp"
 
 namespace attnjit::reference {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// error / allowed: 0 when neither is there, infinity for an error where none is allowed.
 double ratio_of(double error, double allowed);

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "reference/half.hpp"
 #include "reference/multiply.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -32,7 +32,7 @@ class BlockSolver {
   void exponentiate(const Real* scores);
   void write(double* out, double* lse) const;
   Real round(Real value) const {
-    return kRounds ? static_cast<Real>(round_to(context_.args.q.dtype, value)) : value;
+    return kRounds ? static_cast<Real>(tensor::round_to(context_.args.q.dtype, value)) : value;
   }
 
   const BlockContext& context_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "reference/random.hpp"
+#include "tensor/random.hpp"
 
 namespace attnjit::reference {
 
@@ -17,7 +17,7 @@ Rows Rows::sample(std::int64_t seqlen_q, std::int64_t count, std::uint64_t seed)
   if (seqlen_q <= count) {
     return every();
   }
-  const Random random(seed);
+  const tensor::Random random(seed);
   std::vector<std::int64_t> rows = {0, seqlen_q - 1};
   for (std::uint64_t draw = 0; static_cast<std::int64_t>(rows.size()) < count; ++draw) {
     const std::int64_t row = random.below(draw, seqlen_q);

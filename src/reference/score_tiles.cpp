@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reference/half.hpp"
 #include "reference/multiply.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 
@@ -75,7 +75,7 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores) const {
       score *= scale_;
       if (bias) {
         const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
-        score += static_cast<Real>(load(bias->data, bias->dtype, index));
+        score += static_cast<Real>(tensor::load(bias->data, bias->dtype, index));
       }
       if (score <= static_cast<Real>(kDeadScore)) {
         score = std::numeric_limits<Real>::lowest();

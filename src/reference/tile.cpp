@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 
@@ -17,12 +17,12 @@ void load_row(const Tensor& tensor, std::int64_t batch, std::int64_t head, std::
       batch * tensor.strides[0] + head * tensor.strides[1] + row * tensor.strides[2];
   const auto* bits = static_cast<const std::uint16_t*>(tensor.data) + offset;
   if (tensor.dtype == DType::kBFloat16) {
-    for (std::int64_t d = 0; d < size; ++d) to[d] = widen_bfloat16(bits[d * stride]);
+    for (std::int64_t d = 0; d < size; ++d) to[d] = tensor::widen_bfloat16(bits[d * stride]);
   } else if (tensor.dtype == DType::kFloat16) {
-    for (std::int64_t d = 0; d < size; ++d) to[d] = widen_float16(bits[d * stride]);
+    for (std::int64_t d = 0; d < size; ++d) to[d] = tensor::widen_float16(bits[d * stride]);
   } else {
     for (std::int64_t d = 0; d < size; ++d) {
-      to[d] = static_cast<Real>(load(tensor.data, tensor.dtype, offset + d * stride));
+      to[d] = static_cast<Real>(tensor::load(tensor.data, tensor.dtype, offset + d * stride));
     }
   }
 }

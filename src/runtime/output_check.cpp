@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -20,8 +20,8 @@ float widen(DType dtype, const std::byte* element) {
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, element, sizeof(bits));
-  return static_cast<float>(dtype == DType::kFloat16 ? reference::widen_float16(bits)
-                                                     : reference::widen_bfloat16(bits));
+  return static_cast<float>(dtype == DType::kFloat16 ? tensor::widen_float16(bits)
+                                                     : tensor::widen_bfloat16(bits));
 }
 
 double root_mean_square(std::span<const float> values) {
@@ -42,7 +42,7 @@ std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory&
   const bool whole = output.bytes <= kPieces * kPieceBytes;
   const std::size_t piece = whole ? output.bytes : kPieceBytes;
   const std::size_t pieces = whole ? 1 : kPieces;
-  const std::size_t width = reference::element_size(output.dtype);
+  const std::size_t width = tensor::element_size(output.dtype);
   std::vector<std::byte> bytes(piece);
   std::vector<float> values;
   values.reserve(pieces * piece / width);
@@ -60,7 +60,7 @@ std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory&
 
 bool outputs_agree(DType dtype, std::span<const float> expected, std::span<const float> candidate) {
   // Some 16 units in the last place of a typical value.
-  const double tolerance = 16 * reference::unit_roundoff(dtype);
+  const double tolerance = 16 * tensor::unit_roundoff(dtype);
   const double typical = root_mean_square(expected);
   return std::ranges::equal(expected, candidate, [&](float want, float value) {
     if (value == want || (std::isnan(value) && std::isnan(want))) return true;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
-#include "reference/fill.hpp"
-#include "reference/half.hpp"
+#include "tensor/fill.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -63,12 +63,12 @@ std::array<Axis, 4> gradient_axes(const problem::Problem& p, const problem::Bias
           {g.key_stride == 0 ? 1 : p.seqlen_kv, g.key_stride}};
 }
 
-void fill_tile(DType dtype, void* tile, reference::Random random, unsigned jobs) {
+void fill_tile(DType dtype, void* tile, tensor::Random random, unsigned jobs) {
   const Tensor tensor = Tensor::contiguous(tile, dtype, {1, 1, kTileRows, kTileColumns});
   if (dtype == DType::kBool) {
-    reference::fill_mask(tensor, reference::MaskKind::kRandom, kMaskDensity, random, jobs);
+    tensor::fill_mask(tensor, tensor::MaskKind::kRandom, kMaskDensity, random, jobs);
   } else {
-    reference::fill_normal(tensor, random, 0, 1, jobs);
+    tensor::fill_normal(tensor, random, 0, 1, jobs);
   }
 }
 
@@ -82,7 +82,7 @@ class Maker {
   /// The address of the first logical element of a new tensor, which is left unwritten.
   void* place(DType dtype, const std::array<Axis, 4>& axes) {
     const Span span = span_of(axes);
-    const auto width = static_cast<std::int64_t>(reference::element_size(dtype));
+    const auto width = static_cast<std::int64_t>(tensor::element_size(dtype));
     return static_cast<std::byte*>(allocate(span.count * width).data()) + span.before * width;
   }
 
@@ -90,8 +90,8 @@ class Maker {
   void* fill(DType dtype, const std::array<Axis, 4>& axes) {
     void* const first = place(dtype, axes);
     const cuda::DeviceBuffer& buffer = buffers_.back();
-    tile_.resize(kTileRows * kTileColumns * reference::element_size(dtype));
-    fill_tile(dtype, tile_.data(), reference::Random(1).stream(tag_++), jobs_);
+    tile_.resize(kTileRows * kTileColumns * tensor::element_size(dtype));
+    fill_tile(dtype, tile_.data(), tensor::Random(1).stream(tag_++), jobs_);
     const std::size_t period = std::min(tile_.size(), buffer.bytes());
     if (period == 0) return first;
     cuda::copy_to_device(driver_, buffer.data(), tile_.data(), period, stream_);

@@ -5,13 +5,13 @@
 #include "base/json.hpp"
 #include "cli/bench_machine.hpp"
 #include "cli/bench_row.hpp"
-#include "reference/host_problem.hpp"
+#include "instance/host_problem.hpp"
 
 namespace attnjit::cli {
 namespace {
 
-reference::ProblemSpec spec_of(std::int64_t seqlen_q, std::int64_t seqlen_kv) {
-  reference::ProblemSpec spec;
+instance::ProblemSpec spec_of(std::int64_t seqlen_q, std::int64_t seqlen_kv) {
+  instance::ProblemSpec spec;
   spec.batch = 3;
   spec.heads_q = 4;
   spec.heads_kv = 2;
@@ -22,8 +22,8 @@ reference::ProblemSpec spec_of(std::int64_t seqlen_q, std::int64_t seqlen_kv) {
   return spec;
 }
 
-Work work_of(const reference::ProblemSpec& spec) {
-  return count_work(reference::HostProblem(spec, 1).args());
+Work work_of(const instance::ProblemSpec& spec) {
+  return count_work(instance::HostProblem(spec, 1).args());
 }
 
 // FLOP of `scores` scores in each plane of spec_of().
@@ -36,7 +36,7 @@ TEST_CASE("work counts both products over all scores, and k and v once") {
 }
 
 TEST_CASE("causal work is what the diagonal leaves") {
-  reference::ProblemSpec spec = spec_of(10, 10);
+  instance::ProblemSpec spec = spec_of(10, 10);
   spec.causal = true;
   spec.diagonal = Diagonal::kTopLeft;
   CHECK(work_of(spec).flop == flop(55));
@@ -53,7 +53,7 @@ TEST_CASE("causal work is what the diagonal leaves") {
 }
 
 TEST_CASE("a backward has five products to the forward's two") {
-  const reference::HostProblem host(spec_of(10, 20), 1);
+  const instance::HostProblem host(spec_of(10, 20), 1);
   CHECK(count_work(host.args(), true).flop == 2.5 * flop(10 * 20));
   Case job{"small backward", "", spec_of(10, 20)};
   CHECK_FALSE(problem_json(job).contains("pass"));
@@ -64,7 +64,7 @@ TEST_CASE("a backward has five products to the forward's two") {
 }
 
 TEST_CASE("windows and seqlens lower the work, masks and biases do not") {
-  reference::ProblemSpec spec = spec_of(10, 10);
+  instance::ProblemSpec spec = spec_of(10, 10);
   spec.window = {1, 1};
   spec.diagonal = Diagonal::kTopLeft;
   CHECK(work_of(spec).flop == flop(2 + 8 * 3 + 2));
@@ -92,7 +92,7 @@ TEST_CASE("a result row names problem, time, rates and configuration") {
   CHECK(measured.spread() == doctest::Approx(3.0));
   const Json row = row_json(job, measured);
   CHECK(row.at("name") == "small");
-  CHECK(row.at("problem") == reference::describe(job.spec));
+  CHECK(row.at("problem") == instance::describe(job.spec));
   CHECK(row.at("heads_kv") == 2);
   CHECK(row.at("head_dim_v") == 16);
   CHECK(row.at("causal") == true);

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "cli_fixtures.hpp"
-#include "reference/host_problem.hpp"
+#include "instance/host_problem.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -11,31 +11,31 @@ namespace {
 using test::error_of;
 
 // Small problems that differ in all that a problem's canonical form depends on.
-std::vector<reference::ProblemSpec> specs() {
-  reference::ProblemSpec plain;
+std::vector<instance::ProblemSpec> specs() {
+  instance::ProblemSpec plain;
   plain.batch = 2;
   plain.heads_q = 4;
   plain.heads_kv = 2;
   plain.seqlen_q = 33;
   plain.seqlen_kv = 48;
   plain.head_dim = 32;
-  reference::ProblemSpec bshd = plain;
-  bshd.memory.layout = reference::Layout::kBshd;
+  instance::ProblemSpec bshd = plain;
+  bshd.memory.layout = instance::Layout::kBshd;
   bshd.head_dim_v = 24;
-  reference::ProblemSpec odd = plain;
+  instance::ProblemSpec odd = plain;
   odd.head_dim = 33;
   odd.seqlen_kv = 47;
   odd.mask = "bgqk";
   odd.bias = "1hqk";
   odd.bias_dtype = DType::kFloat32;
-  reference::ProblemSpec banded = plain;
+  instance::ProblemSpec banded = plain;
   banded.causal = true;
   banded.window.left = 7;
   banded.diagonal = Diagonal::kBottomRight;
   banded.scale = 0.25f;
   banded.use_seqlens_q = banded.use_seqlens_kv = true;
   banded.mask = "b11k";
-  reference::ProblemSpec no_lse = plain;
+  instance::ProblemSpec no_lse = plain;
   no_lse.want_lse = false;
   no_lse.bias = "11q1";
   no_lse.dtype = DType::kFloat16;
@@ -43,17 +43,17 @@ std::vector<reference::ProblemSpec> specs() {
 }
 
 TEST_CASE("a problem without tensors equals the one with tensors") {
-  for (const reference::ProblemSpec& spec : specs()) {
-    CAPTURE(reference::describe(spec));
-    const reference::HostProblem host(spec, 1);
+  for (const instance::ProblemSpec& spec : specs()) {
+    CAPTURE(instance::describe(spec));
+    const instance::HostProblem host(spec, 1);
     CHECK(make_problem(spec) == problem::make_problem(host.args()));
   }
 }
 
 // Their backwards, with all that they may have.
-std::vector<reference::ProblemSpec> backward_specs() {
-  std::vector<reference::ProblemSpec> list = specs();
-  for (reference::ProblemSpec& spec : list) {
+std::vector<instance::ProblemSpec> backward_specs() {
+  std::vector<instance::ProblemSpec> list = specs();
+  for (instance::ProblemSpec& spec : list) {
     spec.backward = spec.want_lse = spec.want_dlse = true;
     spec.want_dbias = !spec.bias.empty();
     if (spec.bias == "11q1") spec.dbias_dtype = DType::kFloat32;
@@ -63,15 +63,15 @@ std::vector<reference::ProblemSpec> backward_specs() {
 }
 
 TEST_CASE("a backward without tensors equals the one with tensors") {
-  for (const reference::ProblemSpec& spec : backward_specs()) {
-    CAPTURE(reference::describe(spec));
-    const reference::HostProblem host(spec, 1);
+  for (const instance::ProblemSpec& spec : backward_specs()) {
+    CAPTURE(instance::describe(spec));
+    const instance::HostProblem host(spec, 1);
     CHECK(make_backward_problem(spec) == problem::make_problem(host.backward_args()));
   }
 }
 
 TEST_CASE("a problem is empty where its pass has nothing to write") {
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
   spec.seqlen_q = 0;
   CHECK(is_empty(spec));
   spec.backward = true;
@@ -81,11 +81,11 @@ TEST_CASE("a problem is empty where its pass has nothing to write") {
 }
 
 TEST_CASE("tensor_bytes is what a HostProblem allocates, but for guards and lse") {
-  std::vector<reference::ProblemSpec> list = specs();
-  for (const reference::ProblemSpec& spec : backward_specs()) list.push_back(spec);
-  for (const reference::ProblemSpec& spec : list) {
-    CAPTURE(reference::describe(spec));
-    const reference::HostProblem host(spec, 1);
+  std::vector<instance::ProblemSpec> list = specs();
+  for (const instance::ProblemSpec& spec : backward_specs()) list.push_back(spec);
+  for (const instance::ProblemSpec& spec : list) {
+    CAPTURE(instance::describe(spec));
+    const instance::HostProblem host(spec, 1);
     double allocated = 0;
     for (const auto& buffer : host.buffers())
       allocated += static_cast<double>(buffer.bytes().size());
@@ -96,7 +96,7 @@ TEST_CASE("tensor_bytes is what a HostProblem allocates, but for guards and lse"
 }
 
 TEST_CASE("limits of the library are unsupported, contradictions are invalid") {
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
   spec.head_dim = 300;
   CHECK(error_of(ErrorKind::kUnsupported, [&] { make_problem(spec); }).find("1 to 256") !=
         std::string::npos);

@@ -12,7 +12,7 @@ namespace {
 
 // What a manifest of the problem's line describes.
 template <class Problem>
-reference::ProblemSpec read_spec(const Problem& problem) {
+instance::ProblemSpec read_spec(const Problem& problem) {
   const cli::Manifest manifest = cli::parse_manifest(problem::manifest_line(problem), "line");
   REQUIRE(manifest.cases.size() == 1);
   CHECK(manifest.cases[0].name == problem::describe(problem));

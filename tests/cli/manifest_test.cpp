@@ -22,7 +22,7 @@ std::string problem(const std::string& more) {
   return document("\"heads\": [8, 2], \"head_dim\": 64, \"seqlens\": [100, 200]" +
                   (more.empty() ? "" : ", " + more));
 }
-reference::ProblemSpec only_spec(const std::string& more) {
+instance::ProblemSpec only_spec(const std::string& more) {
   const Manifest manifest = parse_manifest(problem(more), "m.json");
   REQUIRE(manifest.cases.size() == 1);
   return manifest.cases.front().spec;
@@ -32,7 +32,7 @@ std::string manifest_error(const std::string& text) {
 }
 
 TEST_CASE("a manifest's problem has the defaults of a specification") {
-  const reference::ProblemSpec spec = only_spec("");
+  const instance::ProblemSpec spec = only_spec("");
   CHECK(spec.dtype == DType::kBFloat16);
   CHECK(spec.batch == 1);
   CHECK(spec.heads_q == 8);
@@ -58,15 +58,15 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("mask": "bgqk")").mask == "bgqk");
   CHECK(only_spec(R"("mask": "none")").mask.empty());
   CHECK(only_spec(R"("mask": "b11k", "mask_kind": "dead_rows")").mask_kind ==
-        reference::MaskKind::kDeadRows);
+        tensor::MaskKind::kDeadRows);
   CHECK(only_spec(R"("mask": "b11k", "mask_density": 1)").mask_density == 1);
   const auto biased =
       only_spec(R"("bias": "1hqk", "bias_dtype": "fp32", "bias_kind": "huge-logit")");
   CHECK(biased.bias == "1hqk");
   CHECK(biased.bias_dtype == DType::kFloat32);
-  CHECK(biased.bias_kind == reference::BiasKind::kHugeLogit);
+  CHECK(biased.bias_kind == tensor::BiasKind::kHugeLogit);
   CHECK(only_spec(R"("scale": -0.5)").scale == -0.5f);
-  CHECK(only_spec(R"("layout": "bshd")").memory.layout == reference::Layout::kBshd);
+  CHECK(only_spec(R"("layout": "bshd")").memory.layout == instance::Layout::kBshd);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_q);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_kv);
   CHECK(only_spec(R"("seed": 3)").seed == 3);

@@ -15,7 +15,7 @@ std::string flags_error(const ProblemFlags& flags) {
 }
 
 TEST_CASE("without flags there is a default problem") {
-  const reference::ProblemSpec spec = make_case({}).spec;
+  const instance::ProblemSpec spec = make_case({}).spec;
   CHECK(spec.dtype == DType::kBFloat16);
   CHECK(spec.batch == 1);
   CHECK(spec.heads_q == kDefaultHeads);
@@ -56,7 +56,7 @@ TEST_CASE("every flag reaches its field") {
                            .seqlens = true,
                            .layout = "bshd",
                            .seed = 9};
-  const reference::ProblemSpec spec = make_case(flags).spec;
+  const instance::ProblemSpec spec = make_case(flags).spec;
   CHECK(spec.dtype == DType::kFloat16);
   CHECK(spec.batch == 3);
   CHECK(spec.causal);
@@ -64,15 +64,15 @@ TEST_CASE("every flag reaches its field") {
   CHECK(spec.window.left == -1);
   CHECK(spec.window.right == 0);
   CHECK(spec.mask == "b11k");
-  CHECK(spec.mask_kind == reference::MaskKind::kDeadRows);
+  CHECK(spec.mask_kind == tensor::MaskKind::kDeadRows);
   CHECK(spec.mask_density == 0.25);
   CHECK(spec.bias == "1hqk");
   CHECK(spec.bias_dtype == DType::kFloat32);
-  CHECK(spec.bias_kind == reference::BiasKind::kLowest);
+  CHECK(spec.bias_kind == tensor::BiasKind::kLowest);
   CHECK(spec.scale == 0.5f);
   CHECK(spec.use_seqlens_q);
   CHECK(spec.use_seqlens_kv);
-  CHECK(spec.memory.layout == reference::Layout::kBshd);
+  CHECK(spec.memory.layout == instance::Layout::kBshd);
   CHECK(spec.seed == 9);
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("a console writes either text or one JSON object") {
 }
 
 TEST_CASE("--rows is all, a number, or what is affordable") {
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
   spec.seqlen_q = 5000;
   spec.seqlen_kv = 100'000;
   CHECK(choose_sample(spec, "all").rows.count(spec.seqlen_q) == 5000);
@@ -101,7 +101,7 @@ TEST_CASE("--rows is all, a number, or what is affordable") {
 }
 
 TEST_CASE("a backward is judged by heads, not by rows") {
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
   spec.backward = true;
   spec.heads_q = spec.heads_kv = 64;
   spec.seqlen_q = spec.seqlen_kv = 4096;

@@ -4,7 +4,7 @@
 namespace attnjit::executor_test {
 namespace {
 
-using reference::ProblemSpec;
+using instance::ProblemSpec;
 
 const std::string kBackward = "attnjit/backward_dkv_mma.cuh";
 const std::string kScores = "attnjit/backward_scores_mma.cuh";
@@ -68,7 +68,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
   odd.head_dim = 40;
   odd.poison_dropped_keys = true;  // NaN in dout of dead rows
   odd.mask = "11qk";
-  odd.mask_kind = reference::MaskKind::kDeadRows;
+  odd.mask_kind = tensor::MaskKind::kDeadRows;
   odd.seqlen_q = 64;  // every row exists
   expect_report({kLiveRows, "[&](int row) { return live.has(row); }", "[](int) { return true; }"},
                 {odd}, {"not finite"});

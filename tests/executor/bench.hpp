@@ -28,9 +28,9 @@ class Bench {
 
   /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict. `config_json`
   /// sets members of configuration 0.
-  std::string forward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
+  std::string forward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                       const std::string& config_json = "{}") {
-    reference::HostProblem host(spec, 1);
+    instance::HostProblem host(spec, 1);
     host.poison_outputs();
     const problem::Problem problem = problem::make_problem(host.args());
     const problem::PlanKey key = problem::plan_key(problem);
@@ -46,9 +46,9 @@ class Bench {
   }
 
   /// The same for a backward; `config_json` sets members of its tunables.
-  std::string backward(const reference::ProblemSpec& spec, const codegen::Arch& arch,
+  std::string backward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                        const std::string& config_json = "{}") {
-    reference::HostProblem host(spec, 1);
+    instance::HostProblem host(spec, 1);
     host.poison_outputs();
     const BackwardArgs args = host.backward_args();
     const problem::BackwardProblem problem = problem::make_problem(args);

@@ -9,16 +9,16 @@
 namespace attnjit::executor_test {
 namespace {
 
-using reference::BiasKind;
-using reference::MaskKind;
-using reference::ProblemSpec;
+using instance::ProblemSpec;
+using tensor::BiasKind;
+using tensor::MaskKind;
 
 class Kernels {
  public:
   /// Expects `spec` to be right under each of `configs`.
   void expect_right(const ProblemSpec& spec, const std::vector<std::string>& configs = {"{}"}) {
     for (const std::string& config : configs) {
-      CAPTURE(reference::describe(spec));
+      CAPTURE(instance::describe(spec));
       CAPTURE(config);
       CHECK(bench_.forward(spec, codegen::find_arch("sm_90a"), config) == "");
     }

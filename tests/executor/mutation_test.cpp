@@ -10,7 +10,7 @@
 namespace attnjit::executor_test {
 namespace {
 
-using reference::ProblemSpec;
+using instance::ProblemSpec;
 
 const std::string kForward = "attnjit/forward_mma.cuh";
 const std::string kCombine = "attnjit/forward_combine.cuh";
@@ -203,7 +203,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: wide accesses to what is not aligned") {
 TEST_CASE_FIXTURE(Mutations, "caught: a NaN at a key that nobody keeps") {
   ProblemSpec spec = kSmall;
   spec.mask = "111k";
-  spec.mask_kind = reference::MaskKind::kScattered;
+  spec.mask_kind = tensor::MaskKind::kScattered;
   spec.poison_dropped_keys = true;
   expect_report(
       {"attnjit/score/packed_mask.cuh", "if constexpr (kPerPair) return true;", "return true;"},

@@ -18,7 +18,7 @@ struct Mutation {
 
 /// What it is run on.
 struct Run {
-  reference::ProblemSpec spec;
+  instance::ProblemSpec spec;
   std::string config = "{}";
 };
 

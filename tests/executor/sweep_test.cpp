@@ -43,22 +43,22 @@ const codegen::Arch& arch_of(std::uint64_t index) {
 
 void sweep_forward(std::uint64_t first, std::uint64_t count) {
   sweep(
-      first, count, [](auto i) { return reference::describe(test::small_problem(i)); },
+      first, count, [](auto i) { return instance::describe(test::small_problem(i)); },
       [](Bench& bench, std::uint64_t i) {
         return bench.forward(test::small_problem(i), arch_of(i));
       });
 }
 
 // Every fourth problem is deterministic, and every eighth runs where shared memory is scarce.
-reference::ProblemSpec backward_problem(std::uint64_t index) {
-  reference::ProblemSpec spec = test::small_backward_problem(index);
+instance::ProblemSpec backward_problem(std::uint64_t index) {
+  instance::ProblemSpec spec = test::small_backward_problem(index);
   spec.deterministic = index % 4 == 3;
   return spec;
 }
 
 void sweep_backward(std::uint64_t first, std::uint64_t count) {
   sweep(
-      first, count, [](auto i) { return reference::describe(backward_problem(i)); },
+      first, count, [](auto i) { return instance::describe(backward_problem(i)); },
       [](Bench& bench, std::uint64_t i) {
         const codegen::Arch& arch = i % 8 == 5 ? codegen::find_arch("sm_86") : arch_of(i);
         return bench.backward(backward_problem(i), arch);

@@ -9,11 +9,11 @@ namespace {
 
 using gpu_test::all_cores;
 using gpu_test::causal;
-using reference::BiasKind;
-using reference::HostProblem;
-using reference::MaskKind;
+using instance::HostProblem;
+using instance::ProblemSpec;
 using reference::Planes;
-using reference::ProblemSpec;
+using tensor::BiasKind;
+using tensor::MaskKind;
 
 // Runs the gradients of `spec`, by kernels that may use atomics and by those that may not.
 void expect_right(gpu_test::Gpu& gpu, ProblemSpec spec, const Planes& planes = Planes::every()) {
@@ -23,7 +23,7 @@ void expect_right(gpu_test::Gpu& gpu, ProblemSpec spec, const Planes& planes = P
     HostProblem problem(spec, all_cores());
     const check::BackwardVerdict verdict =
         gpu_test::run_backward(gpu.context, *gpu.driver, problem, planes, all_cores());
-    INFO(reference::describe(spec));
+    INFO(instance::describe(spec));
     INFO(verdict.text);
     CHECK(verdict.pass);
   }
@@ -292,7 +292,7 @@ TEST_CASE("backward case 9: k and v with different strides, BSHD memory") {
   ATTNJIT_NEED_GPU(gpu);
   ProblemSpec spec{
       .batch = 2, .heads_q = 6, .heads_kv = 3, .seqlen_q = 130, .seqlen_kv = 170, .head_dim = 64};
-  spec.memory.layout = reference::Layout::kBshd;
+  spec.memory.layout = instance::Layout::kBshd;
   expect_right(gpu, spec);
   spec.memory.v_differs = true;
   expect_right(gpu, spec);

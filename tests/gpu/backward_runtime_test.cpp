@@ -8,9 +8,9 @@
 namespace attnjit {
 namespace {
 
-using reference::BufferRole;
-using reference::HostProblem;
-using reference::ProblemSpec;
+using instance::BufferRole;
+using instance::HostProblem;
+using instance::ProblemSpec;
 
 // A problem whose plan has steps of every kind but the deterministic ones: mask classes, sums of dq
 // and dbias, and rows that end within a tile.
@@ -143,7 +143,7 @@ std::vector<ProblemSpec> problem_classes() {
 // The bytes of all outputs.
 std::vector<std::byte> outputs(const HostProblem& problem) {
   std::vector<std::byte> all;
-  for (const reference::HostBuffer& buffer : problem.buffers()) {
+  for (const instance::HostBuffer& buffer : problem.buffers()) {
     if (!buffer.is_output()) continue;
     all.insert(all.end(), buffer.bytes().begin(), buffer.bytes().end());
   }
@@ -153,7 +153,7 @@ std::vector<std::byte> outputs(const HostProblem& problem) {
 TEST_CASE("backward: deterministic calls give the same bits 100 times") {
   ATTNJIT_NEED_GPU(gpu);
   for (const ProblemSpec& spec : problem_classes()) {
-    CAPTURE(reference::describe(spec));
+    CAPTURE(instance::describe(spec));
     HostProblem problem(spec, 4);
     problem.poison_outputs();
     check::DeviceMirror mirror(*gpu.driver, problem);
@@ -191,7 +191,7 @@ TEST_CASE("backward: new lengths, batches and strides compile nothing") {
   spec.batch = 1, spec.seqlen_q = 253, spec.seqlen_kv = 131;
   run(spec);
   spec.batch = 3, spec.seqlen_q = 129, spec.seqlen_kv = 256;
-  spec.memory.layout = reference::Layout::kBshd;
+  spec.memory.layout = instance::Layout::kBshd;
   run(spec);
   const auto after = gpu.context.counters();
   CHECK(after.compiles + after.disk_hits == before.compiles + before.disk_hits);

@@ -8,16 +8,15 @@ namespace {
 constexpr double kBudget = 5e8;  // multiply-adds of the reference: all planes of most problems
 
 // Every fourth problem is deterministic.
-reference::ProblemSpec backward_problem(std::uint64_t index) {
-  reference::ProblemSpec spec = test::random_backward_problem(index);
+instance::ProblemSpec backward_problem(std::uint64_t index) {
+  instance::ProblemSpec spec = test::random_backward_problem(index);
   spec.deterministic = index % 4 == 3;
   return spec;
 }
 
 void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
   gpu_test::sweep(
-      first, count, jobs, backward_problem,
-      [](gpu_test::Gpu& gpu, reference::HostProblem& problem) {
+      first, count, jobs, backward_problem, [](gpu_test::Gpu& gpu, instance::HostProblem& problem) {
         const auto planes = check::affordable_planes(problem.spec(), kBudget);
         const auto verdict = gpu_test::run_backward(gpu.context, *gpu.driver, problem, planes);
         return gpu_test::Judged{verdict.text,

@@ -6,17 +6,17 @@ namespace {
 
 using gpu_test::all_cores;
 using gpu_test::causal;
-using reference::BiasKind;
-using reference::HostProblem;
-using reference::MaskKind;
-using reference::ProblemSpec;
+using instance::HostProblem;
+using instance::ProblemSpec;
 using reference::Rows;
+using tensor::BiasKind;
+using tensor::MaskKind;
 
 void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec, const Rows& rows = Rows::every()) {
   HostProblem problem(spec, all_cores());
   const check::Verdict verdict =
       gpu_test::run(gpu.context, *gpu.driver, problem, rows, all_cores());
-  INFO(reference::describe(spec));
+  INFO(instance::describe(spec));
   INFO(verdict.text);
   CHECK(verdict.pass);
 }
@@ -239,7 +239,7 @@ TEST_CASE("case 9: k and v with different strides, BSHD memory") {
   ATTNJIT_NEED_GPU(gpu);
   ProblemSpec spec{
       .batch = 2, .heads_q = 6, .heads_kv = 3, .seqlen_q = 130, .seqlen_kv = 170, .head_dim = 64};
-  spec.memory.layout = reference::Layout::kBshd;
+  spec.memory.layout = instance::Layout::kBshd;
   expect_right(gpu, spec);
   spec.memory.v_differs = true;
   expect_right(gpu, spec);

@@ -13,7 +13,7 @@ namespace attnjit {
 namespace {
 
 using gpu_test::Recorder;
-using reference::ProblemSpec;
+using instance::ProblemSpec;
 using Words = std::vector<std::uint32_t>;
 
 /// A problem and the kernels that both sides run.
@@ -31,7 +31,7 @@ struct Job {
     return launch::make_forward_plan_spec(key.family, config, arch, templates);
   }
 
-  reference::HostProblem host;
+  instance::HostProblem host;
   problem::Problem problem;
   problem::PlanKey key;
   codegen::Arch arch;
@@ -100,7 +100,7 @@ void expect_same_operands(const ProblemSpec& spec, const cuda::Driver& driver) {
       }
     }
   }
-  INFO(reference::describe(spec));
+  INFO(instance::describe(spec));
   CHECK(calls > 0);
   CHECK(different == 0);
   CHECK(far == 0);
@@ -119,7 +119,7 @@ TEST_CASE("operands: Q, K and V bit for bit and P within a step, on the CPU as o
                .head_dim_v = 72,
                .mask = "b11k",
                .bias = "11qk",
-               .mask_kind = reference::MaskKind::kScattered});
+               .mask_kind = tensor::MaskKind::kScattered});
   expect_same({.seqlen_q = 200,
                .seqlen_kv = 300,
                .head_dim = 128,

@@ -6,8 +6,8 @@
 namespace attnjit {
 namespace {
 
-using reference::HostProblem;
-using reference::ProblemSpec;
+using instance::HostProblem;
+using instance::ProblemSpec;
 
 // A problem whose plan has two steps and a workspace.
 ProblemSpec masked_problem() {
@@ -105,7 +105,7 @@ TEST_CASE("repeated calls give the same bits") {
     gpu.context.forward(mirror.args(), stream.get());
     stream.synchronize();
     mirror.download(problem);
-    const auto bytes = problem.find(reference::BufferRole::kOut)->bytes();
+    const auto bytes = problem.find(instance::BufferRole::kOut)->bytes();
     if (i > 0) CHECK(std::memcmp(before.data(), bytes.data(), bytes.size()) == 0);
     before.assign(bytes.begin(), bytes.end());
   }
@@ -125,7 +125,7 @@ TEST_CASE("new lengths, batches and strides compile nothing") {
        .heads_kv = 3,
        .seqlen_q = 129,
        .seqlen_kv = 256,
-       .memory = {.layout = reference::Layout::kBshd}});
+       .memory = {.layout = instance::Layout::kBshd}});
   const auto after = gpu.context.counters();
   CHECK(after.compiles + after.disk_hits == before.compiles + before.disk_hits);
   CHECK(after.plans <= before.plans + 2);  // one for each class of batch times heads

@@ -7,7 +7,7 @@ namespace {
 
 void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
   gpu_test::sweep(first, count, jobs, test::random_problem,
-                  [](gpu_test::Gpu& gpu, reference::HostProblem& problem) {
+                  [](gpu_test::Gpu& gpu, instance::HostProblem& problem) {
                     const auto verdict = gpu_test::run(gpu.context, *gpu.driver, problem);
                     return gpu_test::Judged{verdict.text, verdict.out.worst_ratio};
                   });

@@ -44,7 +44,7 @@ inline std::unique_ptr<Gpu> find_gpu() {
 
 /// Calls call(mirror, stream) on a mirror of `problem` and brings back what it wrote.
 template <class Call>
-void run_on_mirror(const cuda::Driver& driver, reference::HostProblem& problem, Call call) {
+void run_on_mirror(const cuda::Driver& driver, instance::HostProblem& problem, Call call) {
   problem.poison_outputs();
   check::DeviceMirror mirror(driver, problem);
   const cuda::Stream stream(driver);
@@ -55,7 +55,7 @@ void run_on_mirror(const cuda::Driver& driver, reference::HostProblem& problem, 
 
 /// Runs `problem` once and judges every row (or those of `rows`).
 inline check::Verdict run(Context& context, const cuda::Driver& driver,
-                          reference::HostProblem& problem,
+                          instance::HostProblem& problem,
                           const reference::Rows& rows = reference::Rows::every(),
                           unsigned jobs = 1) {
   run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
@@ -66,7 +66,7 @@ inline check::Verdict run(Context& context, const cuda::Driver& driver,
 
 /// Runs a backward problem once and judges every plane (or those of `planes`).
 inline check::BackwardVerdict run_backward(
-    Context& context, const cuda::Driver& driver, reference::HostProblem& problem,
+    Context& context, const cuda::Driver& driver, instance::HostProblem& problem,
     const reference::Planes& planes = reference::Planes::every(), unsigned jobs = 1) {
   run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
     context.backward(mirror.backward_args(), stream);
@@ -88,7 +88,7 @@ std::string refusal(Call call) {
 
 inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-inline reference::ProblemSpec causal(reference::ProblemSpec spec, Diagonal diagonal) {
+inline instance::ProblemSpec causal(instance::ProblemSpec spec, Diagonal diagonal) {
   spec.causal = true;
   spec.diagonal = diagonal;
   return spec;

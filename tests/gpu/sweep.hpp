@@ -23,11 +23,11 @@ void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs, SpecOf spec_
   std::size_t failed = 0;
   double worst = 0;
   base::parallel_for(count, jobs, [&](std::size_t i) {
-    const reference::ProblemSpec spec = spec_of(first + i);
+    const instance::ProblemSpec spec = spec_of(first + i);
     Judged judged;
     try {
       const cuda::PrimaryContext current(*gpu.driver);
-      reference::HostProblem problem(spec, 1);
+      instance::HostProblem problem(spec, 1);
       judged = judge(gpu, problem);
     } catch (const Error& error) {
       judged.text = error.what();
@@ -36,7 +36,7 @@ void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs, SpecOf spec_
     worst = std::max(worst, judged.worst_ratio);
     if (judged.text.empty()) return;
     if (++failed <= 20) {
-      failures += "problem " + std::to_string(first + i) + ": " + reference::describe(spec) + "\n" +
+      failures += "problem " + std::to_string(first + i) + ": " + instance::describe(spec) + "\n" +
                   judged.text + "\n";
     }
   });

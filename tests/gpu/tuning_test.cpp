@@ -11,8 +11,8 @@
 namespace attnjit {
 namespace {
 
-using reference::HostProblem;
-using reference::ProblemSpec;
+using instance::HostProblem;
+using instance::ProblemSpec;
 using runtime::Dispatcher;
 using test::TempDirectory;
 

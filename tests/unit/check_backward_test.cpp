@@ -7,26 +7,26 @@
 
 #include "check/verdict.hpp"
 #include "reference/backward.hpp"
-#include "reference/fill.hpp"
-#include "reference/half.hpp"
-#include "unit/reference_specs.hpp"
+#include "tensor/fill.hpp"
+#include "tensor/half.hpp"
+#include "unit/instance_specs.hpp"
 
 namespace attnjit::check {
 namespace {
 
+using instance::BufferRole;
+using instance::HostProblem;
+using instance::ProblemSpec;
 using reference::Arithmetic;
-using reference::BufferRole;
-using reference::HostProblem;
-using reference::load;
 using reference::Planes;
-using reference::ProblemSpec;
-using reference::store;
+using tensor::load;
+using tensor::store;
 
 // With dead rows, gaps between rows, and strides of each gradient's own.
 ProblemSpec small_spec() {
-  ProblemSpec spec = reference::small_backward();
+  ProblemSpec spec = instance::small_backward();
   spec.mask = "b1qk";
-  spec.mask_kind = reference::MaskKind::kDeadRows;
+  spec.mask_kind = tensor::MaskKind::kDeadRows;
   spec.memory.v_differs = true;
   spec.memory.row_padding = 3;
   spec.poison_dropped_keys = true;
@@ -38,10 +38,10 @@ HostProblem solved(const ProblemSpec& spec) {
   HostProblem problem(spec, 2);
   const BackwardArgs args = problem.backward_args();
   const auto result = reference::backward(args, Arithmetic::kRounded, Planes::every(), 2);
-  reference::store_dense(args.dq, result.dq.values);
-  reference::store_dense(args.dk, result.dk.values);
-  reference::store_dense(args.dv, result.dv.values);
-  if (args.dbias) reference::store_dense(*args.dbias, result.dbias.values);
+  tensor::store_dense(args.dq, result.dq.values);
+  tensor::store_dense(args.dk, result.dk.values);
+  tensor::store_dense(args.dv, result.dv.values);
+  if (args.dbias) tensor::store_dense(*args.dbias, result.dbias.values);
   return problem;
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("the rounded gradients pass, for both dtypes and an fp32 dbias") {
 
 TEST_CASE("the rounded gradients of random problems pass") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    ProblemSpec spec = reference::random_spec(seed);
+    ProblemSpec spec = instance::random_spec(seed);
     spec.backward = true;
     spec.want_dbias = !spec.bias.empty();
     spec.want_dlse = seed % 2 == 1;
@@ -87,7 +87,7 @@ TEST_CASE("a wrong element of any gradient is found and named") {
   for (const BufferRole role :
        {BufferRole::kDq, BufferRole::kDk, BufferRole::kDv, BufferRole::kDbias}) {
     HostProblem problem = solved(small_spec());
-    const reference::HostBuffer& buffer = *problem.find(role);
+    const instance::HostBuffer& buffer = *problem.find(role);
     const Tensor tensor = buffer.tensor();
     const std::int64_t at = index_of(tensor, 0, 1, 31, 5);
     store(tensor.data, tensor.dtype, at, 1 + load(tensor.data, tensor.dtype, at));
@@ -136,7 +136,7 @@ TEST_CASE("a changed input is found, out and lse included") {
   for (const BufferRole role :
        {BufferRole::kOut, BufferRole::kLse, BufferRole::kDout, BufferRole::kDlse}) {
     HostProblem problem = solved(small_spec());
-    reference::HostBuffer& buffer = *problem.find(role);
+    instance::HostBuffer& buffer = *problem.find(role);
     buffer.bytes()[buffer.data_offset()] ^= std::byte{1};
     const BackwardVerdict verdict = judge_backward(problem, Planes::every(), 2);
     CHECK_FALSE(verdict.pass);

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "instance/host_problem.hpp"
 #include "launch/backward_arguments.hpp"
 #include "random_problem.hpp"
-#include "reference/host_problem.hpp"
 #include "tuner/config_zero.hpp"
 
 using namespace attnjit;
@@ -134,11 +134,11 @@ TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overl
   int splits = 0;
   std::vector<int> methods(6);
   for (std::uint64_t i = 0; i < 300; ++i) {
-    reference::ProblemSpec random = test::random_backward_problem(i);
+    instance::ProblemSpec random = test::random_backward_problem(i);
     random.leave_out = true;
     random.deterministic = i % 4 == 3;
-    CAPTURE(reference::describe(random));
-    const reference::HostProblem host(random, 1);
+    CAPTURE(instance::describe(random));
+    const instance::HostProblem host(random, 1);
     const problem::BackwardProblem problem = problem::make_problem(host.backward_args());
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     for (const codegen::BackwardTunables& way : ways(key, arch)) {

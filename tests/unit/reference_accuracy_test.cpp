@@ -5,13 +5,21 @@
 #include <cstring>
 #include <limits>
 
+#include "instance/host_problem.hpp"
 #include "reference/accuracy.hpp"
 #include "reference/forward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
+
+using instance::BufferRole;
+using instance::HostProblem;
+using instance::Layout;
+using instance::ProblemSpec;
+using tensor::load;
+using tensor::MaskKind;
+using tensor::store;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

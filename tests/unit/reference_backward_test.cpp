@@ -5,13 +5,19 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "instance/host_problem.hpp"
 #include "reference/backward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
-#include "unit/reference_specs.hpp"
+#include "tensor/half.hpp"
+#include "unit/instance_specs.hpp"
 
 namespace attnjit::reference {
 namespace {
+
+using instance::HostProblem;
+using instance::ProblemSpec;
+using instance::small_backward;
+using tensor::round_to;
+using tensor::unit_roundoff;
 
 constexpr Gradient BackwardResult::*kGradients[] = {&BackwardResult::dq, &BackwardResult::dk,
                                                     &BackwardResult::dv, &BackwardResult::dbias};

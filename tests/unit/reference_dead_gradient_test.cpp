@@ -4,13 +4,20 @@
 #include <cmath>
 #include <vector>
 
+#include "instance/host_problem.hpp"
 #include "reference/backward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
-#include "unit/reference_specs.hpp"
+#include "tensor/half.hpp"
+#include "unit/instance_specs.hpp"
 
 namespace attnjit::reference {
 namespace {
+
+using instance::HostProblem;
+using instance::ProblemSpec;
+using instance::small_backward;
+using tensor::load;
+using tensor::MaskKind;
+using tensor::store;
 
 constexpr Arithmetic kArithmetics[] = {Arithmetic::kExact, Arithmetic::kRounded};
 

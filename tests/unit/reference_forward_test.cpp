@@ -6,7 +6,7 @@
 
 #include "attnjit/error.hpp"
 #include "reference/forward.hpp"
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -20,7 +20,7 @@ struct Small {
         DType dtype = DType::kBFloat16)
       : memory(values.size() * 4 + 1), view(Tensor::contiguous(memory.data(), dtype, shape)) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      store(memory.data(), dtype, static_cast<std::int64_t>(i), values[i]);
+      tensor::store(memory.data(), dtype, static_cast<std::int64_t>(i), values[i]);
     }
   }
   std::vector<std::uint8_t> memory;

@@ -5,13 +5,19 @@
 #include <optional>
 #include <vector>
 
+#include "instance/host_problem.hpp"
 #include "reference/backward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
-#include "unit/reference_specs.hpp"
+#include "tensor/half.hpp"
+#include "unit/instance_specs.hpp"
 
 namespace attnjit::reference {
 namespace {
+
+using instance::HostProblem;
+using instance::ProblemSpec;
+using instance::random_spec;
+using tensor::load;
+using tensor::Random;
 
 // A dense fp32 copy of a tensor without its stride-0 axes, so that small steps can be stored.
 struct WideTensor {
@@ -132,7 +138,7 @@ class WideProblem {
 };
 
 void compare_with_differences(const ProblemSpec& spec) {
-  CAPTURE(describe(spec));
+  CAPTURE(instance::describe(spec));
   WideProblem problem(spec);
   CHECK(problem.worst(problem.gradients()) < 1);
 }

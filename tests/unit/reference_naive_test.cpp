@@ -4,14 +4,25 @@
 #include <limits>
 #include <vector>
 
+#include "instance/host_problem.hpp"
 #include "reference/accuracy.hpp"
 #include "reference/forward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
-#include "unit/reference_specs.hpp"
+#include "tensor/half.hpp"
+#include "unit/instance_specs.hpp"
 
 namespace attnjit::reference {
 namespace {
+
+using instance::HostProblem;
+using instance::ProblemSpec;
+using instance::random_spec;
+using tensor::BiasKind;
+using tensor::kBiasKindNames;
+using tensor::kMaskKindNames;
+using tensor::load;
+using tensor::MaskKind;
+using tensor::round_to;
+using tensor::unit_roundoff;
 
 using Real = long double;
 constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
@@ -117,7 +128,7 @@ double worst_error(const ForwardArgs& args, const ForwardResult& result) {
 }
 
 void compare_with_naive(const ProblemSpec& spec) {
-  CAPTURE(describe(spec));
+  CAPTURE(instance::describe(spec));
   const HostProblem problem(spec, 2);
   const ForwardArgs args = problem.args();
   const ForwardResult exact = forward(args, Arithmetic::kExact, Rows::every(), 2);

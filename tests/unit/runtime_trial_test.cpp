@@ -10,9 +10,9 @@
 #include "attnjit/error.hpp"
 #include "backward_fixtures.hpp"
 #include "fake_device.hpp"
-#include "reference/half.hpp"
 #include "runtime/output_check.hpp"
 #include "runtime/synthetic_tensors.hpp"
+#include "tensor/half.hpp"
 
 using namespace attnjit;
 using attnjit::test::FakeDevice;
@@ -52,14 +52,14 @@ TEST_CASE("tensors have the problem's strides, random values and full lengths") 
   const auto* const k = static_cast<const std::uint16_t*>(made.k.data);
   const int count = 191 * 64;
   for (int i = 0; i < count; ++i) {
-    const double value = reference::from_bfloat16(k[i % 64 - i / 64 * 64]);
+    const double value = tensor::from_bfloat16(k[i % 64 - i / 64 * 64]);
     sum += value;
     squares += value * value;
   }
   CHECK(std::abs(sum / count) < 0.05);
   CHECK(squares / count == doctest::Approx(1).epsilon(0.1));
   const auto* const v = static_cast<const std::uint16_t*>(made.v.data);
-  CHECK(std::isfinite(reference::from_bfloat16(v[(4 * 8 * 192 - 1) * 256 + 127])));
+  CHECK(std::isfinite(tensor::from_bfloat16(v[(4 * 8 * 192 - 1) * 256 + 127])));
 
   const auto* const mask = static_cast<const std::uint8_t*>(made.mask->data);
   int kept = 0;
@@ -136,8 +136,8 @@ TEST_CASE("a sample reaches from the first element to the last, in each dtype") 
   const FakeDevice device;
   const std::size_t count = 10'000'001;
   std::vector<std::uint16_t> memory(count);
-  memory.front() = reference::to_bfloat16(1);
-  memory.back() = reference::to_bfloat16(2);
+  memory.front() = tensor::to_bfloat16(1);
+  memory.back() = tensor::to_bfloat16(2);
   const auto sample =
       runtime::sample_output(*device, {memory.data(), count * 2, DType::kBFloat16}, nullptr);
   CHECK(sample.size() == 64u * 32 * 1024);
@@ -146,7 +146,7 @@ TEST_CASE("a sample reaches from the first element to the last, in each dtype") 
   std::vector<float> floats(1000, 0.5f);
   floats.back() = 3;
   CHECK(runtime::sample_output(*device, {floats.data(), 4000, DType::kFloat32}, nullptr) == floats);
-  const std::vector<std::uint16_t> half = {reference::to_float16(0.25)};
+  const std::vector<std::uint16_t> half = {tensor::to_float16(0.25)};
   CHECK(runtime::sample_output(*device,
                                {const_cast<std::uint16_t*>(half.data()), 2, DType::kFloat16},
                                nullptr) == std::vector<float>{0.25f});

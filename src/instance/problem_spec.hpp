@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "attnjit/forward.hpp"
-#include "reference/fill.hpp"
+#include "tensor/fill.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// Memory order of a tensor whose logical axes are (batch, head, sequence, feature).
 enum class Layout { kBhsd, kBshd };
@@ -40,9 +40,9 @@ struct ProblemSpec {
   /// plane per kv head). Empty = absent.
   std::string mask;
   std::string bias;
-  MaskKind mask_kind = MaskKind::kRandom;
+  tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
   double mask_density = 0.7;
-  BiasKind bias_kind = BiasKind::kNormal;
+  tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
 
   bool causal = false;
@@ -87,4 +87,4 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
 /// One line with every field that is not at its default, for test messages.
 std::string describe(const ProblemSpec& spec);
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

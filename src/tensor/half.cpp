@@ -1,10 +1,10 @@
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 namespace {
 
 // A binary format of 16 bits: sign, exponent, mantissa.
@@ -185,4 +185,4 @@ std::string_view dtype_name(DType dtype) noexcept {
   return "unknown";
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

@@ -1,7 +1,7 @@
 #pragma once
 #include "attnjit/forward.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// Overwrites K and V (host memory) with NaN and infinities at every key of a (batch, kv head) that
 /// no row keeps because of seqlens, causal, window or a mask that is the same for all rows: what a
@@ -12,4 +12,4 @@ void poison_unread_keys(const ForwardArgs& args);
 /// every row whose `lse` [B, Hq, Lq] is -inf. A dout whose rows share memory is left as it is.
 void poison_dead_rows(const float* lse, const Tensor& dout, float* dlse);
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

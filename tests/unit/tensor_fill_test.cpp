@@ -5,11 +5,11 @@
 #include <set>
 #include <vector>
 
-#include "reference/fill.hpp"
-#include "reference/half.hpp"
-#include "reference/random.hpp"
+#include "tensor/fill.hpp"
+#include "tensor/half.hpp"
+#include "tensor/random.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 namespace {
 
 using Shape = std::array<std::int64_t, 4>;
@@ -207,4 +207,4 @@ TEST_CASE("names of kinds round-trip") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

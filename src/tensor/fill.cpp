@@ -1,4 +1,4 @@
-#include "reference/fill.hpp"
+#include "tensor/fill.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 namespace {
 
 using Shape = std::array<std::int64_t, 4>;
@@ -238,4 +238,4 @@ void fill_bias(const Tensor& bias, BiasKind kind, Random random, unsigned jobs) 
   });
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

@@ -1,4 +1,4 @@
-#include "reference/host_problem.hpp"
+#include "instance/host_problem.hpp"
 
 #include <fmt/format.h>
 
@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "reference/buffer_specs.hpp"
-#include "reference/fill.hpp"
+#include "instance/buffer_specs.hpp"
+#include "instance/poison.hpp"
 #include "reference/forward.hpp"
-#include "reference/poison.hpp"
-#include "reference/random.hpp"
+#include "tensor/fill.hpp"
+#include "tensor/random.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
 
 void add_line(std::string& text, const std::string& line) {
@@ -82,27 +82,27 @@ HostProblem::HostProblem(const ProblemSpec& spec, unsigned jobs) : spec_(spec) {
 }
 
 void HostProblem::fill(unsigned jobs) {
-  const Random root(spec_.seed);
+  const tensor::Random root(spec_.seed);
   for (HostBuffer& buffer : buffers_) {
-    const Random random = root.stream(static_cast<std::uint64_t>(buffer.role()));
+    const tensor::Random random = root.stream(static_cast<std::uint64_t>(buffer.role()));
     switch (buffer.role()) {
       case BufferRole::kQ:
       case BufferRole::kK:
       case BufferRole::kV:
       case BufferRole::kDout:
       case BufferRole::kDlse:
-        fill_normal(buffer.tensor(), random, 0, 1, jobs);
+        tensor::fill_normal(buffer.tensor(), random, 0, 1, jobs);
         break;
       case BufferRole::kMask:
-        if (spec_.mask_kind == MaskKind::kTopBias && spec_.mask == spec_.bias) {
-          fill_top_bias(buffer.tensor(), find(BufferRole::kBias)->tensor(), spec_.mask_density,
-                        jobs);
+        if (spec_.mask_kind == tensor::MaskKind::kTopBias && spec_.mask == spec_.bias) {
+          tensor::fill_top_bias(buffer.tensor(), find(BufferRole::kBias)->tensor(),
+                                spec_.mask_density, jobs);
         } else {
-          fill_mask(buffer.tensor(), spec_.mask_kind, spec_.mask_density, random, jobs);
+          tensor::fill_mask(buffer.tensor(), spec_.mask_kind, spec_.mask_density, random, jobs);
         }
         break;
       case BufferRole::kBias:
-        fill_bias(buffer.tensor(), spec_.bias_kind, random, jobs);
+        tensor::fill_bias(buffer.tensor(), spec_.bias_kind, random, jobs);
         break;
       case BufferRole::kSeqlensQ:
         fill_seqlens(buffer, spec_.seqlens_q, spec_.seqlen_q);
@@ -132,9 +132,10 @@ void HostProblem::fill(unsigned jobs) {
 
 void HostProblem::fill_backward_inputs(unsigned jobs) {
   const ForwardArgs call = args();
-  const ForwardResult result = forward(call, Arithmetic::kRounded, Rows::every(), jobs);
+  const reference::ForwardResult result =
+      reference::forward(call, reference::Arithmetic::kRounded, reference::Rows::every(), jobs);
   std::ranges::transform(result.lse, call.lse, [](double lse) { return static_cast<float>(lse); });
-  store_dense(call.out, result.out);
+  tensor::store_dense(call.out, result.out);
   if (spec_.poison_dropped_keys) {
     const HostBuffer* dlse = find(BufferRole::kDlse);
     poison_dead_rows(call.lse, find(BufferRole::kDout)->tensor(),
@@ -144,7 +145,8 @@ void HostProblem::fill_backward_inputs(unsigned jobs) {
 
 void HostProblem::fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
                                std::int64_t length) {
-  const Random random = Random(spec_.seed).stream(100 + static_cast<std::uint64_t>(buffer.role()));
+  const tensor::Random random =
+      tensor::Random(spec_.seed).stream(100 + static_cast<std::uint64_t>(buffer.role()));
   auto* lengths = static_cast<std::int32_t*>(buffer.data());
   for (std::int64_t b = 0; b < spec_.batch; ++b) {
     const std::int64_t special[] = {length, 0, length + 1, -1};
@@ -235,4 +237,4 @@ std::string HostProblem::check_inputs() const {
   return text;
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

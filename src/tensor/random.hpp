@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 
 /// A random function rather than a sequence: the value at `index` depends on the seed and the index
 /// alone, so that threads, layouts and machines agree.
@@ -41,4 +41,4 @@ class Random {
   std::uint64_t key_;
 };
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

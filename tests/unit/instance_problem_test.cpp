@@ -6,12 +6,19 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "instance/host_problem.hpp"
 #include "reference/forward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
+
+using reference::Arithmetic;
+using reference::ForwardResult;
+using reference::Rows;
+using tensor::load;
+using tensor::MaskKind;
+using tensor::store;
 
 ProblemSpec full_spec() {
   ProblemSpec spec;
@@ -100,12 +107,13 @@ TEST_CASE("layouts change addresses, not values") {
   const HostProblem plain(spec, 1);
   spec.memory = {Layout::kBshd, 3, 7, true, true};
   const HostProblem strange(spec, 2);
-  const ForwardResult a = forward(plain.args(), Arithmetic::kExact, Rows::every(), 1);
-  const ForwardResult b = forward(strange.args(), Arithmetic::kExact, Rows::every(), 1);
+  const ForwardResult a = reference::forward(plain.args(), Arithmetic::kExact, Rows::every(), 1);
+  const ForwardResult b = reference::forward(strange.args(), Arithmetic::kExact, Rows::every(), 1);
   CHECK(a.out == b.out);
   CHECK(a.lse == b.lse);
   spec.seed = 2;
-  CHECK(forward(HostProblem(spec, 1).args(), Arithmetic::kExact, Rows::every(), 1).out != a.out);
+  CHECK(reference::forward(HostProblem(spec, 1).args(), Arithmetic::kExact, Rows::every(), 1).out !=
+        a.out);
 }
 
 TEST_CASE("mirrored bases give the same call") {
@@ -116,8 +124,10 @@ TEST_CASE("mirrored bases give the same call") {
     copies.emplace_back(buffer.bytes().begin(), buffer.bytes().end());
     bases.push_back(copies.back().data());
   }
-  const ForwardResult here = forward(problem.args(), Arithmetic::kExact, Rows::every(), 1);
-  const ForwardResult there = forward(problem.args_at(bases), Arithmetic::kExact, Rows::every(), 1);
+  const ForwardResult here =
+      reference::forward(problem.args(), Arithmetic::kExact, Rows::every(), 1);
+  const ForwardResult there =
+      reference::forward(problem.args_at(bases), Arithmetic::kExact, Rows::every(), 1);
   CHECK(here.out == there.out);
   bases.pop_back();
   CHECK_THROWS_AS(problem.args_at(bases), Error);
@@ -262,8 +272,8 @@ TEST_CASE("poisoned keys are there and never reach the reference") {
   CHECK(std::isnan(load(poisoned.args().k.data, spec.dtype, 0)));            // off by the mask
   CHECK_FALSE(std::isfinite(load(poisoned.args().v.data, spec.dtype, 88)));  // past the diagonal
   for (const Arithmetic arithmetic : {Arithmetic::kExact, Arithmetic::kRounded}) {
-    const ForwardResult a = forward(clean.args(), arithmetic, Rows::every(), 1);
-    const ForwardResult b = forward(poisoned.args(), arithmetic, Rows::every(), 1);
+    const ForwardResult a = reference::forward(clean.args(), arithmetic, Rows::every(), 1);
+    const ForwardResult b = reference::forward(poisoned.args(), arithmetic, Rows::every(), 1);
     CHECK(a.lse == b.lse);
     // Tiles with NaN take another path, which need not fuse its products: no bitwise equality.
     double difference = 0;
@@ -271,7 +281,8 @@ TEST_CASE("poisoned keys are there and never reach the reference") {
       const double one = std::fabs(a.out[i] - b.out[i]);
       difference = std::isnan(one) ? 1e9 : std::max(difference, one);
     }
-    CHECK(difference < (arithmetic == Arithmetic::kExact ? 1e-14 : 2 * unit_roundoff(spec.dtype)));
+    CHECK(difference <
+          (arithmetic == Arithmetic::kExact ? 1e-14 : 2 * tensor::unit_roundoff(spec.dtype)));
   }
 }
 
@@ -281,7 +292,8 @@ TEST_CASE("empty axes: no batch, no rows, no keys") {
     spec.mask = "bhqk";
     (axis == 0 ? spec.batch : axis == 1 ? spec.seqlen_q : spec.seqlen_kv) = 0;
     HostProblem problem(spec, 2);
-    const ForwardResult result = forward(problem.args(), Arithmetic::kExact, Rows::every(), 2);
+    const ForwardResult result =
+        reference::forward(problem.args(), Arithmetic::kExact, Rows::every(), 2);
     CHECK(result.lse.size() == static_cast<std::size_t>(spec.batch * 4 * spec.seqlen_q));
     CHECK(std::all_of(result.out.begin(), result.out.end(), [](double x) { return x == 0; }));
     CHECK(problem.check_guards() == "");
@@ -296,4 +308,4 @@ TEST_CASE("a description names what is not default") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

@@ -5,12 +5,18 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "instance/host_problem.hpp"
 #include "reference/forward.hpp"
-#include "reference/half.hpp"
-#include "reference/host_problem.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
+
+using reference::Arithmetic;
+using reference::ForwardResult;
+using reference::Rows;
+using tensor::load;
+using tensor::MaskKind;
 
 using Four = std::array<std::int64_t, 4>;
 
@@ -57,7 +63,7 @@ TEST_CASE("a backward problem adds its tensors, and out and lse become inputs") 
 TEST_CASE("out and lse are those of the rounded reference") {
   const HostProblem problem(backward_spec(), 2);
   const ForwardArgs args = problem.args();
-  const ForwardResult want = forward(args, Arithmetic::kRounded, Rows::every(), 2);
+  const ForwardResult want = reference::forward(args, Arithmetic::kRounded, Rows::every(), 2);
   int dead = 0;
   for (std::size_t row = 0; row < want.lse.size(); ++row) {
     REQUIRE(args.lse[row] == want.lse[row]);
@@ -172,4 +178,4 @@ TEST_CASE("the description of a backward names its fields") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

@@ -2,10 +2,10 @@
 #include <initializer_list>
 #include <string>
 
-#include "reference/problem_spec.hpp"
-#include "reference/random.hpp"
+#include "instance/problem_spec.hpp"
+#include "tensor/random.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// A backward of every gradient, with grouped heads and lengths that are no multiple of a tile.
 inline ProblemSpec small_backward() {
@@ -23,14 +23,14 @@ inline ProblemSpec small_backward() {
 }
 
 template <typename T>
-T pick(const Random& random, std::uint64_t& draw, std::initializer_list<T> choices) {
+T pick(const tensor::Random& random, std::uint64_t& draw, std::initializer_list<T> choices) {
   const auto count = static_cast<std::int64_t>(choices.size());
   return choices.begin()[random.below(draw++, count)];
 }
 
 /// A small problem with any combination of features, drawn from `seed`.
 inline ProblemSpec random_spec(std::uint64_t seed) {
-  const Random random = Random(1234).stream(seed);
+  const tensor::Random random = tensor::Random(1234).stream(seed);
   std::uint64_t draw = 0;
   const auto any = [&](auto... choices) { return pick(random, draw, {choices...}); };
   const auto text = [&](std::initializer_list<const char*> choices) {
@@ -48,8 +48,10 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   spec.head_dim_v = any(0, 3, 40);
   spec.mask = text({"", "", "bhqk", "b11k", "1hqk", "bgqk", "11q1", "b111", "1h1k", "bgqk"});
   spec.bias = text({"", "", "bhqk", "b11k", "1hqk", "bgqk", "11q1", "bh1k", "1111", "bg1k"});
-  spec.mask_kind = static_cast<MaskKind>(random.below(draw++, kMaskKindNames.size()));
-  spec.bias_kind = static_cast<BiasKind>(random.below(draw++, kBiasKindNames.size()));
+  spec.mask_kind =
+      static_cast<tensor::MaskKind>(random.below(draw++, tensor::kMaskKindNames.size()));
+  spec.bias_kind =
+      static_cast<tensor::BiasKind>(random.below(draw++, tensor::kBiasKindNames.size()));
   spec.bias_dtype = any(spec.dtype, DType::kFloat32);
   spec.diagonal = any(Diagonal::kTopLeft, Diagonal::kBottomRight);
   spec.causal = any(false, true);
@@ -66,4 +68,4 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   return spec;
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

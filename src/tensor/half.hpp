@@ -6,7 +6,7 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 
 /// Bits of the nearest fp16 / bf16 value, ties to even, in one rounding from fp64. Overflow gives
 /// infinity, underflow gives subnormals or a signed zero, NaN stays NaN. Floats widen exactly, so
@@ -53,4 +53,4 @@ std::size_t element_size(DType dtype) noexcept;
 /// "fp16", "bf16", "fp32" or "bool".
 std::string_view dtype_name(DType dtype) noexcept;
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

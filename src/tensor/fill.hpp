@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "attnjit/tensor.hpp"
-#include "reference/random.hpp"
+#include "tensor/random.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 
 /// What a generated mask drops. A kind that needs an axis which the mask broadcasts, and kTopBias
 /// without a bias of the mask's own pattern, fall back to kRandom.
@@ -64,4 +64,4 @@ void fill_bias(const Tensor& bias, BiasKind kind, Random random, unsigned jobs);
 /// Writes `values`, dense over the tensor's shape, rounded to its dtype; no stride may be 0.
 void store_dense(const Tensor& tensor, const std::vector<double>& values);
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

@@ -1,6 +1,6 @@
-#include "reference/buffer_specs.hpp"
+#include "instance/buffer_specs.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
 
 using Shape = std::array<std::int64_t, 4>;
@@ -105,4 +105,4 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   return specs;
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

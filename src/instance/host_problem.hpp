@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "attnjit/backward.hpp"
-#include "reference/host_buffer.hpp"
-#include "reference/problem_spec.hpp"
+#include "instance/host_buffer.hpp"
+#include "instance/problem_spec.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// Host tensors of a ProblemSpec, filled at random, with guard zones around each.
 ///
@@ -64,4 +64,4 @@ class HostProblem {
   std::vector<std::uint64_t> checksums_;  // of the inputs, in the order of buffers_
 };
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -114,4 +114,4 @@ TEST_CASE("load and store address elements of each dtype") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

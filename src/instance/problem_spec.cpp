@@ -1,4 +1,4 @@
-#include "reference/problem_spec.hpp"
+#include "instance/problem_spec.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "attnjit/error.hpp"
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -58,8 +58,8 @@ void check_backward(const ProblemSpec& spec) {
   }
   const DType dtype = spec.dbias_dtype.value_or(spec.score_dtype());
   if (dtype != spec.score_dtype() && dtype != DType::kFloat32) {
-    refuse(fmt::format("dbias_dtype: {}; expected {} or fp32", dtype_name(dtype),
-                       dtype_name(spec.score_dtype())));
+    refuse(fmt::format("dbias_dtype: {}; expected {} or fp32", tensor::dtype_name(dtype),
+                       tensor::dtype_name(spec.score_dtype())));
   }
 }
 
@@ -68,11 +68,11 @@ void check_backward(const ProblemSpec& spec) {
 void validate(const ProblemSpec& spec) {
   check_sizes(spec);
   if (spec.dtype != DType::kFloat16 && spec.dtype != DType::kBFloat16) {
-    refuse(fmt::format("dtype: {}; expected fp16 or bf16", dtype_name(spec.dtype)));
+    refuse(fmt::format("dtype: {}; expected fp16 or bf16", tensor::dtype_name(spec.dtype)));
   }
   if (spec.bias_dtype && *spec.bias_dtype != spec.dtype && *spec.bias_dtype != DType::kFloat32) {
-    refuse(fmt::format("bias_dtype: {}; expected {} or fp32", dtype_name(*spec.bias_dtype),
-                       dtype_name(spec.dtype)));
+    refuse(fmt::format("bias_dtype: {}; expected {} or fp32", tensor::dtype_name(*spec.bias_dtype),
+                       tensor::dtype_name(spec.dtype)));
   }
   if (!spec.mask.empty()) {
     pattern_shape(spec, spec.mask, "mask");
@@ -116,17 +116,19 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
 
 std::string describe(const ProblemSpec& spec) {
   std::string text =
-      fmt::format("{} b{} h{}/{} q{} k{} d{}", dtype_name(spec.dtype), spec.batch, spec.heads_q,
-                  spec.heads_kv, spec.seqlen_q, spec.seqlen_kv, spec.head_dim);
+      fmt::format("{} b{} h{}/{} q{} k{} d{}", tensor::dtype_name(spec.dtype), spec.batch,
+                  spec.heads_q, spec.heads_kv, spec.seqlen_q, spec.seqlen_kv, spec.head_dim);
   const auto add = [&text](bool present, const std::string& words) {
     text += present ? " " + words : std::string();
   };
   add(spec.value_dim() != spec.head_dim, fmt::format("dv{}", spec.value_dim()));
-  add(!spec.mask.empty(), fmt::format("mask={}:{}", spec.mask,
-                                      kMaskKindNames[static_cast<std::size_t>(spec.mask_kind)]));
-  add(!spec.bias.empty(), fmt::format("bias={}:{}:{}", spec.bias,
-                                      kBiasKindNames[static_cast<std::size_t>(spec.bias_kind)],
-                                      dtype_name(spec.score_dtype())));
+  add(!spec.mask.empty(),
+      fmt::format("mask={}:{}", spec.mask,
+                  tensor::kMaskKindNames[static_cast<std::size_t>(spec.mask_kind)]));
+  add(!spec.bias.empty(),
+      fmt::format("bias={}:{}:{}", spec.bias,
+                  tensor::kBiasKindNames[static_cast<std::size_t>(spec.bias_kind)],
+                  tensor::dtype_name(spec.score_dtype())));
   add(spec.causal, "causal");
   add(spec.window.left >= 0 || spec.window.right >= 0,
       fmt::format("window={},{}", spec.window.left, spec.window.right));
@@ -138,7 +140,7 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.backward, "backward");
   add(spec.want_dlse, "dlse");
   add(spec.want_dbias,
-      fmt::format("dbias:{}", dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
+      fmt::format("dbias:{}", tensor::dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
   add(spec.deterministic, "deterministic");
   add(spec.memory.layout == Layout::kBshd, "bshd");
   add(spec.memory.base_offset != 0, fmt::format("offset={}", spec.memory.base_offset));
@@ -152,4 +154,4 @@ std::string describe(const ProblemSpec& spec) {
   return text;
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

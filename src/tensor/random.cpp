@@ -1,9 +1,9 @@
-#include "reference/random.hpp"
+#include "tensor/random.hpp"
 
 #include <cmath>
 #include <numbers>
 
-namespace attnjit::reference {
+namespace attnjit::tensor {
 
 double Random::normal(std::uint64_t index) const {
   // Box-Muller on the two halves of one word; the radius is at most sqrt(66 log 2) = 6.8.
@@ -13,4 +13,4 @@ double Random::normal(std::uint64_t index) const {
   return std::sqrt(-2.0 * std::log(radius_draw)) * std::cos(2.0 * std::numbers::pi * angle);
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::tensor

@@ -1,4 +1,4 @@
-#include "reference/host_buffer.hpp"
+#include "instance/host_buffer.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "reference/half.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
 
 // Odd bytes all ones and even bytes with the high bit set: any aligned 2 or 4 bytes are NaN of a
@@ -73,8 +73,10 @@ HostBuffer::HostBuffer(std::string name, BufferRole role, bool is_output, const 
       role_(role),
       is_output_(is_output),
       view_{nullptr, view.dtype, view.shape, view.strides},
-      data_offset_(kGuardBytes + static_cast<std::size_t>(base_offset) * element_size(view.dtype)),
-      data_end_(data_offset_ + static_cast<std::size_t>(extent(view)) * element_size(view.dtype)),
+      data_offset_(kGuardBytes +
+                   static_cast<std::size_t>(base_offset) * tensor::element_size(view.dtype)),
+      data_end_(data_offset_ +
+                static_cast<std::size_t>(extent(view)) * tensor::element_size(view.dtype)),
       size_(round_up(data_end_ + kGuardBytes, kAlignment)),
       memory_(static_cast<std::byte*>(::operator new (size_, std::align_val_t{kAlignment}))) {
   poison();
@@ -93,7 +95,7 @@ void HostBuffer::poison() {
 }
 
 std::string HostBuffer::check_guards() const {
-  const std::size_t width = element_size(view_.dtype);
+  const std::size_t width = tensor::element_size(view_.dtype);
   std::vector<bool> owned(size_);
   if (!is_empty(view_)) {
     for_each_row(view_, [&](auto, auto, auto, std::int64_t offset) {
@@ -123,7 +125,7 @@ std::string HostBuffer::check_guards() const {
 }
 
 std::string HostBuffer::check_written() const {
-  const std::size_t width = element_size(view_.dtype);
+  const std::size_t width = tensor::element_size(view_.dtype);
   std::int64_t unwritten = 0;
   std::array<std::int64_t, 4> first{};
   for_each_row(view_, [&](auto b, auto h, auto r, std::int64_t offset) {
@@ -153,4 +155,4 @@ std::uint64_t HostBuffer::checksum() const {
   return sum;
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

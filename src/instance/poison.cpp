@@ -1,22 +1,22 @@
-#include "reference/poison.hpp"
+#include "instance/poison.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "reference/half.hpp"
 #include "reference/score_rule.hpp"
+#include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 namespace {
 
 // Keys of a (batch, kv head) that a kernel can tell unread before it loads them. A mask with a
 // query axis is not looked at: there a key counts as kept.
-std::vector<bool> unread_keys(const ForwardArgs& args, const ScoreRule& rule, std::int64_t batch,
-                              std::int64_t head_kv) {
-  KeyRange seen;
+std::vector<bool> unread_keys(const ForwardArgs& args, const reference::ScoreRule& rule,
+                              std::int64_t batch, std::int64_t head_kv) {
+  reference::KeyRange seen;
   for (std::int64_t query = 0; query < args.q.shape[2]; ++query) {
-    seen = unite(seen, rule.band(batch, query));
+    seen = reference::unite(seen, rule.band(batch, query));
   }
   std::vector<bool> unread(static_cast<std::size_t>(args.k.shape[2]), true);
   std::fill(unread.begin() + seen.begin, unread.begin() + seen.end, false);
@@ -29,7 +29,7 @@ std::vector<bool> unread_keys(const ForwardArgs& args, const ScoreRule& rule, st
     bool kept = false;
     for (std::int64_t head = head_kv * group; head < (head_kv + 1) * group; ++head) {
       const std::int64_t index = mask->row_offset(batch, head, 0) + key * mask->strides[3];
-      kept |= load(mask->data, mask->dtype, index) != 0;
+      kept |= tensor::load(mask->data, mask->dtype, index) != 0;
     }
     unread[static_cast<std::size_t>(key)] = !kept;
   }
@@ -43,14 +43,15 @@ void poison_row(const Tensor& tensor, std::int64_t batch, std::int64_t head, std
   const std::int64_t offset =
       batch * tensor.strides[0] + head * tensor.strides[1] + row * tensor.strides[2];
   for (std::int64_t d = 0; d < tensor.shape[3]; ++d) {
-    store(tensor.data, tensor.dtype, offset + d * tensor.strides[3], kPoison[(row + d) % 3]);
+    tensor::store(tensor.data, tensor.dtype, offset + d * tensor.strides[3],
+                  kPoison[(row + d) % 3]);
   }
 }
 
 }  // namespace
 
 void poison_unread_keys(const ForwardArgs& args) {
-  const ScoreRule rule(args);
+  const reference::ScoreRule rule(args);
   for (std::int64_t batch = 0; batch < args.k.shape[0]; ++batch) {
     for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
       const std::vector<bool> unread = unread_keys(args, rule, batch, head);
@@ -81,4 +82,4 @@ void poison_dead_rows(const float* lse, const Tensor& dout, float* dlse) {
   }
 }
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

@@ -7,7 +7,7 @@
 
 #include "attnjit/tensor.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// Which argument of ForwardArgs or BackwardArgs a buffer backs. The order decides the random
 /// values.
@@ -88,4 +88,4 @@ class HostBuffer {
   std::unique_ptr<std::byte, Release> memory_;
 };
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance

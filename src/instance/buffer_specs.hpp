@@ -2,10 +2,10 @@
 #include <string_view>
 #include <vector>
 
-#include "reference/host_buffer.hpp"
-#include "reference/problem_spec.hpp"
+#include "instance/host_buffer.hpp"
+#include "instance/problem_spec.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::instance {
 
 /// What a HostBuffer is made of.
 struct BufferSpec {
@@ -19,4 +19,4 @@ struct BufferSpec {
 /// before the mask, which may follow from it.
 std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec);
 
-}  // namespace attnjit::reference
+}  // namespace attnjit::instance
