@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/verbs.hpp"
+#include "cli/verbs/verbs.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -2,8 +2,8 @@
 #include <functional>
 #include <optional>
 
-#include "cli/exit_code.hpp"
-#include "cli/session.hpp"
+#include "cli/report/exit_code.hpp"
+#include "cli/work/session.hpp"
 
 namespace attnjit::cli {
 

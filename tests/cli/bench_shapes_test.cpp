@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "cli/manifest.hpp"
+#include "cli/input/manifest.hpp"
 #include "command_line.hpp"
 
 namespace attnjit::test {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/json.hpp"
-#include "cli/bench_machine.hpp"
-#include "cli/bench_row.hpp"
+#include "cli/work/bench_machine.hpp"
+#include "cli/work/bench_row.hpp"
 #include "instance/host_problem.hpp"
 
 namespace attnjit::cli {

@@ -1,5 +1,5 @@
 // attnjit run --on cpu, as its users start it. Needs a host compiler, no GPU and no NVRTC.
-#include "cli/cpu_run.hpp"
+#include "cli/work/cpu_run.hpp"
 #include "command_line.hpp"
 
 namespace attnjit::test {

@@ -1,4 +1,4 @@
-#include "cli/cases.hpp"
+#include "cli/input/cases.hpp"
 
 #include <doctest/doctest.h>
 

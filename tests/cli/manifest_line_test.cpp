@@ -2,8 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/cases.hpp"
-#include "cli/manifest.hpp"
+#include "cli/input/cases.hpp"
+#include "cli/input/manifest.hpp"
 #include "problem/plan_key.hpp"
 #include "unit/backward_fixtures.hpp"
 

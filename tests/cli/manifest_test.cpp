@@ -1,11 +1,11 @@
-#include "cli/manifest.hpp"
+#include "cli/input/manifest.hpp"
 
 #include <doctest/doctest.h>
 
 #include <set>
 
 #include "base/json.hpp"
-#include "cli/manifest_members.hpp"
+#include "cli/input/manifest_members.hpp"
 #include "cli_fixtures.hpp"
 
 namespace attnjit::cli {

@@ -1,4 +1,4 @@
-#include "cli/planning.hpp"
+#include "cli/work/planning.hpp"
 
 #include <doctest/doctest.h>
 

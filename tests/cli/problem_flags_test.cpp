@@ -1,8 +1,8 @@
-#include "cli/problem_flags.hpp"
+#include "cli/input/problem_flags.hpp"
 
 #include <doctest/doctest.h>
 
-#include "cli/workload.hpp"
+#include "cli/work/workload.hpp"
 #include "cli_fixtures.hpp"
 
 namespace attnjit::cli {

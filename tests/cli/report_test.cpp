@@ -3,10 +3,10 @@
 #include <sstream>
 
 #include "base/json.hpp"
-#include "cli/console.hpp"
-#include "cli/exit_code.hpp"
-#include "cli/runner.hpp"
-#include "cli/table.hpp"
+#include "cli/report/console.hpp"
+#include "cli/report/exit_code.hpp"
+#include "cli/report/table.hpp"
+#include "cli/work/runner.hpp"
 #include "cli_fixtures.hpp"
 
 namespace attnjit::cli {

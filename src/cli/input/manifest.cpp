@@ -1,0 +1,105 @@
+#include "cli/input/manifest.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "cli/input/manifest_entry.hpp"
+#include "cli/report/exit_code.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+using base::Json;
+
+constexpr int kSchema = 1;
+
+void check_schema(const Json& object, const std::string& file) {
+  if (object.at("schema") == kSchema) return;
+  usage_error("{}: schema is {}; expected {}, the one that this version reads", file,
+              object["schema"].dump(), kSchema);
+}
+
+// What a JSON document with members "schema", "archs" and "problems" holds.
+Manifest read_document(const Json& root, const std::string& file) {
+  for (const auto& [name, value] : root.items()) {
+    if (name != "schema" && name != "archs" && name != "problems" && name != "$schema") {
+      usage_error("{}: unknown member '{}'; expected schema, archs, problems", file, name);
+    }
+  }
+  if (!root.contains("schema")) usage_error("{}: no schema; add \"schema\": {}", file, kSchema);
+  check_schema(root, file);
+  Manifest manifest;
+  const Json archs = root.value("archs", Json::array());
+  const auto is_string = [](const Json& value) { return value.is_string(); };
+  if (!archs.is_array() || !std::ranges::all_of(archs, is_string)) {
+    usage_error("{}: archs is {}; expected a list of names such as [\"sm_90a\"]", file,
+                archs.dump());
+  }
+  manifest.archs = archs.get<std::vector<std::string>>();
+  const Json problems = root.value("problems", Json());
+  if (!problems.is_array() || problems.empty()) {
+    usage_error("{}: problems is {}; expected a list of at least one problem", file,
+                problems.dump());
+  }
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    append_entry(problems[i], fmt::format("{}: problem {}", file, i + 1), manifest.cases);
+  }
+  return manifest;
+}
+
+// Entries, one a line, as a recorder appends them; empty lines are skipped.
+Manifest read_lines(std::string_view text, const std::string& file) {
+  Manifest manifest;
+  std::istringstream stream{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(stream, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    Json entry = base::try_parse_json(line, base::JsonComments::kAllowed);
+    if (entry.is_discarded()) {
+      usage_error("{}: line {} is not JSON; expected one problem a line", file, number);
+    }
+    if (entry.is_object() && entry.contains("schema")) {
+      check_schema(entry, fmt::format("{}: line {}", file, number));
+      entry.erase("schema");
+    }
+    append_entry(entry, fmt::format("{}: line {}", file, number), manifest.cases);
+  }
+  return manifest;
+}
+
+bool is_line_file(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return false;
+  const std::string_view first = text.substr(begin, text.find('\n', begin) - begin);
+  const Json entry = base::try_parse_json(first, base::JsonComments::kAllowed);
+  return entry.is_object() && !entry.contains("problems");
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::string_view text, const std::string& file) {
+  if (is_line_file(text)) return read_lines(text, file);
+  Json root;
+  try {
+    root = base::parse_json(text, base::JsonComments::kAllowed);
+  } catch (const Json::parse_error& error) {
+    usage_error("{}: {}; expected JSON (comments are allowed)", file, error.what());
+  }
+  if (!root.is_object()) {
+    usage_error("{}: expected an object with schema and problems, or a problem a line", file);
+  }
+  return read_document(root, file);
+}
+
+Manifest load_manifest(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (!stream) usage_error("--manifest: cannot read {}; name a readable file", file.string());
+  return parse_manifest(text.str(), file.string());
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,195 @@
+#include "cli/input/manifest_members.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "cli/input/words.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+using base::Json;
+using instance::ProblemSpec;
+using Parsed = std::optional<MemberValue>;
+
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;  // beyond any tensor; keeps sums in range
+
+std::optional<std::int64_t> integer(const Json& value, std::int64_t least) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMaxSize) return std::nullopt;
+  const auto number = value.get<std::int64_t>();
+  return number >= least ? std::optional(number) : std::nullopt;
+}
+
+template <std::int64_t ProblemSpec::*field, std::int64_t least>
+Parsed size(const Json& value) {
+  const auto number = integer(value, least);
+  if (!number) return std::nullopt;
+  return MemberValue{fmt::to_string(*number), [n = *number](ProblemSpec& s) { s.*field = n; }};
+}
+
+// [first, second], or one number for both.
+template <std::int64_t ProblemSpec::*first, std::int64_t ProblemSpec::*second, std::int64_t least>
+Parsed size_pair(const Json& value) {
+  const bool both = value.is_array() && value.size() == 2;
+  const auto a = integer(both ? value[0] : value, least);
+  const auto b = integer(both ? value[1] : value, least);
+  if (!a || !b) return std::nullopt;
+  return MemberValue{fmt::format("{}/{}", *a, *b), [a = *a, b = *b](ProblemSpec& s) {
+                       s.*first = a;
+                       s.*second = b;
+                     }};
+}
+
+Parsed window(const Json& value) {
+  if (!value.is_array() || value.size() != 2) return std::nullopt;
+  const auto left = integer(value[0], -1);
+  const auto right = integer(value[1], -1);
+  if (!left || !right) return std::nullopt;
+  return MemberValue{fmt::format("{},{}", *left, *right),
+                     [w = Window{*left, *right}](ProblemSpec& s) { s.window = w; }};
+}
+
+// A string out of a list of words.
+template <class T, std::size_t N>
+std::optional<std::pair<std::string, T>> word(const Json& value, const Word<T> (&words)[N]) {
+  if (!value.is_string()) return std::nullopt;
+  const auto found = find_word(words, value.get<std::string>());
+  if (!found) return std::nullopt;
+  return std::pair(value.get<std::string>(), *found);
+}
+
+Parsed dtype(const Json& value) {
+  const auto w = word(value, kDtypes);
+  if (!w) return std::nullopt;
+  return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.dtype = v; }};
+}
+template <std::optional<DType> ProblemSpec::*field>
+Parsed score_dtype(const Json& value) {
+  const auto w = word(value, kBiasDtypes);
+  if (!w) return std::nullopt;
+  return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.*field = v; }};
+}
+Parsed layout(const Json& value) {
+  const auto w = word(value, kLayouts);
+  if (!w) return std::nullopt;
+  return MemberValue{w->first, [v = w->second](ProblemSpec& s) { s.memory.layout = v; }};
+}
+
+Parsed causal(const Json& value) {
+  if (value == false) return MemberValue{"false", [](ProblemSpec&) {}};
+  const auto w = word(value, kDiagonals);
+  if (!w) return std::nullopt;
+  return MemberValue{w->first, [v = w->second](ProblemSpec& s) {
+                       s.causal = true;
+                       s.diagonal = v;
+                     }};
+}
+
+Parsed diagonal(const Json& value) {
+  const auto w = word(value, kDiagonals);
+  if (!w) return std::nullopt;
+  return MemberValue{w->first, [text = w->first, v = w->second](ProblemSpec& s) {
+                       if (s.causal && s.diagonal != v) {
+                         usage_error("diagonal: {} contradicts causal; leave diagonal out", text);
+                       }
+                       s.diagonal = v;
+                     }};
+}
+
+// A broadcast pattern; the sizes it stands for are checked with the whole problem.
+template <std::string ProblemSpec::*field>
+Parsed pattern(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto text = value.get<std::string>();
+  if (text == "none") return MemberValue{text, [](ProblemSpec&) {}};
+  static constexpr std::string_view kLetters[] = {"b1", "hg1", "q1", "k1"};
+  if (text.size() != 4) return std::nullopt;
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (kLetters[axis].find(text[axis]) == std::string_view::npos) return std::nullopt;
+  }
+  return MemberValue{text, [text](ProblemSpec& s) { s.*field = text; }};
+}
+
+Parsed mask_kind(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto text = value.get<std::string>();
+  const auto kind = tensor::parse_mask_kind(with_dashes(text));
+  if (!kind) return std::nullopt;
+  return MemberValue{text, [k = *kind](ProblemSpec& s) { s.mask_kind = k; }};
+}
+Parsed bias_kind(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto text = value.get<std::string>();
+  const auto kind = tensor::parse_bias_kind(with_dashes(text));
+  if (!kind) return std::nullopt;
+  return MemberValue{text, [k = *kind](ProblemSpec& s) { s.bias_kind = k; }};
+}
+
+Parsed mask_density(const Json& value) {
+  if (!value.is_number()) return std::nullopt;
+  const auto density = value.get<double>();
+  if (!(density >= 0 && density <= 1)) return std::nullopt;
+  return MemberValue{fmt::to_string(density),
+                     [density](ProblemSpec& s) { s.mask_density = density; }};
+}
+Parsed scale(const Json& value) {
+  if (!value.is_number()) return std::nullopt;
+  const auto factor = value.get<float>();
+  return MemberValue{fmt::to_string(factor), [factor](ProblemSpec& s) { s.scale = factor; }};
+}
+template <bool ProblemSpec::*... fields>
+Parsed flag(const Json& value) {
+  if (!value.is_boolean()) return std::nullopt;
+  const bool set = value.get<bool>();
+  return MemberValue{set ? "true" : "false", [set](ProblemSpec& s) { ((s.*fields = set), ...); }};
+}
+Parsed seed(const Json& value) {
+  const auto number = integer(value, 0);
+  if (!number) return std::nullopt;
+  return MemberValue{fmt::to_string(*number),
+                     [n = *number](ProblemSpec& s) { s.seed = static_cast<std::uint64_t>(n); }};
+}
+
+constexpr std::string_view kPattern =
+    "a pattern of four letters such as b11k, 1hqk or bgqk, or \"none\"";
+using Spec = ProblemSpec;
+constexpr Member kMembers[] = {
+    {"dtype", false, false, "bf16 or fp16", dtype},
+    {"batch", false, false, "an integer from 0", size<&Spec::batch, 0>},
+    {"heads", true, true, "[query heads, kv heads], or one number for both, from 1",
+     size_pair<&Spec::heads_q, &Spec::heads_kv, 1>},
+    {"head_dim", true, false, "an integer from 1", size<&Spec::head_dim, 1>},
+    {"head_dim_v", false, false, "an integer from 1", size<&Spec::head_dim_v, 1>},
+    {"seqlens", true, true, "[queries, keys], or one number for both, from 0",
+     size_pair<&Spec::seqlen_q, &Spec::seqlen_kv, 0>},
+    {"causal", false, false, "false, \"bottom_right\" or \"top_left\"", causal},
+    {"window", false, true, "[left, right], numbers of keys, -1 = open", window},
+    {"diagonal", false, false, "\"bottom_right\" or \"top_left\"", diagonal},
+    {"mask", false, false, kPattern, pattern<&Spec::mask>},
+    {"mask_kind", false, false,
+     "random, suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, all-false, "
+     "top-bias or band",
+     mask_kind},
+    {"mask_density", false, false, "a number from 0 to 1", mask_density},
+    {"bias", false, false, kPattern, pattern<&Spec::bias>},
+    {"bias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::bias_dtype>},
+    {"bias_kind", false, false, "normal, minus-infinity, lowest, huge-logit or very-negative",
+     bias_kind},
+    {"scale", false, false, "a number", scale},
+    {"layout", false, false, "bhsd or bshd", layout},
+    {"use_seqlens", false, false, "true or false",
+     flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},
+    {"seed", false, false, "an integer from 0", seed},
+    {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
+    {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},
+    {"dlse", false, false, "true or false", flag<&Spec::want_dlse>, true},
+    {"deterministic", false, false, "true or false", flag<&Spec::deterministic>, true},
+};
+
+}  // namespace
+
+std::span<const Member> members() { return kMembers; }
+
+}  // namespace attnjit::cli

@@ -1,0 +1,146 @@
+#include "cli/input/problem_flags.hpp"
+
+#include <charconv>
+#include <string_view>
+
+#include "cli/input/words.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+using instance::ProblemSpec;
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && rest == end ? std::optional(value) : std::nullopt;
+}
+
+Window parse_window(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  if (comma != std::string_view::npos) {
+    const auto left = whole_number(text.substr(0, comma));
+    const auto right = whole_number(text.substr(comma + 1));
+    if (left && right && *left >= -1 && *right >= -1) return {*left, *right};
+  }
+  usage_error(
+      "--window: '{}'; expected L,R: keys before and after the diagonal, -1 = open, such "
+      "as 4095,0",
+      text);
+}
+
+void set_sizes(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (flags.dtype) spec.dtype = choose("--dtype", *flags.dtype, kDtypes);
+  spec.batch = flags.batch.value_or(1);
+  spec.heads_q = flags.heads_q.value_or(kDefaultHeads);
+  spec.heads_kv = flags.heads_kv.value_or(spec.heads_q);
+  spec.seqlen_q = flags.seqlen_q.value_or(kDefaultSeqlen);
+  spec.seqlen_kv = flags.seqlen_kv.value_or(spec.seqlen_q);
+  spec.head_dim = flags.head_dim.value_or(kDefaultHeadDim);
+  spec.head_dim_v = flags.head_dim_v.value_or(spec.head_dim);
+  if (flags.layout) spec.memory.layout = choose("--layout", *flags.layout, kLayouts);
+  if (flags.seed) spec.seed = *flags.seed;
+}
+
+void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (flags.diagonal) spec.diagonal = choose("--diagonal", *flags.diagonal, kDiagonals);
+  if (flags.causal) {
+    spec.causal = true;
+    if (!flags.causal->empty()) {
+      const Diagonal diagonal = choose("--causal", *flags.causal, kDiagonals);
+      if (flags.diagonal && diagonal != spec.diagonal) {
+        usage_error("--causal {} contradicts --diagonal {}; give one of them", *flags.causal,
+                    *flags.diagonal);
+      }
+      spec.diagonal = diagonal;
+    }
+  }
+  if (flags.window) spec.window = parse_window(*flags.window);
+  const bool banded = spec.causal || flags.window;
+  if (banded && spec.diagonal == Diagonal::kUnspecified) {
+    usage_error(
+        "{} does not say where the diagonal starts; add --diagonal bottom-right (decoding, "
+        "prefill on a cache) or --diagonal top-left",
+        spec.causal ? "--causal" : "--window");
+  }
+  if (!banded && flags.diagonal) {
+    usage_error("--diagonal has no effect without --causal or --window; add one or leave it out");
+  }
+}
+
+void expect_companion(bool given, std::string_view flag, bool present, std::string_view companion) {
+  if (!given || present) return;
+  usage_error("{} has no effect without {} PATTERN; add it or leave {} out", flag, companion, flag);
+}
+
+void set_mask(const ProblemFlags& flags, ProblemSpec& spec) {
+  expect_companion(flags.mask_kind.has_value(), "--mask-kind", flags.mask.has_value(), "--mask");
+  expect_companion(flags.mask_density.has_value(), "--mask-density", flags.mask.has_value(),
+                   "--mask");
+  if (flags.mask) spec.mask = *flags.mask;
+  if (flags.mask_kind) {
+    const auto kind = tensor::parse_mask_kind(with_dashes(*flags.mask_kind));
+    if (!kind) {
+      usage_error("--mask-kind: '{}'; expected one of {}", *flags.mask_kind,
+                  listing(tensor::kMaskKindNames));
+    }
+    spec.mask_kind = *kind;
+  }
+  if (flags.mask_density) spec.mask_density = *flags.mask_density;
+  if (!(spec.mask_density >= 0 && spec.mask_density <= 1)) {
+    usage_error("--mask-density: {}; expected 0 to 1", spec.mask_density);
+  }
+}
+
+void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
+  expect_companion(flags.bias_dtype.has_value(), "--bias-dtype", flags.bias.has_value(), "--bias");
+  expect_companion(flags.bias_kind.has_value(), "--bias-kind", flags.bias.has_value(), "--bias");
+  if (flags.bias) spec.bias = *flags.bias;
+  if (flags.bias_dtype) spec.bias_dtype = choose("--bias-dtype", *flags.bias_dtype, kBiasDtypes);
+  if (!flags.bias_kind) return;
+  const auto kind = tensor::parse_bias_kind(with_dashes(*flags.bias_kind));
+  if (!kind) {
+    usage_error("--bias-kind: '{}'; expected one of {}", *flags.bias_kind,
+                listing(tensor::kBiasKindNames));
+  }
+  spec.bias_kind = *kind;
+}
+
+void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
+  const auto expect_backward = [&](bool given, std::string_view flag) {
+    if (!given || flags.backward) return;
+    usage_error("{} has no effect without --backward; add it or leave {} out", flag, flag);
+  };
+  expect_backward(flags.dbias, "--dbias");
+  expect_backward(flags.dlse, "--dlse");
+  expect_backward(flags.deterministic, "--deterministic");
+  expect_companion(flags.dbias, "--dbias", flags.bias.has_value(), "--bias");
+  if (flags.dbias_dtype && !flags.dbias) {
+    usage_error("--dbias-dtype has no effect without --dbias; add it or leave --dbias-dtype out");
+  }
+  spec.backward = flags.backward;
+  spec.want_dbias = flags.dbias;
+  spec.want_dlse = flags.dlse;
+  spec.deterministic = flags.deterministic;
+  if (flags.dbias_dtype) {
+    spec.dbias_dtype = choose("--dbias-dtype", *flags.dbias_dtype, kBiasDtypes);
+  }
+}
+
+}  // namespace
+
+Case make_case(const ProblemFlags& flags) {
+  ProblemSpec spec;
+  set_sizes(flags, spec);
+  set_band(flags, spec);
+  set_mask(flags, spec);
+  set_bias(flags, spec);
+  set_gradients(flags, spec);
+  spec.scale = flags.scale;
+  spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
+  instance::validate(spec);
+  return {instance::describe(spec), "", spec};
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/input/cases.hpp"
+
+namespace attnjit::cli {
+
+/// The flags that describe one problem, as they were given.
+struct ProblemFlags {
+  std::optional<std::string> dtype;
+  std::optional<std::int64_t> batch, heads_q, heads_kv, seqlen_q, seqlen_kv, head_dim, head_dim_v;
+  std::optional<std::string> causal;  ///< empty: given without a value
+  std::optional<std::string> window;  ///< "L,R"
+  std::optional<std::string> diagonal;
+  std::optional<std::string> mask, mask_kind;
+  std::optional<double> mask_density;
+  std::optional<std::string> bias, bias_dtype, bias_kind;
+  std::optional<float> scale;
+  bool seqlens = false;
+  bool backward = false, dbias = false, dlse = false, deterministic = false;
+  std::optional<std::string> dbias_dtype;
+  std::optional<std::string> layout;
+  std::optional<std::uint64_t> seed;
+
+  bool operator==(const ProblemFlags&) const = default;
+};
+
+/// What the sizes are where no flag says so; heads_kv and seqlen_kv follow heads_q and seqlen_q.
+inline constexpr std::int64_t kDefaultHeads = 8;
+inline constexpr std::int64_t kDefaultSeqlen = 1024;
+inline constexpr std::int64_t kDefaultHeadDim = 128;
+
+/// The problem that the flags describe, named by its own description. A usage error says which
+/// flag is wrong and what to give instead.
+Case make_case(const ProblemFlags& flags);
+
+}  // namespace attnjit::cli

@@ -1,0 +1,32 @@
+#include "cli/report/console.hpp"
+
+#include <unistd.h>
+
+#include "base/json.hpp"
+
+namespace attnjit::cli {
+
+void Console::write(std::ostream& stream, std::string_view line) { stream << line << '\n'; }
+
+void Console::print_json(const Json& object) {
+  if (!json_) return;
+  Json whole;
+  whole["schema"] = 1;
+  whole.update(object);
+  // Names come from files and may hold any bytes.
+  write(out_, base::dump_json(whole, 2));
+}
+
+void Console::error(std::string_view message) {
+  write(err_, fmt::format("attnjit: error: {}", message));
+}
+
+void Console::progress(std::size_t done, std::size_t total, std::string_view name) {
+  if (verbosity_ == Verbosity::kQuiet || ::isatty(STDERR_FILENO) == 0) return;
+  constexpr std::string_view kErase = "\r\x1b[K";
+  err_ << kErase;
+  if (!name.empty()) err_ << fmt::format("{}/{} {}", done, total, name.substr(0, 60));
+  err_.flush();
+}
+
+}  // namespace attnjit::cli

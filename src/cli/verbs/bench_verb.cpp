@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
+#include "base/json.hpp"
+#include "cli/verbs/verbs.hpp"
+#include "cli/work/bench_machine.hpp"
+#include "cli/work/bench_run.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+constexpr std::size_t kNameWidth = 56;
+
+/// Prints each row as it comes and collects all for --json and --output.
+class BenchReport {
+ public:
+  BenchReport(Console& console, const std::vector<Case>& cases, Json header)
+      : console_(console), report_(std::move(header)) {
+    for (const Case& job : cases) width_ = std::max(width_, job.name.size());
+    width_ = std::min(width_, kNameWidth);
+    report_["rows"] = Json::array();
+    const Json& device = report_["device"];
+    console_.print("{}, {}", device["name"].get<std::string>(), device["arch"].get<std::string>());
+    console_.print("{:<{}}  {:>9}  {:>7}  {:>7}  {:>7}  {:<22}  {}", "problem", width_, "ms",
+                   "spread", "TFLOP/s", "KV TB/s", "tile", "from");
+  }
+
+  void add(const Case& job, const Measurement& measured) {
+    console_.progress(0, 0, "");
+    console_.print("{:<{}.{}}  {:>9.4f}  {:>6.1f}%  {:>7.1f}  {:>7.2f}  {:<22}  {}", job.name,
+                   width_, width_, measured.ms(), 100 * measured.spread(), measured.tflops(),
+                   measured.kv_tb_per_s(), measured.tile, measured.config_from);
+    console_.out().flush();  // rows take seconds each
+    report_["rows"].push_back(row_json(job, measured));
+    outcomes_.push_back(ExitCode::kDone);
+  }
+
+  void add_failure(const Case& job, const Error& error) {
+    console_.progress(0, 0, "");
+    console_.error(fmt::format("{}: {}", job.name, error.what()));
+    Json row = problem_json(job);
+    row["error"] = error.what();
+    report_["rows"].push_back(std::move(row));
+    outcomes_.push_back(exit_code(error.kind()));
+  }
+
+  /// The whole report; nothing is added after it.
+  const Json& finish() {
+    report_["gpus_after"] = query_gpus();
+    return report_;
+  }
+  ExitCode outcome() const { return combine(outcomes_); }
+
+ private:
+  Console& console_;
+  Json report_;
+  std::size_t width_ = std::string_view("problem").size();
+  std::vector<ExitCode> outcomes_;
+};
+
+void check_output(const BenchOptions& options, Session& session) {
+  if (!session.environment().disable_autotune || options.output.empty()) return;
+  usage_error(
+      "DISABLE_AUTOTUNE is set, so these would not be the library's results, and none are written; "
+      "unset it, or leave --output out");
+}
+
+std::vector<Case> choose_cases(const BenchOptions& options) {
+  std::vector<Case> cases = load_workload(options.workload).cases;
+  std::erase_if(
+      cases, [&](const Case& job) { return job.name.find(options.filter) == std::string::npos; });
+  if (cases.empty()) {
+    usage_error("--filter: no problem has '{}' in its name; attnjit plan lists the names",
+                options.filter);
+  }
+  return cases;
+}
+
+// Opened before anything is timed, so that a bad name costs no time.
+std::ofstream open_output(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path, std::ios::binary);
+  if (!file) usage_error("--output: cannot write {}; name a file that you can write", path);
+  return file;
+}
+
+// "forward", "backward" or "forward and backward".
+std::string passes(const std::vector<Case>& cases) {
+  const auto backward = [](const Case& job) { return job.spec.backward; };
+  if (std::ranges::none_of(cases, backward)) return "forward";
+  return std::ranges::all_of(cases, backward) ? "backward" : "forward and backward";
+}
+
+Json header(const BenchOptions& options, const std::vector<Case>& cases, const Bench& bench,
+            Session& session) {
+  return {{"schema", 1},
+          {"benchmark", passes(cases)},
+          {"date", utc_now()},
+          {"git", options.git},
+          {"library", ATTNJIT_VERSION},
+          {"compiler", session.compiler_id()},
+          {"device", device_json(bench.device())},
+          {"driver_cuda", session.driver().driver_version()},
+          {"rounds", Bench::kRounds},
+          {"gpus_before", query_gpus()}};
+}
+
+}  // namespace
+
+ExitCode bench(const BenchOptions& options, Session& session) {
+  check_output(options, session);
+  const std::vector<Case> cases = choose_cases(options);
+  if (session.environment().disable_autotune) {
+    session.console().note("DISABLE_AUTOTUNE is set: times of configuration 0, no results to keep");
+  }
+  Bench bench(session);
+  std::ofstream file = open_output(options.output);
+  Console& console = session.console();
+  BenchReport report(console, cases, header(options, cases, bench, session));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    console.progress(i, cases.size(), cases[i].name);
+    try {
+      report.add(cases[i], bench.measure(cases[i]));
+    } catch (const Error& error) {
+      report.add_failure(cases[i], error);
+    }
+  }
+  const Json& whole = report.finish();
+  if (file.is_open() && !(file << base::dump_json(whole, 1) << std::endl)) {
+    throw Error(ErrorKind::kCache,
+                fmt::format("cannot write all of {}: is the disk full?", options.output));
+  }
+  console.print_json(whole);
+  return report.outcome();
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "base/json.hpp"
+#include "cli/report/table.hpp"
+#include "cli/verbs/verbs.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+constexpr std::size_t kShortKey = 12;       // digits that tables show
+constexpr std::size_t kShortCompiler = 24;  // a host compiler's name is long; show has all of it
+
+Json parse_meta(const cache::Entry& entry) {
+  Json meta = base::try_parse_json(entry.meta_json);
+  return meta.is_object() ? meta : Json::object();
+}
+
+Json entry_json(const cache::StoredFile& file, const cache::Entry& entry) {
+  return {{"key", file.key},     {"arch", file.arch},          {"compiler", entry.compiler_id},
+          {"bytes", file.bytes}, {"file", file.path.string()}, {"meta", parse_meta(entry)}};
+}
+
+ExitCode print_path(const cache::Store& store, Console& console) {
+  if (!store.root()) {
+    throw Error(ErrorKind::kCache,
+                "there is no cache directory: kernels are kept in memory only; set "
+                "ATTNJIT_CACHE_DIR to a directory");
+  }
+  console.print("{}", store.root()->string());
+  console.print_json({{"path", store.root()->string()}});
+  return ExitCode::kDone;
+}
+
+ExitCode list(const cache::Store& store, Console& console) {
+  Table table({{"key"}, {"arch"}, {"size", true}, {"compiler"}, {"title"}});
+  Json entries = Json::array();
+  double bytes = 0;
+  for (const cache::StoredFile& file : store.list()) {
+    const auto result = store.read(file);
+    bytes += static_cast<double>(file.bytes);
+    const std::string size = human_bytes(static_cast<double>(file.bytes));
+    const std::string key = file.key.substr(0, kShortKey);
+    if (const auto* rejection = std::get_if<cache::Rejection>(&result)) {
+      table.add({key, file.arch, size, "-", "not usable: " + rejection->reason});
+      entries.push_back({{"key", file.key}, {"arch", file.arch}, {"error", rejection->reason}});
+      continue;
+    }
+    Json entry = entry_json(file, std::get<cache::Entry>(result));
+    table.add({key, file.arch, size, entry["compiler"].get<std::string>().substr(0, kShortCompiler),
+               entry["meta"].value("title", "")});
+    entries.push_back(std::move(entry));
+  }
+  if (!entries.empty()) console.print("{}", table.text());
+  console.print("{} kernels, {}", entries.size(), human_bytes(bytes));
+  console.print_json({{"entries", entries}, {"bytes", bytes}});
+  return ExitCode::kDone;
+}
+
+// The one stored file whose key begins with `prefix`; nullopt where there is none.
+std::optional<cache::StoredFile> find_file(const cache::Store& store, const std::string& prefix) {
+  std::vector<cache::StoredFile> found = store.list();
+  std::erase_if(found, [&](const auto& file) { return !file.key.starts_with(prefix); });
+  if (found.empty()) return std::nullopt;
+  if (found.size() == 1) return found.front();
+  std::string matches;
+  for (const auto& file : found) {
+    matches += fmt::format("\n  {} for {} by compiler {}", file.key, file.arch, file.compiler_tag);
+  }
+  usage_error("{} kernels begin with {}; give more digits of one of{}", found.size(), prefix,
+              matches);
+}
+
+// What show says of a kernel that it cannot show.
+ExitCode refuse(const std::string& key, const std::string& message, Console& console) {
+  console.error(message);
+  console.print_json({{"key", key}, {"error", message}});
+  return ExitCode::kVerification;
+}
+
+ExitCode show(const cache::Store& store, const std::string& key, Console& console) {
+  const auto file = find_file(store, key);
+  if (!file) {
+    return refuse(key,
+                  fmt::format("no kernel in the cache has a key that begins with {}; attnjit "
+                              "cache ls lists them",
+                              key),
+                  console);
+  }
+  const auto result = store.read(*file);
+  if (const auto* rejection = std::get_if<cache::Rejection>(&result)) {
+    return refuse(file->key,
+                  fmt::format("{}: {}; it is built again when needed", file->path.string(),
+                              rejection->reason),
+                  console);
+  }
+  const Json object = entry_json(*file, std::get<cache::Entry>(result));
+  console.print("{}", object.dump(2));
+  console.print_json(object);
+  return ExitCode::kDone;
+}
+
+ExitCode verify(const cache::Store& store, Console& console) {
+  const std::size_t total = store.list().size();
+  Json bad = Json::array();
+  for (const cache::BadEntry& entry : store.verify()) {
+    console.print("{}: {}", entry.path.string(), entry.reason);
+    bad.push_back({{"file", entry.path.string()}, {"reason", entry.reason}});
+  }
+  console.print("{} kernels, {} not usable", total, bad.size());
+  console.print_json({{"entries", total}, {"bad", bad}});
+  if (!bad.empty())
+    console.note("they are built again when needed; attnjit cache clear removes all");
+  return bad.empty() ? ExitCode::kDone : ExitCode::kVerification;
+}
+
+ExitCode clear(cache::Store& store, Console& console) {
+  const std::size_t removed = store.clear();
+  console.print("{} kernels removed", removed);
+  console.print_json({{"removed", removed}});
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+ExitCode cache(const CacheOptions& options, Session& session) {
+  base::Log log(session.environment().log_level, session.log_sink());
+  cache::Store store(session.environment().cache_directory, log);
+  Console& console = session.console();
+  switch (options.verb) {
+    case CacheVerb::kPath:
+      return print_path(store, console);
+    case CacheVerb::kList:
+      return list(store, console);
+    case CacheVerb::kShow:
+      return show(store, options.key, console);
+    case CacheVerb::kVerify:
+      return verify(store, console);
+    case CacheVerb::kClear:
+      return clear(store, console);
+  }
+  return ExitCode::kFailure;
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,139 @@
+#include "cli/verbs/sweep_report.hpp"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "cli/report/table.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
+  switch (kernel.state) {
+    case SweptKernel::State::kFailed:
+      return "FAILED";
+    case SweptKernel::State::kMissing:
+      return "MISSING";
+    case SweptKernel::State::kCompiled:
+      return row.first ? "compiled" : "same kernel";
+    case SweptKernel::State::kCached:
+      return row.first ? "cache" : "same kernel";
+  }
+  return "";
+}
+
+bool has_facts(const SweptKernel& kernel) {
+  return kernel.state == SweptKernel::State::kCompiled ||
+         kernel.state == SweptKernel::State::kCached;
+}
+
+int spill_bytes(const compiler::Facts& facts) {
+  return facts.spill_store_bytes + facts.spill_load_bytes;
+}
+
+double shared_bytes(const SweptKernel& kernel) {
+  return static_cast<double>(kernel.step.spec.shared_bytes) + kernel.facts.static_shared_bytes;
+}
+
+std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
+  const std::string& entry = kernel.step.spec.source.entry;
+  std::vector<std::string> start = {row.problem, std::string(kernel.arch->name),
+                                    entry.empty() ? "-" : entry,
+                                    kernel.step.tile.empty() ? "-" : kernel.step.tile};
+  const std::vector<std::string> numbers =
+      !has_facts(kernel)
+          ? std::vector<std::string>(5, "-")
+          : std::vector<std::string>{
+                fmt::to_string(kernel.facts.registers), fmt::to_string(spill_bytes(kernel.facts)),
+                fmt::format("{:.1f}", shared_bytes(kernel) / 1024),
+                fmt::format("{:.1f}", static_cast<double>(kernel.cubin_bytes) / 1024),
+                fmt::format("{:.0f}", kernel.facts.compile_ms)};
+  start.insert(start.end(), numbers.begin(), numbers.end());
+  start.push_back(state_text(row, kernel));
+  return start;
+}
+
+Table make_table(const Sweep& sweep) {
+  Table table({{"problem"},
+               {"arch"},
+               {"kernel"},
+               {"tile"},
+               {"regs", true},
+               {"spill B", true},
+               {"shared KiB", true},
+               {"cubin KiB", true},
+               {"ms", true},
+               {"from"}});
+  for (const SweepRow& row : sweep.rows) table.add(cells(row, sweep.kernels[row.kernel]));
+  return table;
+}
+
+Json kernel_json(const SweptKernel& kernel) {
+  Json object = {{"arch", kernel.arch->name}, {"problems", Json::array()}};
+  if (!kernel.step.spec.source.entry.empty()) {
+    object["entry"] = kernel.step.spec.source.entry;
+    object["title"] = kernel.step.spec.source.title;
+    object["tile"] = kernel.step.tile;
+    object["shared_bytes"] = kernel.step.spec.shared_bytes;
+    object["key"] = kernel.step.key.text();
+  }
+  if (!has_facts(kernel)) {
+    object["from"] = kernel.state == SweptKernel::State::kMissing ? "missing" : "failed";
+    object["error"] = kernel.error;
+    return object;
+  }
+  object["from"] = kernel.state == SweptKernel::State::kCached ? "cache" : "compiled";
+  object["cubin_bytes"] = kernel.cubin_bytes;
+  object["facts"] = base::parse_json(compiler::to_json(kernel.facts));
+  return object;
+}
+
+void print_json(const Sweep& sweep, Console& console) {
+  Json kernels = Json::array();
+  for (const SweptKernel& kernel : sweep.kernels) kernels.push_back(kernel_json(kernel));
+  for (const SweepRow& row : sweep.rows) kernels[row.kernel]["problems"].push_back(row.problem);
+  console.print_json({{"kernels", kernels},
+                      {"compiled", sweep.count(SweptKernel::State::kCompiled)},
+                      {"cached", sweep.count(SweptKernel::State::kCached)},
+                      {"missing", sweep.count(SweptKernel::State::kMissing)},
+                      {"failed", sweep.count(SweptKernel::State::kFailed)}});
+}
+
+void print_text(const Sweep& sweep, Console& console) {
+  console.print("{}", make_table(sweep).text());
+  std::set<std::string> versions;
+  for (const SweptKernel& kernel : sweep.kernels) {
+    if (!kernel.facts.nvrtc_version.empty()) versions.insert(kernel.facts.nvrtc_version);
+    for (const std::string& warning : kernel.facts.warnings) {
+      console.print("warning: [{}] for {}: {}", kernel.step.spec.source.title, kernel.arch->name,
+                    warning);
+    }
+  }
+  for (const std::string& version : versions) console.print("NVRTC {}", version);
+  const std::size_t missing = sweep.count(SweptKernel::State::kMissing);
+  console.print("{} kernels: {} compiled, {} from cache, {} failed{}", sweep.kernels.size(),
+                sweep.count(SweptKernel::State::kCompiled),
+                sweep.count(SweptKernel::State::kCached), sweep.count(SweptKernel::State::kFailed),
+                missing == 0 ? "" : fmt::format(", {} missing", missing));
+}
+
+}  // namespace
+
+ExitCode report_sweep(const Sweep& sweep, Session& session) {
+  print_text(sweep, session.console());
+  print_json(sweep, session.console());
+  std::vector<ExitCode> codes;
+  for (const SweepRow& row : sweep.rows) {
+    const SweptKernel& kernel = sweep.kernels[row.kernel];
+    codes.push_back(kernel.code);
+    if (kernel.code != ExitCode::kDone && row.first) {
+      session.console().error(
+          fmt::format("{} on {}: {}", row.problem, kernel.arch->name, kernel.error));
+    }
+  }
+  return combine(codes);
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,88 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/report/exit_code.hpp"
+#include "cli/work/session.hpp"
+#include "cli/work/workload.hpp"
+
+namespace attnjit::cli {
+
+struct EmitOptions {
+  WorkloadOptions workload;
+  std::string format;  ///< empty: cuda, or facts for a manifest
+  std::string output;  ///< a file; empty: stdout
+  std::string step;    ///< a number from 1, or a name; empty: attn_fwd or attn_bwd_dkv (facts: all)
+};
+
+struct RunOptions {
+  WorkloadOptions workload;
+  std::string on = "auto";  ///< or "gpu" or "cpu"
+  std::string rows;         ///< see choose_sample()
+};
+
+struct BenchOptions {
+  WorkloadOptions workload;
+  std::string filter;  ///< part of the names of the problems to time; empty: all
+  std::string output;  ///< a file for the results; empty: none
+  std::string git;     ///< the commit that was built; may be empty
+};
+
+struct TuneOptions {
+  WorkloadOptions workload;
+  bool force = false;  ///< measure again what has a record
+};
+
+struct WarmupOptions {
+  WorkloadOptions workload;
+  bool check = false;  ///< compile nothing, report what is missing
+};
+
+enum class RecordsVerb { kList, kShow, kExport, kImport, kMerge };
+
+struct RecordsOptions {
+  RecordsVerb verb = RecordsVerb::kList;
+  std::string id;                  ///< of kShow: the id or its first digits
+  std::vector<std::string> files;  ///< to import or merge, JSON lines
+  std::string output;              ///< of export and merge; empty: stdout
+};
+
+enum class CacheVerb { kPath, kList, kShow, kVerify, kClear };
+
+struct CacheOptions {
+  CacheVerb verb = CacheVerb::kPath;
+  std::string key;  ///< of kShow: the whole key or a prefix that only one entry has
+};
+
+// The verbs. Each writes its report and returns how it went; what concerns the verb as a whole is
+// thrown as Error.
+
+/// What was found on this machine, and what to do about it.
+ExitCode doctor(Session& session);
+
+/// Which kernels a problem runs, with which configuration and why.
+ExitCode plan(const WorkloadOptions& options, Session& session);
+
+/// Writes a kernel in one of its forms, or compiles kernels and tells the compiler's facts.
+ExitCode emit(const EmitOptions& options, Session& session);
+
+/// Runs problems on random inputs, on a GPU or on the CPU, and compares with the reference.
+ExitCode run(const RunOptions& options, Session& session);
+
+/// Times problems on the first GPU, their inputs not in L2, and writes the results.
+ExitCode bench(const BenchOptions& options, Session& session);
+
+/// Measures which configuration of each problem is fastest on the first GPU, and keeps records.
+ExitCode tune(const TuneOptions& options, Session& session);
+
+/// Compiles the kernels of each problem for architectures, without a GPU.
+ExitCode warmup(const WarmupOptions& options, Session& session);
+
+/// Looks at the tuning records on disk, or carries them elsewhere.
+ExitCode records(const RecordsOptions& options, Session& session);
+
+/// Looks at the kernels on disk, or removes them.
+ExitCode cache(const CacheOptions& options, Session& session);
+
+}  // namespace attnjit::cli

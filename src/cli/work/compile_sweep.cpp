@@ -1,0 +1,108 @@
+#include "cli/work/compile_sweep.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/parallel.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
+  SweptKernel kernel;
+  kernel.arch = &arch;
+  kernel.error = error.what();
+  kernel.code = exit_code(error.kind());
+  return kernel;
+}
+
+void compile(SweptKernel& kernel, const std::string& compiler_id, runtime::Engine& engine) {
+  try {
+    cache::Store& store = engine.cache().store();
+    const bool cached = store.find(kernel.step.key, kernel.arch->name, compiler_id).has_value();
+    const auto entry = engine.kernel(kernel.step.spec.source, *kernel.arch, kernel.problem);
+    kernel.facts = runtime::facts(*entry);
+    kernel.cubin_bytes = entry->cubin.size();
+    kernel.state = cached ? SweptKernel::State::kCached : SweptKernel::State::kCompiled;
+  } catch (const Error& error) {
+    kernel.error = error.what();
+    kernel.code = exit_code(error.kind());
+  }
+}
+
+}  // namespace
+
+std::size_t Sweep::count(SweptKernel::State state) const {
+  return static_cast<std::size_t>(std::ranges::count(kernels, state, &SweptKernel::state));
+}
+
+Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codegen::Arch*>& archs,
+                   const MakePlans& make_plans, const std::string& step) {
+  Sweep sweep;
+  std::map<cache::KernelKey, std::size_t> known;
+  const auto add = [&](const Planned& planned, const PlannedStep& chosen) {
+    const auto [place, first] = known.emplace(chosen.key, sweep.kernels.size());
+    if (first) {
+      SweptKernel kernel;
+      kernel.step = chosen;
+      kernel.arch = planned.arch;
+      kernel.problem = planned.problem;
+      sweep.kernels.push_back(std::move(kernel));
+    }
+    sweep.rows.push_back({planned.name, place->second, first});
+  };
+  for (const Case& job : cases) {
+    for (const codegen::Arch* arch : archs) {
+      try {
+        for (const Planned& planned : make_plans(job, *arch)) {
+          if (!step.empty()) {
+            add(planned, pick_step(planned, step));
+            continue;
+          }
+          for (const PlannedStep& each : planned.steps) add(planned, each);
+        }
+      } catch (const Error& error) {
+        sweep.rows.push_back({job.name, sweep.kernels.size(), true});
+        sweep.kernels.push_back(unplanned(*arch, error));
+      }
+    }
+  }
+  return sweep;
+}
+
+void compile_all(Sweep& sweep, Session& session) {
+  runtime::Engine& engine = session.engine();
+  const std::string compiler_id = session.compiler_id();
+  std::mutex mutex;  // of the progress line
+  std::size_t done = 0;
+  const std::size_t total = sweep.kernels.size();
+  base::parallel_for(total, session.environment().jobs, [&](std::size_t i) {
+    SweptKernel& kernel = sweep.kernels[i];
+    if (kernel.code == ExitCode::kDone) compile(kernel, compiler_id, engine);
+    const std::scoped_lock lock(mutex);
+    session.console().progress(++done, total, kernel.step.spec.source.title);
+  });
+  session.console().progress(0, 0, "");
+}
+
+void look_up_all(Sweep& sweep, Session& session) {
+  cache::Store& store = session.engine().cache().store();
+  const std::string compiler_id = session.compiler_id();
+  for (SweptKernel& kernel : sweep.kernels) {
+    if (kernel.code != ExitCode::kDone) continue;
+    if (const auto entry = store.find(kernel.step.key, kernel.arch->name, compiler_id)) {
+      kernel.facts = runtime::facts(*entry);
+      kernel.cubin_bytes = entry->cubin.size();
+      kernel.state = SweptKernel::State::kCached;
+      continue;
+    }
+    kernel.state = SweptKernel::State::kMissing;
+    kernel.error = fmt::format("[{}] is not in the cache; attnjit warmup puts it there",
+                               kernel.step.spec.source.title);
+    kernel.code = ExitCode::kVerification;
+  }
+}
+
+}  // namespace attnjit::cli

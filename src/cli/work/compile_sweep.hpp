@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/report/exit_code.hpp"
+#include "cli/work/planning.hpp"
+#include "compiler/facts.hpp"
+
+namespace attnjit::cli {
+
+/// One distinct kernel of a sweep and what became of it.
+struct SweptKernel {
+  enum class State { kCompiled, kCached, kMissing, kFailed };
+
+  PlannedStep step;
+  const codegen::Arch* arch = nullptr;
+  std::string problem;  ///< the first that needs it, described
+
+  State state = State::kFailed;
+  compiler::Facts facts;
+  std::size_t cubin_bytes = 0;
+  std::string error;
+  ExitCode code = ExitCode::kDone;
+};
+
+/// A step of a problem on an architecture; several may need the same kernel.
+struct SweepRow {
+  std::string problem;  ///< the name of its case
+  std::size_t kernel = 0;
+  bool first = true;  ///< no row before it needs this kernel
+};
+
+struct Sweep {
+  std::vector<SweepRow> rows;
+  std::vector<SweptKernel> kernels;
+
+  std::size_t count(SweptKernel::State state) const;
+};
+
+/// Makes the plans of a case on an architecture.
+using MakePlans = std::function<std::vector<Planned>(const Case&, const codegen::Arch&)>;
+
+/// Plans every case on every architecture and lists the kernels, each once. With a `step`, only
+/// the steps that pick_step() picks. A case that cannot be planned becomes a failed kernel without
+/// a source.
+Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codegen::Arch*>& archs,
+                   const MakePlans& make_plans, const std::string& step = "");
+
+/// Gets every listed kernel from the cache or the compiler, on the environment's number of threads.
+void compile_all(Sweep& sweep, Session& session);
+
+/// Looks every listed kernel up on disk and compiles nothing: those that are not there are missing.
+void look_up_all(Sweep& sweep, Session& session);
+
+}  // namespace attnjit::cli

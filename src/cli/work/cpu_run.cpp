@@ -1,0 +1,134 @@
+#include "cli/work/cpu_run.hpp"
+
+#include "cli/report/exit_code.hpp"
+
+#ifdef ATTNJIT_HAS_EXECUTOR
+#include <chrono>
+
+#include "cli/work/planning.hpp"
+#include "executor/executor.hpp"
+#include "executor/violation.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+constexpr double kLongRun = 2e10;  // multiply-adds: half a minute or more
+
+// It has everything that any architecture has: the combine step overlaps the forward there.
+constexpr const char* kDefaultArch = "sm_90a";
+
+const codegen::Arch& choose_arch(const std::vector<std::string>& names) {
+  if (names.size() > 1) {
+    usage_error("--arch: {} architectures; expected the one whose kernels to run", names.size());
+  }
+  return codegen::find_arch(names.empty() ? kDefaultArch : names.front());
+}
+
+executor::Executor::Options executor_options(Session& session) {
+  const base::Environment& environment = session.environment();
+  return {.compiler = environment.host_compiler,
+          .cache = {.directory = environment.cache_directory,
+                    .lock_directory = environment.lock_directory},
+          .templates = session.engine().templates(),
+          .jit = environment.jit,
+          .jobs = environment.jobs};
+}
+
+double multiply_adds(const instance::ProblemSpec& spec) {
+  const double products = spec.backward ? 2.5 : 1;  // of a forward's
+  return products * static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
+         static_cast<double>(spec.seqlen_q) * static_cast<double>(spec.seqlen_kv) *
+         static_cast<double>(spec.head_dim + spec.value_dim());
+}
+
+class CpuRunner final : public Runner {
+ public:
+  CpuRunner(const WorkloadOptions& options, Session& session)
+      : session_(session),
+        arch_(choose_arch(options.archs)),
+        planner_(session.engine(), read_config(options.config), session.device_classes()),
+        executor_(executor_options(session), session.engine().log()) {}
+
+  std::string device() const override {
+    return fmt::format("CPU executor (kernels of {})", arch_.name);
+  }
+
+  RunResult run(const Case& job, const Sample& sample) override {
+    check_run_memory(job, sample, 2);  // the executor keeps a byte for each byte of a tensor
+    if (multiply_adds(job.spec) > kLongRun) {
+      session_.console().note(
+          "{}: {:.1g} multiply-adds take the CPU a while: about 5e8 a second on two cores",
+          job.name, multiply_adds(job.spec));
+    }
+    const unsigned jobs = session_.environment().jobs;
+    instance::HostProblem host(job.spec, jobs);
+    host.poison_outputs();
+    RunResult result;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      execute(host);
+    } catch (const executor::Violation& violation) {
+      result.judged = false;
+      result.findings.add(violation.what());
+    }
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    result.seconds = time.count();
+    if (result.judged) judge(host, sample, jobs, result);
+    return result;
+  }
+
+  std::string counters() const override {
+    const cache::Counters counters = executor_.counters();
+    return fmt::format("{} kernels compiled for the CPU, {} read from the cache", counters.builds,
+                       counters.disk_hits);
+  }
+
+ private:
+  void execute(const instance::HostProblem& host) {
+    if (host.spec().backward) {
+      const auto problem = make_backward_problem(host.spec());
+      executor_.backward(planner_.backward(problem, arch_), problem, host.backward_args());
+    } else {
+      const auto problem = make_problem(host.spec());
+      executor_.forward(planner_.forward(problem, arch_), problem, host.args());
+    }
+  }
+
+  Session& session_;
+  const codegen::Arch& arch_;
+  Planner planner_;
+  executor::Executor executor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cpu_runner(const WorkloadOptions& options, Session& session) {
+  return std::make_unique<CpuRunner>(options, session);
+}
+
+std::string host_compiler_id(const base::Environment& environment) {
+  return executor::HostCompiler(environment.host_compiler).id();
+}
+
+}  // namespace attnjit::cli
+
+#else
+
+namespace attnjit::cli {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorKind::kUnsupported,
+              "--on cpu: this build has no CPU executor; build with -D ATTNJIT_BUILD_EXECUTOR=ON, "
+              "which needs Boost.Context (libboost-context-dev), or use --on gpu");
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cpu_runner(const WorkloadOptions&, Session&) { refuse(); }
+
+std::string host_compiler_id(const base::Environment&) { refuse(); }
+
+}  // namespace attnjit::cli
+
+#endif

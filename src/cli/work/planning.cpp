@@ -1,0 +1,185 @@
+#include "cli/work/planning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/input/words.hpp"
+#include "cli/report/exit_code.hpp"
+#include "launch/plan.hpp"
+#include "tuner/config_zero.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+base::Json parse_config(const std::string& text) {
+  const base::Json json = base::try_parse_json(text, base::JsonComments::kAllowed);
+  if (!json.is_object()) {
+    usage_error(
+        "--config: expected a JSON object such as {{\"block_q\": 128, \"num_warps\": 8}}; a "
+        "backward's is {{\"dkv\": {{\"block_q\": 64}}}}");
+  }
+  return json;
+}
+
+std::size_t main_step(const launch::ForwardPlanSpec& spec) { return spec.forward_step(); }
+std::size_t main_step(const launch::BackwardPlanSpec& spec) { return spec.dkv_step(); }
+
+std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
+  if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
+  if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
+  return fmt::format("q{} kv{} w{}", spec.mask_pack->block_q, spec.mask_pack->block_kv,
+                     spec.mask_pack->num_warps);
+}
+
+std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
+  switch (spec.steps[step].kind) {
+    case launch::BackwardStep::kDkv:
+      return codegen::describe_tile(spec.tunables.dkv);
+    case launch::BackwardStep::kDq:
+      return codegen::describe_tile(spec.tunables.dq);
+    case launch::BackwardStep::kDbias:
+      return codegen::describe_tile(spec.tunables.dbias);
+    default:
+      return fmt::format("w{}", spec.steps[step].threads / 32);
+  }
+}
+
+// Fills in what the kernels of `spec` say.
+template <class Pass>
+void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& problem,
+               const typename Pass::Args& args, const runtime::Engine& engine,
+               const codegen::Arch& arch, Planned& planned) {
+  const typename Pass::Layout layout = launch::workspace_layout(spec, problem);
+  planned.problem = problem::describe(problem);
+  planned.main_step = main_step(spec);
+  planned.workspace_bytes = layout.bytes;
+  try {
+    // For the grids: nothing is launched, so any address does for the workspace.
+    const typename Pass::Arguments launches(spec, problem, args, layout, &planned);
+    for (std::size_t i = 0; i < spec.steps.size(); ++i) {
+      const unsigned(&grid)[3] = launches.shape(i).grid;
+      planned.steps.push_back({spec.steps[i],
+                               tile_of(spec, i),
+                               {grid[0], grid[1], grid[2]},
+                               engine.key(spec.steps[i].source, arch)});
+    }
+  } catch (const Error& error) {
+    // A sound problem with more thread blocks than a launch can have.
+    throw Error(ErrorKind::kUnsupported, error.what());
+  }
+}
+
+template <class Choice>
+Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& choice) {
+  Planned planned;
+  planned.name = job.name;
+  planned.source = job.source;
+  planned.arch = &codegen::find_arch(arch.name);
+  planned.config = base::to_json_value(choice.config);
+  planned.config_from = choice.from;
+  planned.why = choice.why;
+  return planned;
+}
+
+constexpr const char* kFromFlag = "--config";
+constexpr const char* kWhyFromFlag =
+    "given on the command line, over the members of configuration 0";
+
+}  // namespace
+
+Planner::Planner(runtime::Engine& engine, const std::optional<std::string>& config,
+                 std::vector<tuner::DeviceClass> devices)
+    : engine_(engine), devices_(std::move(devices)) {
+  if (config) config_ = parse_config(*config);
+}
+
+template <class Problem>
+auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
+  const auto key = problem::plan_key(problem);
+  using Tunables = decltype(tuner::config_zero(key, arch));
+  if (config_) {
+    return Choice<Tunables>{base::patched(tuner::config_zero(key, arch),
+                                          base::parse_patch<Tunables>(*config_, kFromFlag)),
+                            kFromFlag, kWhyFromFlag};
+  }
+  const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch));
+  return Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why};
+}
+
+Planned Planner::plan(const Case& job, const codegen::Arch& arch) {
+  // As many splits as a call on the device at hand has.
+  codegen::Arch target = arch;
+  if (const auto here = device(arch)) target.sm_count = here->sm_count;
+  return job.spec.backward ? make(job, target, choose(make_backward_problem(job.spec), target))
+                           : make(job, target, choose(make_problem(job.spec), target));
+}
+
+launch::ForwardPlanSpec Planner::forward(const problem::Problem& problem,
+                                         const codegen::Arch& arch) {
+  return engine_.plan(problem, arch, choose(problem, arch).config);
+}
+
+launch::BackwardPlanSpec Planner::backward(const problem::BackwardProblem& problem,
+                                           const codegen::Arch& arch) {
+  return engine_.plan(problem, arch, choose(problem, arch).config);
+}
+
+std::vector<Planned> Planner::variants(const Case& job, const codegen::Arch& arch) {
+  return job.spec.backward ? variants(job, make_backward_problem(job.spec), arch)
+                           : variants(job, make_problem(job.spec), arch);
+}
+
+template <class Problem>
+std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
+                                       const codegen::Arch& arch) {
+  const auto key = problem::plan_key(problem);
+  auto zero = tuner::config_zero(key, arch);
+  using Tunables = decltype(zero);
+  const auto from_zero = std::string(name(runtime::ConfigSource::kConfigZero));
+  std::vector<Planned> list = {make(job, arch, Choice<Tunables>{zero, from_zero})};
+  for (const tuner::DeviceClass& each : devices_) {
+    if (each.arch != arch.name) continue;
+    const auto choice = runtime::choose_config(engine_, problem, key, arch, each);
+    if (choice.source == runtime::ConfigSource::kConfigZero) continue;
+    list.push_back(make(
+        job, arch, Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why}));
+    list.back().name += fmt::format(" ({})", each.name);
+  }
+  return list;
+}
+
+std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) const {
+  const auto found = std::ranges::find(devices_, arch.name, &tuner::DeviceClass::arch);
+  return found == devices_.end() ? std::nullopt : std::optional(*found);
+}
+
+Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
+  const problem::Problem problem = make_problem(job.spec);
+  Planned planned = begin_plan(job, arch, choice);
+  set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
+                                 shape_args(job.spec), engine_, arch, planned);
+  return planned;
+}
+
+Planned Planner::make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice) {
+  const problem::BackwardProblem problem = make_backward_problem(job.spec);
+  Planned planned = begin_plan(job, arch, choice);
+  set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
+                                  backward_shape_args(job.spec), engine_, arch, planned);
+  return planned;
+}
+
+const PlannedStep& pick_step(const Planned& planned, const std::string& step) {
+  if (step.empty()) return planned.steps[planned.main_step];
+  for (std::size_t i = 0; i < planned.steps.size(); ++i) {
+    const PlannedStep& candidate = planned.steps[i];
+    if (step == fmt::to_string(i + 1) || step == candidate.spec.source.entry) return candidate;
+  }
+  usage_error("--step: '{}'; expected a number from 1 to {}, or one of {}", step,
+              planned.steps.size(),
+              listing(planned.steps, [](const PlannedStep& s) { return s.spec.source.entry; }));
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check/verdict.hpp"
+#include "cli/input/cases.hpp"
+
+namespace attnjit::cli {
+
+/// What of a problem's results is judged: rows of a forward, planes of a backward.
+struct Sample {
+  reference::Rows rows;
+  reference::Planes planes;
+};
+
+/// What running a problem gave.
+struct RunResult {
+  /// The judgement of one tensor.
+  struct Output {
+    std::string_view name;
+    reference::Report report;
+  };
+
+  check::Findings findings;
+  bool judged = true;              ///< false: a kernel broke a rule, findings.text says which
+  std::vector<Output> outputs;     ///< out and lse, or dq, dk, dv and dbias
+  std::optional<double> rough_ms;  ///< of a launch on a GPU; rough: clocks and caches as they come
+  std::optional<double> seconds;   ///< on the CPU, compiling included
+};
+
+/// A place where problems are run on random inputs and judged by the reference.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  /// What it runs on, for the report.
+  virtual std::string device() const = 0;
+
+  /// Throws Error(kUnsupported) for a problem whose tensors do not fit this machine's memory, and
+  /// what planning and compiling throw.
+  virtual RunResult run(const Case& job, const Sample& sample) = 0;
+
+  /// What was compiled and what was found on disk so far, in words.
+  virtual std::string counters() const = 0;
+};
+
+/// What to judge. `rows`: "all", a number of query rows, or empty for as much as the reference
+/// computes in seconds.
+Sample choose_sample(const instance::ProblemSpec& spec, const std::string& rows);
+
+/// Throws Error(kUnsupported) unless `copies` of the tensors of `job`, and what the reference
+/// computes for `sample`, fit this machine's memory.
+void check_run_memory(const Case& job, const Sample& sample, int copies);
+
+/// Judges what ran on `host`.
+void judge(const instance::HostProblem& host, const Sample& sample, unsigned jobs,
+           RunResult& result);
+
+}  // namespace attnjit::cli

@@ -1,0 +1,73 @@
+#include "cli/work/session.hpp"
+
+#include <utility>
+
+#include "attnjit/error.hpp"
+#include "runtime/plan_loader.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+Verbosity verbosity_of(const CommonOptions& options) {
+  if (options.quiet) return Verbosity::kQuiet;
+  return options.verbose ? Verbosity::kVerbose : Verbosity::kNormal;
+}
+
+base::Environment with_flags(base::Environment environment, const CommonOptions& options) {
+  if (options.jobs) environment.jobs = *options.jobs;
+  if (options.quiet) environment.log_level = base::LogLevel::kError;
+  if (options.verbose) environment.log_level = base::LogLevel::kInfo;
+  return environment;
+}
+
+}  // namespace
+
+Session::Session(const CommonOptions& options, base::Environment environment, std::ostream& out,
+                 std::ostream& err)
+    : console_(out, err, options.json, verbosity_of(options)),
+      environment_(with_flags(std::move(environment), options)) {}
+
+runtime::Engine& Session::engine() {
+  if (!engine_) engine_ = std::make_unique<runtime::Engine>(environment_, log_sink());
+  return *engine_;
+}
+
+const cuda::Driver& Session::driver() {
+  if (!driver_) driver_ = cuda::Driver::load();
+  return *driver_;
+}
+
+std::vector<tuner::DeviceClass> Session::device_classes() {
+  std::vector<tuner::DeviceClass> classes;
+  if (environment_.autotune == base::AutotuneMode::kOff) return classes;
+  try {
+    for (const cuda::DeviceInfo& device : cuda::devices(driver())) {
+      classes.push_back(runtime::device_class(device));
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+  }
+  return classes;
+}
+
+base::Log::Sink Session::log_sink() {
+  return [this](base::LogLevel level, std::string_view message) {
+    console_.note("attnjit: {}{}", level == base::LogLevel::kWarning ? "warning: " : "", message);
+  };
+}
+
+std::string Session::compiler_id() {
+  try {
+    return engine().compiler().id();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+ContextOptions Session::context_options() {
+  ContextOptions options;
+  options.log = [this](std::string_view message) { console_.note("attnjit: {}", message); };
+  return options;
+}
+
+}  // namespace attnjit::cli

@@ -1,0 +1,67 @@
+#include "cli/work/workload.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "cli/input/manifest.hpp"
+#include "cli/report/exit_code.hpp"
+#include "cuda/device.hpp"
+
+namespace attnjit::cli {
+namespace {
+
+void check_path(const std::string& path) {
+  if (path == "auto" || path == "portable") return;
+  if (path == "hopper") {
+    throw Error(ErrorKind::kUnsupported,
+                "--path hopper: this build has the portable path only; use --path auto");
+  }
+  usage_error("--path: '{}'; expected one of auto, portable, hopper", path);
+}
+
+}  // namespace
+
+Workload load_workload(const WorkloadOptions& options) {
+  check_path(options.path);
+  if (options.manifest.empty()) return {{make_case(options.problem)}, options.archs, false};
+  if (options.problem != ProblemFlags{}) {
+    usage_error("--manifest {} describes the problems; leave the flags for a problem out",
+                options.manifest);
+  }
+  Manifest manifest = load_manifest(options.manifest);
+  return {std::move(manifest.cases), options.archs.empty() ? manifest.archs : options.archs, true};
+}
+
+std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session& session) {
+  std::vector<const codegen::Arch*> archs;
+  for (const std::string& name : workload.archs) {
+    const codegen::Arch* arch = &codegen::find_arch(name);
+    if (std::ranges::find(archs, arch) == archs.end()) archs.push_back(arch);
+  }
+  if (!archs.empty()) return archs;
+  try {
+    const auto devices = cuda::devices(session.driver());
+    return {&codegen::find_arch(devices.front().arch())};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoDevice) throw;
+    throw Error(ErrorKind::kNoDevice,
+                "there is no GPU to take the architecture from; add --arch, for instance --arch "
+                "sm_90a (attnjit doctor says why there is none)");
+  }
+}
+
+std::optional<std::string> read_config(const std::string& flag) {
+  if (flag.empty()) return std::nullopt;
+  const std::size_t begin = flag.find_first_not_of(" \t\n");
+  if (begin != std::string::npos && flag[begin] == '{') return flag;
+  std::ostringstream text;
+  const std::ifstream stream(flag, std::ios::binary);
+  text << stream.rdbuf();
+  if (!stream) {
+    usage_error("--config: cannot read {}; name a readable file or give a JSON object", flag);
+  }
+  return text.str();
+}
+
+}  // namespace attnjit::cli
