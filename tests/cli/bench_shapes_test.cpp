@@ -5,6 +5,7 @@
 
 #include "cli/input/manifest.hpp"
 #include "command_line.hpp"
+#include "skip.hpp"
 
 namespace attnjit::test {
 namespace {
@@ -31,8 +32,7 @@ TEST_CASE("the shapes of the benchmarks are served, under names that differ") {
 
 TEST_CASE("the peers' reader of shapes finds the same problems") {
   if (std::system("python3 --version >/dev/null 2>&1") != 0) {
-    MESSAGE("skipped: there is no python3");
-    return;
+    ATTNJIT_SKIP("this machine has no python3");
   }
   const TempDirectory directory;
   const auto reader = std::filesystem::path(ATTNJIT_SOURCE_DIR) / "bench" / "shapes.py";

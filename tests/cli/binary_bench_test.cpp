@@ -1,4 +1,5 @@
 #include "command_line.hpp"
+#include "skip.hpp"
 
 namespace attnjit::test {
 namespace {
@@ -31,10 +32,7 @@ TEST_CASE("bench times a problem on the GPU, where there is one") {
   variables["DISABLE_AUTOTUNE"] = "0";
   variables["ATTNJIT_AUTOTUNE"] = "cached";  // nothing is tuned in tests
   const Outcome outcome = attnjit(line, variables);
-  if (outcome.code == 7) {
-    MESSAGE("skipped: this machine has no GPU");
-    return;
-  }
+  if (outcome.code == 7) ATTNJIT_SKIP("this machine has no GPU");
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
   const auto report = outcome.json();

@@ -1,4 +1,5 @@
 #include "command_line.hpp"
+#include "skip.hpp"
 
 namespace attnjit::test {
 namespace {
@@ -15,10 +16,7 @@ std::vector<std::string> small_run(std::vector<std::string> more) {
 TEST_CASE("run judges a problem on the GPU, where there is one") {
   const CommandLine attnjit;
   const Outcome outcome = attnjit(small_run({"--mask", "b1qk", "--json"}), kWithGpu);
-  if (outcome.code == 7) {
-    MESSAGE("skipped: this machine has no GPU");
-    return;
-  }
+  if (outcome.code == 7) ATTNJIT_SKIP("this machine has no GPU");
   CAPTURE(outcome.err);
   CHECK(outcome.code == 0);
   const auto result = outcome.json().at("results").at(0);
@@ -34,10 +32,7 @@ TEST_CASE("exit 4: run finds a kernel that computes something else") {
   variables["ATTNJIT_TEMPLATE_DIR"] =
       attnjit.changed_templates("types.h", "kLn2 = 0.6931471805599453f", "kLn2 = 0.7f");
   const Outcome outcome = attnjit(small_run({}), variables);
-  if (outcome.code == 7) {
-    MESSAGE("skipped: this machine has no GPU");
-    return;
-  }
+  if (outcome.code == 7) ATTNJIT_SKIP("this machine has no GPU");
   CHECK(outcome.code == 4);
   CHECK(outcome.out.find("FAIL") != std::string::npos);
   CHECK(outcome.out.find("lse") != std::string::npos);

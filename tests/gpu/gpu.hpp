@@ -13,6 +13,7 @@
 #include "check/verdict.hpp"
 #include "cuda/device.hpp"
 #include "cuda/stream.hpp"
+#include "skip.hpp"
 
 namespace attnjit::gpu_test {
 
@@ -96,11 +97,8 @@ inline instance::ProblemSpec causal(instance::ProblemSpec spec, Diagonal diagona
 
 }  // namespace attnjit::gpu_test
 
-/// Declares `name`, the Gpu, or ends the test with the message that CTest counts as a skip.
-#define ATTNJIT_NEED_GPU(name)                    \
-  const auto name##_owner = gpu_test::find_gpu(); \
-  if (name##_owner == nullptr) {                  \
-    MESSAGE("skipped: this machine has no GPU");  \
-    return;                                       \
-  }                                               \
+/// Declares `name`, the Gpu, or ends the test as a skip.
+#define ATTNJIT_NEED_GPU(name)                                          \
+  const auto name##_owner = gpu_test::find_gpu();                       \
+  if (name##_owner == nullptr) ATTNJIT_SKIP("this machine has no GPU"); \
   gpu_test::Gpu& name = *name##_owner

@@ -3,6 +3,7 @@
 
 #include "attnjit/error.hpp"
 #include "cuda/driver.hpp"
+#include "skip.hpp"
 #include "unit/cuda_stub_driver.hpp"
 
 using attnjit::Error;
@@ -34,8 +35,7 @@ bool says(const Error& error, const char* text) {
 
 TEST_CASE("load() without libcuda names it and the way on") {
   if (void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); library != nullptr) {
-    MESSAGE("skipped: this machine has libcuda.so.1");
-    return;
+    ATTNJIT_SKIP("this machine has libcuda.so.1");
   }
   const Error error = caught([] { Driver::load(); });
   CHECK(error.kind() == ErrorKind::kNoDevice);
