@@ -92,7 +92,8 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
   add_gradients(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");
-  verb.add_option("--path", options.path, "auto (default), portable or hopper");
+  verb.add_option("--path", options.path,
+                  "Instructions of the main loops: auto (default), mma or wgmma");
 }
 
 void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {

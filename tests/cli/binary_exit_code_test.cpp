@@ -72,7 +72,7 @@ TEST_CASE("exit 5: sound but not served") {
       {"plan", "--arch", "sm_70"},
       {"emit", "--arch", "sm_9000"},
       {"plan", "--arch", "sm_80", "--head-dim", "512"},
-      {"plan", "--arch", "sm_80", "--path", "hopper"},
+      {"plan", "--arch", "sm_80", "--path", "wgmma"},
   };
   for (const auto& line : lines) {
     const Outcome outcome = attnjit(line);

@@ -144,14 +144,14 @@ TEST_CASE("sizes and patterns that contradict each other are an invalid problem"
 TEST_CASE("--path knows what is missing from what is unknown") {
   WorkloadOptions options;
   CHECK(load_workload(options).cases.size() == 1);
-  options.path = "portable";
+  options.path = "mma";
   CHECK(load_workload(options).cases.size() == 1);
-  options.path = "hopper";
+  options.path = "wgmma";
   const auto missing = error_of(ErrorKind::kUnsupported, [&] { load_workload(options); });
-  CHECK(missing.find("--path auto") != std::string::npos);
+  CHECK(missing.find("use --path auto or --path mma") != std::string::npos);
   options.path = "fast";
   const auto unknown = error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options); });
-  CHECK(unknown.find("auto, portable, hopper") != std::string::npos);
+  CHECK(unknown.find("auto, mma, wgmma") != std::string::npos);
 }
 
 TEST_CASE("--manifest and a problem's flags exclude each other") {

@@ -12,12 +12,13 @@ namespace attnjit::cli {
 namespace {
 
 void check_path(const std::string& path) {
-  if (path == "auto" || path == "portable") return;
-  if (path == "hopper") {
+  if (path == "auto" || path == "mma") return;
+  if (path == "wgmma") {
     throw Error(ErrorKind::kUnsupported,
-                "--path hopper: this build has the portable path only; use --path auto");
+                "--path wgmma: this version has no kernels for wgmma, those of mma.sync run on "
+                "every architecture; use --path auto or --path mma");
   }
-  usage_error("--path: '{}'; expected one of auto, portable, hopper", path);
+  usage_error("--path: '{}'; expected one of auto, mma, wgmma", path);
 }
 
 }  // namespace
