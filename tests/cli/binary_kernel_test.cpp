@@ -43,8 +43,23 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(step.at("grid") == base::Json({3 * 2 * ((64 + rows - 1) / rows), 1, 1}));
   CHECK(plan.at("steps")[2].at("entry") == "attn_fwd_combine");
   CHECK(plan.at("steps")[2].at("grid").at(0) == 0);
+  CHECK(plan.at("steps")[2].at("runs") == false);
+  CHECK(step.at("runs") == true);
   CHECK(step.at("key").get<std::string>().size() == 64);
   CHECK(step.at("cached") == false);
+}
+
+TEST_CASE("plan says which steps a problem skips") {
+  const CommandLine attnjit;
+  const auto steps = [&](const char* keys) {
+    return attnjit({"plan", "--arch", "sm_80", "--seqlen-q", "1", "--seqlen-kv", keys}).out;
+  };
+  const std::string few = steps("64");  // a tile or two: nothing to split
+  const std::size_t combine = few.find("attn_fwd_combine");
+  REQUIRE(combine != std::string::npos);
+  CHECK(few.find("skipped: nothing to do for this problem") > combine);
+  CHECK_FALSE(holds(few, "grid 0"));
+  CHECK_FALSE(holds(steps("65536"), "skipped"));
 }
 
 TEST_CASE("plan takes a configuration and says so") {

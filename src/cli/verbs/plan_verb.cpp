@@ -52,15 +52,19 @@ class PlanReport {
  private:
   Json add_step(const PlannedStep& step, std::size_t number, const codegen::Arch& arch) {
     const auto& [spec, tile, grid, key] = step;
+    const std::string launched = step.runs()
+                                     ? fmt::format("grid {} x {} x {}", grid[0], grid[1], grid[2])
+                                     : "skipped: nothing to do for this problem";
     const bool cached = is_cached(key, arch);
     Console& console = session_.console();
     console.print("  step {}     {}", number, spec.source.title);
-    console.print("    tile     {}, {} threads, {} of shared memory, grid {} x {} x {}", tile,
-                  spec.threads, human_bytes(spec.shared_bytes), grid[0], grid[1], grid[2]);
+    console.print("    tile     {}, {} threads, {} of shared memory, {}", tile, spec.threads,
+                  human_bytes(spec.shared_bytes), launched);
     console.print("    key      {} ({})", key.text(), cached ? "in the cache" : "not compiled yet");
-    return {{"step", number}, {"entry", spec.source.entry}, {"title", spec.source.title},
-            {"tile", tile},   {"threads", spec.threads},    {"shared_bytes", spec.shared_bytes},
-            {"grid", grid},   {"key", key.text()},          {"cached", cached}};
+    return {{"step", number},  {"entry", spec.source.entry}, {"title", spec.source.title},
+            {"tile", tile},    {"threads", spec.threads},    {"shared_bytes", spec.shared_bytes},
+            {"grid", grid},    {"runs", step.runs()},        {"key", key.text()},
+            {"cached", cached}};
   }
 
   bool is_cached(const cache::KernelKey& key, const codegen::Arch& arch) {

@@ -18,6 +18,10 @@ struct PlannedStep {
   std::string tile;  ///< "q128 kv64 s2 w8 b1"
   std::array<unsigned, 3> grid{};
   cache::KernelKey key;
+
+  /// Whether the problem launches it. Plans hold the kernels of all problems with one key, of which
+  /// a single problem may need fewer, such as none that adds up splits.
+  bool runs() const { return grid[0] != 0; }
 };
 
 /// What a problem would run on an architecture, and why.
