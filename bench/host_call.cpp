@@ -1,5 +1,5 @@
-// Times what a warm Context::forward costs the calling thread beyond the launches themselves.
-// README.md beside this says how.
+// Measures the time that a warm Context::forward takes on the calling thread, less the launches
+// themselves. README.md beside this says how.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,9 +64,9 @@ class Stopwatch {
   double overhead_ = 0;
 };
 
-/// Stands between a Dispatcher and cuLaunchKernelEx. While `bare` is set, a launch that comes by is
-/// repeated kSamples times on the clock, with the very parameters that the dispatcher gave it.
-/// Entry points are plain functions, hence the statics.
+/// Takes the place of cuLaunchKernelEx below a Dispatcher. While `bare` is set, each launch is
+/// repeated kSamples times on the clock, with the very parameters that the dispatcher gave it. The
+/// members are static because the driver's entry points are plain functions.
 struct LaunchProbe {
   static inline decltype(&cuLaunchKernelEx) real = nullptr;
   static inline const Stopwatch* stopwatch = nullptr;
@@ -88,7 +88,8 @@ std::shared_ptr<const cuda::Driver> probed(cuda::DriverApi api) {
   return std::make_shared<const cuda::Driver>(api);
 }
 
-/// A dense tensor that nothing was written to; its kernel's time is not looked at.
+/// A dense tensor that nothing was written to: its values do not matter, since the kernel's time is
+/// not measured.
 class Tensors {
  public:
   /// In memory of `driver`'s current context, or at made-up addresses if null.

@@ -158,7 +158,7 @@ std::vector<fs::path> split_paths(const std::string& list) {
   return paths;
 }
 
-/// Where other software says that it keeps the CUDA libraries.
+/// Directories in which other software says that it keeps the CUDA libraries.
 std::vector<fs::path> cuda_directories(const Reader& reader) {
   std::vector<fs::path> directories;
   if (const auto conda = reader.path("CONDA_PREFIX")) directories.push_back(*conda / "lib");

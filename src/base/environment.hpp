@@ -14,7 +14,7 @@ namespace attnjit::base {
 enum class AutotuneMode { kOn, kCached, kForce, kRequire, kOff };
 enum class JitPolicy { kAllow, kWarn, kForbid };
 
-/// What the environment asks for, checked, with every rule of precedence applied.
+/// The settings of the environment, checked, with every rule of precedence applied.
 struct Environment {
   bool disable_autotune = false;
   AutotuneMode autotune = AutotuneMode::kOn;  ///< kOff whenever disable_autotune

@@ -41,7 +41,7 @@ std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::p
 std::optional<std::vector<std::byte>> read_private_file(const std::filesystem::path& path,
                                                         std::uint64_t max_bytes);
 
-/// How a write ended.
+/// The outcome of a write.
 struct WriteResult {
   int error = 0;          ///< errno, 0 on success
   const char* step = "";  ///< the call that failed

@@ -13,7 +13,7 @@ namespace attnjit::base {
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
 
 /// Messages for people. Thread-safe; the sink is called by one thread at a time.
-/// There is no error(): an error is thrown, and whoever catches it decides what to print.
+/// There is no error(): errors are thrown, and the code that catches one decides what to print.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, std::string_view)>;

@@ -15,7 +15,7 @@ extern char** environ;
 namespace attnjit::base {
 namespace {
 
-/// What a child process does before it runs its program.
+/// Steps that a child process takes before it runs its program.
 class FileActions {
  public:
   FileActions() { posix_spawn_file_actions_init(&actions_); }

@@ -4,7 +4,7 @@
 
 namespace attnjit::base {
 
-/// How a program ended.
+/// The outcome of running a program.
 struct ProcessResult {
   bool started = false;  ///< false: there is no such program, or it could not be run
   int status = -1;       ///< its exit status; 128 + the signal that ended it

@@ -14,7 +14,8 @@
 namespace attnjit::cache {
 namespace {
 
-// A transfer that treats the file as text changes one of the last four bytes, or drops the first.
+// As in the signature of PNG: a transfer as text changes one of the last four bytes, and one that
+// keeps 7 bits changes the first.
 constexpr std::array<char, 8> kMagic = {'\x89', 'A', 'T', 'K', '\r', '\n', '\x1a', '\n'};
 constexpr std::array<unsigned char, 4> kElfMagic = {0x7f, 'E', 'L', 'F'};
 constexpr std::uint16_t kFormat = 1;

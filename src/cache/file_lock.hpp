@@ -12,7 +12,7 @@ namespace attnjit::cache {
 /// holder dies, so there is nothing to clean up, and its file is never removed.
 class FileLock {
  public:
-  /// How an attempt ended: with the lock, after its time (kBusy), or with no means to lock.
+  /// The outcome of an attempt: with the lock, after its time (kBusy), or with no means to lock.
   enum class Outcome { kHeld, kBusy, kUnavailable };
 
   /// Locks `path`, whose directory is created when missing, within `budget`. Says so in the log

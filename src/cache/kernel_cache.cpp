@@ -51,7 +51,7 @@ KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::
     const std::string name = key.text().substr(0, kLockNameDigits) + ".lock";
     lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
     if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
-    // Whoever held the lock may have built it.
+    // The process that held the lock may have built this kernel.
     if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
   }
   ++builds_;

@@ -23,7 +23,7 @@ struct KernelCacheOptions {
   std::chrono::milliseconds lock_budget = std::chrono::seconds(10);
 };
 
-/// What the cache did so far.
+/// Counts of what the cache did so far.
 struct Counters {
   std::uint64_t memory_hits = 0;  ///< waiting for another thread's build included
   std::uint64_t disk_hits = 0;

@@ -19,7 +19,7 @@ struct StoredFile {
   std::uint64_t bytes = 0;   ///< 0 for what is not a regular file
 };
 
-/// Where this version of the layout keeps its files below `root`.
+/// The directory below `root` in which this version of the layout keeps its files.
 std::filesystem::path version_directory(const std::filesystem::path& root);
 
 /// The part of a file's name that tells compilers apart: a digest of the compiler's identity.
@@ -30,7 +30,7 @@ std::string compiler_tag(std::string_view compiler_id);
 std::filesystem::path shelf(const std::filesystem::path& version, const KernelKey& key,
                             std::string_view arch);
 
-/// Where an entry belongs: shelf()/<62 digits of the key>.<compiler tag>.atk. `bytes` is left 0.
+/// The path of an entry: shelf()/<62 digits of the key>.<compiler tag>.atk. `bytes` is left 0.
 StoredFile place(const std::filesystem::path& version, const KernelKey& key, std::string_view arch,
                  std::string_view compiler_id);
 

@@ -8,7 +8,7 @@
 
 namespace attnjit::check {
 
-/// What was found wrong.
+/// Collected faults, and whether there are none.
 struct Findings {
   bool pass = true;
   std::string text;  ///< empty on success; else what is wrong, a line per finding

@@ -64,7 +64,8 @@ std::string head(std::string_view log) {
                      std::count(rest.begin(), rest.end(), '\n'));
 }
 
-/// How the files of one compile are named: the same source and architecture give the same name.
+/// The stem of the names of one compile's files: the same source and architecture give the same
+/// name.
 std::string file_stem(const std::string& prefix, const std::string& source,
                       const std::string& arch) {
   return fmt::format("{}-{}", prefix, base::hex(base::sha256(arch + '\n' + source)).substr(0, 8));

@@ -5,7 +5,7 @@
 
 namespace attnjit::compiler {
 
-/// What the compiler said of one kernel.
+/// Facts about one compiled kernel, taken from the compiler's log.
 struct Facts {
   int registers = 0;  ///< per thread
   int stack_bytes = 0;

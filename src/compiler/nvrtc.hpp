@@ -6,7 +6,7 @@
 
 namespace attnjit::compiler {
 
-/// Where to look for libnvrtc. The caller fills it from the environment.
+/// Places to look for libnvrtc in. The caller fills it from the environment.
 struct NvrtcSearch {
   std::string explicit_path;             ///< if set, the only file that is tried
   std::vector<std::string> directories;  ///< tried before the system's own places

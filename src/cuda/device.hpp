@@ -7,7 +7,7 @@
 
 namespace attnjit::cuda {
 
-/// What planning and tuning need to know of a device.
+/// The properties of a device that planning and tuning use.
 struct DeviceInfo {
   int ordinal = 0;
   std::string name;

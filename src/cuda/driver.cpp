@@ -135,8 +135,8 @@ Driver::Driver(const DriverApi& api) : api_(api) {
 }
 
 std::shared_ptr<const Driver> Driver::load() {
-  // By soname only: the stubs directories of a toolkit hold a libcuda.so that opens and then
-  // fails in every call.
+  // By soname only: a toolkit's stubs directory holds a libcuda.so that opens, but fails in every
+  // call.
   void* library = dlopen(kLibcuda, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();

@@ -62,7 +62,7 @@ Library::Library(Library&& other) noexcept
 
 Kernel::Kernel(const Library& library, const std::string& name, unsigned dynamic_shared_bytes) {
   const Driver& driver = library.driver();
-  // Under lazy loading it is here that code reaches the device.
+  // Under lazy loading, this call copies the code to the device.
   const RelaxedCapture relaxed(driver);
   const CUkernel kernel = find_entry(library, name);
   driver.check(driver.api().kernel_get_function(&function_, kernel),

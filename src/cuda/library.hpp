@@ -29,7 +29,7 @@ class Library {
   CUlibrary handle_ = nullptr;
 };
 
-/// What the driver says of a loaded kernel.
+/// Properties of a loaded kernel, as the driver reports them.
 struct KernelAttributes {
   int registers = 0;  ///< per thread
   int local_bytes = 0;

@@ -61,7 +61,7 @@ void copy_to_host(const Driver& driver, void* host, const void* device, std::siz
 
 void repeat_on_device(const Driver& driver, void* device, std::size_t period, std::size_t bytes,
                       CUstream stream) {
-  // What is filled doubles each time.
+  // Each copy doubles the part that is filled.
   for (std::size_t done = period; done < bytes;) {
     const std::size_t size = std::min(done, bytes - done);
     driver.check(

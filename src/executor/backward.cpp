@@ -41,7 +41,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
             arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
-  // What the sums are for differs from call to call; they follow each other.
+  // One array for all sums, which lie one after another; calls differ in which of them exist.
   add_array(memory, "fp32 sums", values.preprocess.sums,
             static_cast<std::int64_t>(layout.sum_bytes / kFloatBytes), kFloatBytes,
             TensorRole::kOutput);

@@ -15,8 +15,8 @@ struct Place {
   std::string text;  // of the line
 };
 
-// A file goes on after those that it includes, so of the files begun above the line it is the one
-// that holds its text.
+// A file's text continues after the files that it includes, so several files have begun above a
+// line: the one that it belongs to is the one whose template holds its text.
 Place place_of(int line, const std::string& source, const codegen::TemplateSet& templates) {
   constexpr std::string_view kBegin = "// ---- ";  // which flatten() writes before a file's text
   Place place;

@@ -8,8 +8,8 @@
 namespace attnjit::executor {
 namespace {
 
-// A kernel's arrays live in its frame here, some tens of KiB; what is never touched costs nothing.
-// A guard page ends the stack.
+// A kernel keeps its arrays in its frame, some tens of KiB here. Pages that are never touched cost
+// no memory, and a guard page ends the stack.
 constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
 boost::context::protected_fixedsize_stack stacks() {

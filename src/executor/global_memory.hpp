@@ -9,7 +9,7 @@
 
 namespace attnjit::executor {
 
-/// What kernels may do with a tensor.
+/// The use that kernels may make of a tensor: inputs are only read.
 enum class TensorRole { kInput, kOutput };
 
 /// The tensors that the kernels of a plan may touch, byte by byte: what is an element, and who may

@@ -54,7 +54,7 @@ void write_text(const fs::path& path, const std::string& text) {
   }
 }
 
-// What a program prints first; nullopt where it does not run or fails.
+// The first line that a program prints; nullopt where it does not run or fails.
 std::optional<std::string> first_line_of(const std::vector<std::string>& arguments) {
   const base::ProcessResult result = base::run_process(arguments);
   if (!result.started || result.status != 0) return std::nullopt;
@@ -100,7 +100,7 @@ std::vector<std::byte> HostCompiler::compile(const std::string& source) {
   const fs::path text = directory / "kernel.cpp";
   const fs::path object = directory / "kernel.so";
   write_text(text, source);
-  // In one language, for programs that read what it says.
+  // Messages in English: diagnose() reads them.
   std::vector<std::string> arguments = {"env", "LC_ALL=C", command_};
   arguments.insert(arguments.end(), options().begin(), options().end());
   arguments.insert(arguments.end(), {"-o", object.string(), text.string()});

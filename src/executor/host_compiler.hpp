@@ -14,11 +14,11 @@ class HostCompiler {
   /// `command` is a program's name or path; empty: the first of c++, g++ and clang++ that runs.
   explicit HostCompiler(std::string command = {});
 
-  /// What every kernel is compiled with.
+  /// The options that every kernel is compiled with.
   static std::span<const std::string> options();
 
-  /// Which compiler, exactly, and for which machine. Throws Error(kNoCompiler), saying what to
-  /// install or set, where none runs.
+  /// Identity of the compiler: its version line and the machine it compiles for. Throws
+  /// Error(kNoCompiler), saying what to install or set, where none runs.
   const std::string& id();
 
   /// The shared object of `source`. Throws Error(kNoCompiler) as id() does, and Error(kCompile)

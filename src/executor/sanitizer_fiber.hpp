@@ -13,7 +13,7 @@ class SanitizerFiber {
   SanitizerFiber(const SanitizerFiber&) = delete;
   SanitizerFiber& operator=(const SanitizerFiber&) = delete;
 
-  // Called on the side that they name, right before or after the switch.
+  // Each is called on the side that its name begins with, right before or after the switch.
   void outside_before();
   void inside_after();
   void inside_before(bool for_good);
@@ -24,7 +24,7 @@ class SanitizerFiber {
   [[maybe_unused]] std::size_t size_;
   [[maybe_unused]] const void* outside_bottom_ = nullptr;
   [[maybe_unused]] std::size_t outside_size_ = 0;
-  // What the sanitizer keeps of either side while it does not run.
+  // The sanitizer's state of each side while that side does not run.
   [[maybe_unused]] void* inside_ = nullptr;
   [[maybe_unused]] void* outside_ = nullptr;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kWordBytes = 4;
 
-// What an access that comes too early or too late is told.
+// The reason in reports of two accesses that no barrier orders.
 constexpr const char* kNoBarrier = "no barrier of the block in between";
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace attnjit::executor {
 namespace {
 
-// Whose primitives the kernel's code on this thread calls: they are plain functions.
+// The block that this thread is running: primitives are plain functions and find it here.
 thread_local ThreadBlock* current = nullptr;
 
 class Current {
@@ -64,7 +64,7 @@ void ThreadBlock::begin(unsigned index) {
   }
 }
 
-// Lets each thread of the warp that can go on do so. False when there was none.
+// Resumes each thread of the warp that can go on; false where none can.
 bool ThreadBlock::run_warp(int warp) {
   bool moved = false;
   for (int t = warp * kWarpSize; t < (warp + 1) * kWarpSize; ++t) {
@@ -123,7 +123,7 @@ void ThreadBlock::copy_wait(int pending) {
   }
 }
 
-// Why no thread can go on although some have not ended.
+// The report of a deadlock: each operation that threads wait in, and a thread that it lacks.
 std::string ThreadBlock::describe_standstill() const {
   std::string text = "deadlock";
   if (block_.arrived > 0) text += describe(block_);

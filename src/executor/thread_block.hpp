@@ -12,7 +12,7 @@
 
 namespace attnjit::executor {
 
-/// What all thread blocks of a launch share.
+/// A launch: the values that all of its thread blocks share.
 struct Launch {
   std::string entry;  ///< of the kernel, for reports
   void (*kernel)(void* const* parameters);
@@ -32,7 +32,7 @@ class ThreadBlock {
   /// Runs block `index` to its end. Throws Violation, after which the object is of no further use.
   void run(unsigned index);
 
-  /// What kernels call. Acts on the block that the calling thread is running.
+  /// The functions that kernels call. They act on the block that the calling thread is running.
   static const Services& services();
 
  private:

@@ -3,9 +3,9 @@
 
 namespace attnjit::executor {
 
-/// A kernel broke a rule of the machine: what a GPU would have answered with a fault, a wrong
-/// number or nothing at all. what() says what it did; once it leaves the executor, it also names
-/// the kernel, the block, the thread and the primitive.
+/// Thrown where a kernel broke a rule of the machine, to which a GPU would have answered with a
+/// fault, a wrong number or nothing at all. what() says what it did; once it leaves the executor,
+/// it also names the kernel, the block, the thread and the primitive.
 class Violation : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

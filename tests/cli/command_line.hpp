@@ -13,7 +13,7 @@
 
 namespace attnjit::test {
 
-/// What one run of a program left behind.
+/// The result of one run of a program.
 struct Outcome {
   int code = -1;
   std::string out;

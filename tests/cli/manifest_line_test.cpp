@@ -10,7 +10,7 @@
 namespace attnjit::test {
 namespace {
 
-// What a manifest of the problem's line describes.
+// The problem that a manifest of `problem`'s line describes.
 template <class Problem>
 instance::ProblemSpec read_spec(const Problem& problem) {
   const cli::Manifest manifest = cli::parse_manifest(problem::manifest_line(problem), "line");

@@ -1,4 +1,4 @@
-// What the host compiler makes, and what is said when it cannot.
+// The kernels that host compilers make, and the messages where one cannot.
 #include "executor/host_compiler.hpp"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What running a small problem with `templates` throws.
+/// The message of the Error that running a small problem with `templates` throws.
 std::string error_of(ErrorKind kind, codegen::TemplateSet templates,
                      const std::string& compiler = {}) {
   Bench bench(std::move(templates), 1, compiler);

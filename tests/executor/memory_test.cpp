@@ -1,4 +1,4 @@
-// What the executor says of each access that breaks a rule.
+// The executor's reports of accesses, one for each rule that an access can break.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -14,7 +14,7 @@
 namespace attnjit::executor {
 namespace {
 
-/// What the Violation that `body` must throw says.
+/// The message of the Violation that `body` must throw.
 std::string violation_of(const std::function<void()>& body) {
   try {
     body();
@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(Shared, "shared memory: a write that others read or wrote befo
         "reads shared memory at +0, which thread 1 wrote with no barrier of the block in between");
   CHECK(violation_of([&] { store(2, 0); }) ==
         "writes shared memory at +0, which thread 1 wrote with no barrier of the block in between");
-  // A matrix row reaches other lanes, whoever reads it.
+  // A matrix row reaches other lanes, also where the lane that wrote it reads it.
   CHECK(violation_of([&] { load(1, 0, 4, Reader::kWarp); }) ==
         "reads shared memory at +0, which thread 1 wrote with no barrier of the block in between");
   memory.pass_barrier();
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(Shared, "shared memory: a copy that nobody has waited for") {
         "writes shared memory at +8 while thread 1's copy to it is under way: copy_async_wait is "
         "missing");
   data[0] = std::byte{9};
-  memory.pass_barrier();  // which says nothing of the copy
+  memory.pass_barrier();  // does not wait for the copy
   memory.finish_copy(1, at(0), data);
   load(1, 0);
   CHECK(data[0] == std::byte{9});

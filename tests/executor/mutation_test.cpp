@@ -1,5 +1,5 @@
-// What the checks are worth: kernels from which one safeguard is removed, and the report that each
-// must lead to.
+// Tests of the executor's checks: removes one safeguard from a kernel at a time, and expects the
+// report that this must lead to.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -16,7 +16,7 @@ struct Mutation {
   std::string after;
 };
 
-/// What it is run on.
+/// The problem and the configuration that a mutated kernel runs.
 struct Run {
   instance::ProblemSpec spec;
   std::string config = "{}";

@@ -163,7 +163,7 @@ TEST_CASE("an asynchronous copy arrives when it is waited for") {
   CHECK(run(copy<1, true>, parameters, 1, memory) ==
         "kernel, block 0, thread 0, load_shared_4: reads shared memory at +4 while thread 0's copy "
         "to it is under way: copy_async_wait is missing");
-  // What is not valid is not read, so its address may be any.
+  // A copy that is not valid reads nothing, so any address will do.
   void* const nowhere[] = {nullptr, &result};
   CHECK(run(copy<0, false>, nowhere, 1, memory) == "");
   CHECK(run(copy<0, true>, nowhere, 1, memory)

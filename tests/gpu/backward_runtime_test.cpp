@@ -1,4 +1,4 @@
-// How backwards behave around the kernels: graphs, streams, workspaces, repeated calls, bad
+// Backwards around the kernels: graphs, streams, workspaces, repeated calls, bad
 // addresses.
 #include <cstring>
 #include <vector>

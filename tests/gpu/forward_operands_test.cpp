@@ -73,7 +73,7 @@ Words record_on_cpu(Job& job) {
   return words;
 }
 
-// How many steps of their 16-bit format two probabilities are apart at most; they are not negative.
+// The largest distance of two probabilities, in steps of their 16-bit format; none is negative.
 int distance(std::uint32_t a, std::uint32_t b) {
   const auto half = [](std::uint32_t word, int shift) {
     return static_cast<int>(word >> shift & 0xffff);

@@ -1,4 +1,4 @@
-// How calls behave around the kernels: graphs, streams, workspaces, repeated calls, bad addresses.
+// Calls around the kernels: graphs, streams, workspaces, repeated calls, bad addresses.
 #include <cstring>
 
 #include "gpu.hpp"

@@ -75,7 +75,7 @@ inline check::BackwardVerdict run_backward(
   return check::judge_backward(problem, planes, jobs);
 }
 
-/// What an invalid call says; empty if it succeeds.
+/// The message with which an invalid call fails; empty if it succeeds.
 template <class Call>
 std::string refusal(Call call) {
   try {

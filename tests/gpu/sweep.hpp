@@ -7,7 +7,7 @@
 
 namespace attnjit::gpu_test {
 
-/// What became of one problem.
+/// The verdict on one problem.
 struct Judged {
   std::string text;  ///< what is wrong, or nothing
   double worst_ratio = 0;

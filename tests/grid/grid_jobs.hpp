@@ -16,7 +16,7 @@
 
 namespace attnjit::test {
 
-/// One kernel to compile, and what came of it.
+/// One kernel to compile, and the result.
 struct GridJob {
   const codegen::Arch* arch;
   launch::StepSpec step;
@@ -63,14 +63,14 @@ class GridJobs {
   std::vector<GridJob> jobs_;
 };
 
-/// What a kernel spills, or nothing.
+/// The spills of a kernel in words; empty where it has none.
 inline std::string spills(const compiler::Facts& facts) {
   if (facts.spill_store_bytes + facts.spill_load_bytes + facts.stack_bytes == 0) return "";
   return fmt::format(" spills {} stored, {} loaded, stack {}", facts.spill_store_bytes,
                      facts.spill_load_bytes, facts.stack_bytes);
 }
 
-/// What else is wrong with a compiled kernel, or nothing.
+/// Other faults of a compiled kernel in words; empty where it has none.
 inline std::string complaint(const GridJob& job) {
   if (!job.error.empty()) return job.error;
   std::string text = job.facts.serialized() ? " serialized" : "";

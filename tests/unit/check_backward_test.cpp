@@ -33,7 +33,7 @@ ProblemSpec small_spec() {
   return spec;
 }
 
-// A problem whose gradients hold the rounded result: what a good kernel writes.
+// A problem whose gradients hold the rounded result, as a good kernel leaves them.
 HostProblem solved(const ProblemSpec& spec) {
   HostProblem problem(spec, 2);
   const BackwardArgs args = problem.backward_args();

@@ -30,7 +30,7 @@ ForwardTunables patched(const std::string& json) {
                        base::parse_patch<ForwardTunables>(base::parse_json(json), "config"));
 }
 
-// What reading `json` as a patch says; empty if it is taken.
+// The message with which `json` is refused as a patch; empty if it is taken.
 std::string refusal(const std::string& json) {
   try {
     patched(json);

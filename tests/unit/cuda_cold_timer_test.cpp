@@ -21,7 +21,7 @@ std::vector<std::size_t>& flushed() {
   return sizes;
 }
 
-// What the next laps take, in milliseconds.
+// The times that the next laps will take, in milliseconds.
 std::vector<float>& lap_times() {
   static std::vector<float> times;
   return times;

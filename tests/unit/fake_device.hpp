@@ -27,7 +27,7 @@ class FakeDevice {
   std::shared_ptr<const cuda::Driver> driver() const { return driver_; }
   const cuda::Driver& operator*() const { return *driver_; }
 
-  /// What a launch takes.
+  /// The time that a launch takes.
   static std::function<float(const CUlaunchConfig&)>& milliseconds() {
     static std::function<float(const CUlaunchConfig&)> time;
     return time;

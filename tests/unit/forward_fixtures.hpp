@@ -58,7 +58,7 @@ inline Tensor bias(const ForwardArgs& args, std::string_view pattern) {
   return operand(args, pattern, args.q.dtype, 5);
 }
 
-/// What make_problem() says of illegal `args`; empty if it takes them.
+/// The message with which make_problem() refuses `args`; empty if it takes them.
 template <class Args>
 std::string refusal(const Args& args) {
   try {

@@ -89,7 +89,7 @@ inline void put(Members& m, const kernel::ForwardCombineParams& params) {
                              strides.row, num_heads_q, seqlen_q, num_splits);
 }
 
-// All that a call comes down to.
+// Everything that a call launches, and the problem that it stands for.
 struct Outcome {
   problem::Problem problem;
   std::vector<std::string> kernels;  // source, entry, threads, shared memory of each step

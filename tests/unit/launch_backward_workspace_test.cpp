@@ -51,7 +51,7 @@ struct Workspace {
     return std::int64_t{g.batches} * g.heads * (per_query ? p.seqlen_q : 1) *
            (g.extent == problem::Extent::kPerQuery ? 1 : p.seqlen_kv);
   }
-  // What launch/backward_plan_spec.hpp promises, padding apart.
+  // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
@@ -100,7 +100,7 @@ void check(const Workspace& workspace) {
     end = part.first + part.bytes;
   }
   CHECK(end <= bytes);
-  // What is set to zero are whole pieces of 16 bytes, to the end of the workspace.
+  // The sums, which are set to zero, are whole pieces of 16 bytes and end with the workspace.
   CHECK(layout.sums + layout.sum_bytes == layout.bytes);
   CHECK(layout.sum_bytes % 16 == 0);
 }

@@ -1,4 +1,4 @@
-// Legal edge cases: what others refuse or get wrong, and the contract allows.
+// Legal edge cases: calls that the contract allows and other libraries refuse or get wrong.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -15,7 +15,7 @@ using test::refusal;
 
 namespace {
 
-// What is said of backward_args() after `change`.
+// The message with which backward_args() is refused after `change`; empty if it is taken.
 template <class Change>
 std::string refusal_of(Change change) {
   BackwardArgs args = backward_args();

@@ -1,4 +1,4 @@
-// One problem, one form: whatever cannot change the result must not make another kernel.
+// One problem has one form: differences that cannot change the result must not make another kernel.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -39,8 +39,8 @@ ProblemSpec small_spec() {
   return spec;
 }
 
-// A problem with both references, whose out and lse hold the rounded result: what a good kernel
-// writes.
+// A problem with both references, whose out and lse hold the rounded result, as a good kernel
+// leaves them.
 struct Solved {
   explicit Solved(const ProblemSpec& spec, const Rows& selected = Rows::every())
       : problem(spec, 2),

@@ -65,8 +65,8 @@ class WideProblem {
     return backward(args_, Arithmetic::kExact, Planes::every(), 2);
   }
 
-  // The largest ratio of what one step along a random direction changes beyond its gradient, to
-  // what it may.
+  // The largest ratio of a step's error (the change along a random direction, less the one that the
+  // gradient foretells) to its bound.
   double worst(const BackwardResult& result) {
     double ratio =
         std::max({step(q_, result.dq, 1), step(k_, result.dk, 2), step(v_, result.dv, 3)});

@@ -1,4 +1,4 @@
-// What of the C API only C++ can see; runtime_c_api_test.c is its test in C.
+// Properties of the C API that only C++ can check; runtime_c_api_test.c is its test in C.
 #include <doctest/doctest.h>
 
 #include <string>

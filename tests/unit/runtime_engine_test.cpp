@@ -86,7 +86,7 @@ TEST_CASE("a kernel is compiled once, and the next process finds it on disk") {
   CHECK(again->cubin == entry->cubin);
   CHECK(runtime::facts(*again) == facts);
 
-  // What is on disk needs no compile, so forbidding it changes nothing.
+  // Kernels on disk need no compile, so forbidding it changes nothing.
   Variables forbidden = variables;
   forbidden["ATTNJIT_JIT"] = "forbid";
   Engine third(environment(forbidden));

@@ -9,7 +9,7 @@ namespace attnjit::test {
 
 using Variables = std::map<std::string, std::string>;
 
-/// Where NVRTC lies is this machine's business; all else is what the test says.
+/// An environment of `variables` alone, but for the place of NVRTC, which is this machine's.
 inline base::Environment environment(const Variables& variables) {
   const base::Environment machine = base::process_environment();
   base::Environment result =

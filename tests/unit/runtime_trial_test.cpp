@@ -120,7 +120,7 @@ TEST_CASE("rounding is no difference, and a wrong value is") {
   CHECK_FALSE(agree({1, 0, 0.25f, 2}));
   CHECK_FALSE(agree({1, -0.5f, 0.25f, std::numeric_limits<float>::infinity()}));
   CHECK_FALSE(agree({}));
-  // What rounds to bf16 may be off by more.
+  // Outputs of bf16 may be off by more.
   CHECK(outputs_agree(DType::kBFloat16, good, std::vector<float>{1.03f, -0.5f, 0.25f, 2}));
 }
 

@@ -30,7 +30,7 @@ problem::Problem small_problem() {
       test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
 }
 
-// It has three kernels, of which that of dq comes last.
+// A problem with three kernels, of which that of dq comes last.
 problem::BackwardProblem small_backward() {
   BackwardArgs args = test::backward_args(
       test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
@@ -318,7 +318,7 @@ TEST_CASE("no call is timed while its stream is captured") {
   };
   cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   CHECK(tunes() == 0);
-  // What the driver answers for the legacy stream while another one is captured.
+  // The driver's answer for the legacy stream while another one is captured.
   cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuda::stub().results["is_capturing"] = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   CHECK(tunes() == 0);

@@ -1,4 +1,5 @@
-// What a call costs the host once its plan is there: nothing but arithmetic and the driver's calls.
+// The cost of a call to the host once its plan is there: nothing but arithmetic and the driver's
+// calls.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -121,7 +121,7 @@ TEST_CASE("who is twice as slow as the best plays one round only") {
   device.hold();
   CHECK(device.calls[1] == 1);
   CHECK(device.calls[2] > 1);
-  // Configuration 0 stays whatever happens: it is what the others are compared with.
+  // Configuration 0 always stays: the others are compared with it.
   FakeDevice fast({100, 10});
   CHECK(fast.hold().default_us == doctest::Approx(100));
   CHECK(fast.calls[0] > 14);

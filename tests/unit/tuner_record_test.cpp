@@ -18,7 +18,7 @@ namespace {
 
 Record sample() { return test::make_record(test::tune_key()); }
 
-// What reading `text` as a record says; empty where it is taken.
+// The message with which `text` is refused as a record; empty where it is taken.
 std::string refusal(const std::string& text) {
   try {
     tuner::record_from_json(text);
@@ -113,7 +113,7 @@ TEST_CASE("a record without one of its members is refused") {
 }
 
 TEST_CASE("what this version does not know makes a record useless, or is ignored") {
-  // Another version may mean another kernel by these.
+  // Another version may mean another kernel by these members.
   CHECK_FALSE(refusal_after([](Json& o) { o["config"]["cluster"] = 2; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["config"]["block_q"] = "large"; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["config"]["softmax"] = "exact"; }).empty());
@@ -121,7 +121,7 @@ TEST_CASE("what this version does not know makes a record useless, or is ignored
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["mask"] = "diagonal"; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["device"]["arch"] = "sm_70"; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 1; }).empty());
-  // These say more about the same.
+  // These members add remarks and change no meaning.
   CHECK(refusal_after([](Json& o) { o["note"] = "x"; }).empty());
   CHECK(refusal_after([](Json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
 }

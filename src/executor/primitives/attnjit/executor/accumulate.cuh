@@ -21,7 +21,7 @@ ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
   for (int i = 0; i < 4; ++i) add_to(address + i, value[i]);
 }
 
-// The order that devices with vector additions have.
+// The order of elements on devices that have vector additions.
 ATTNJIT_DEVICE int fragment_slot(int lane, int element) { return 4 * lane + element; }
 ATTNJIT_DEVICE void add_fragment(float* fragment, const float (&value)[4]) {
   add_global_4(fragment + fragment_slot(lane_index(), 0), value);

@@ -3,14 +3,15 @@
 
 #include "attnjit/executor/services.h"
 
-// CUDA's words for a host compiler. A kernel is a function here, called once by every thread.
+// CUDA's keywords, defined for a host compiler. A kernel is a function here, called once by every
+// thread.
 #define ATTNJIT_DEVICE inline
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
 
-// What the executor looks up. All else stays inside: a kernel that shared its inline variables with
-// the next one could not be unloaded.
+// Marks the functions that the executor looks up by name. All other symbols are hidden: a kernel
+// that shared its inline variables with the next one could not be unloaded.
 #define ATTNJIT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace attnjit::kernel::ptx {

@@ -17,7 +17,7 @@ struct FragmentBPair {
   uint32 word[2][2];
 };
 
-// What each lane brings to ldmatrix and takes away.
+// A lane's operands of ldmatrix: the row that it supplies, and its words of the result.
 struct MatrixRow {
   uint16 row[8];
   uint32 word[4];

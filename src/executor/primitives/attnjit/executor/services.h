@@ -1,10 +1,9 @@
 #pragma once
-// What the CPU executor does for a kernel that a host compiler built: the seam between the
-// primitives in this folder, which are compiled with each kernel, and src/executor. Includes
-// nothing, for it becomes part of the flattened source.
+// The interface between src/executor and the primitives in this folder, which a host compiler
+// builds into each kernel. Includes nothing, for it becomes part of the flattened source.
 namespace attnjit::executor {
 
-/// How a kernel touches global memory.
+/// The kinds of access to global memory.
 enum class GlobalAccess : int {
   kRead,       ///< sees what this kernel or an earlier one has written
   kReadConst,  ///< through the read-only cache: never what this kernel writes
@@ -12,7 +11,7 @@ enum class GlobalAccess : int {
   kAdd,  ///< an atomic addition
 };
 
-/// Who receives what is read from shared memory.
+/// The receivers of a read from shared memory: the thread that reads, or its whole warp.
 enum class Reader : int { kThread, kWarp };
 
 /// Does the work of a collective operation once all its members have arrived. members[i] is what

@@ -26,7 +26,8 @@ ATTNJIT_DEVICE void block_sync() {
 ATTNJIT_DEVICE bool block_any(bool value) { return block_count("block_any", value) != 0; }
 ATTNJIT_DEVICE bool block_all(bool value) { return block_count("block_all", !value) == 0; }
 
-// Kernels run one after the other here: only the wait matters, which a kernel must not forget.
+// Kernels run one after the other here, so the permission to overlap does nothing. The wait is
+// recorded: reading an earlier kernel's result without it is a violation.
 ATTNJIT_DEVICE void let_next_kernel_begin() {}
 ATTNJIT_DEVICE void wait_for_previous_kernel() { services->wait_for_previous_kernel(); }
 

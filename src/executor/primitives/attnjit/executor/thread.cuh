@@ -6,7 +6,8 @@ namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE int thread_index() { return services->thread_index(); }
 ATTNJIT_DEVICE int lane_index() { return thread_index() % 32; }
-// The device asks all lanes for it: a kernel must not do so where some of them have parted.
+// A collective of all lanes, since it is a shuffle on the device: a kernel must not call it where
+// lanes have diverged.
 ATTNJIT_DEVICE int warp_index() {
   const int warp = thread_index() / 32;
   services->warp_collective("warp_index", nullptr, [](void* const*, int) {});
