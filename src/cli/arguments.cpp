@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "cli/verbs/verbs.hpp"
+#include "cli/version.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -257,6 +259,12 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add_cache(app, flags, chosen);
 }
 
+std::string version() {
+  const std::string_view built_from = checkout();
+  if (built_from.empty()) return "attnjit " ATTNJIT_VERSION;
+  return fmt::format("attnjit {} ({})", ATTNJIT_VERSION, built_from);
+}
+
 // A wrong first word would otherwise be reported as a missing one.
 std::string message(const CLI::App& app, const CLI::Error& error, int argc,
                     const char* const* argv) {
@@ -277,7 +285,7 @@ Parsed parse_arguments(int argc, const char* const* argv) {
   Run chosen;
   CLI::App app("Attention kernels, specialised at run time", "attnjit");
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("attnjit ") + ATTNJIT_VERSION);
+  app.set_version_flag("--version", version());
   app.failure_message(
       [&](const CLI::App*, const CLI::Error& error) { return message(app, error, argc, argv); });
   add_verbs(app, flags, chosen);
