@@ -8,7 +8,8 @@
 
 #include "attnjit/error.hpp"
 #include "tuner/config_zero.hpp"
-#include "tuner/embedded_spaces.hpp"
+#include "tuner/embedded_configs.hpp"
+#include "tuner/json_lists.hpp"
 
 namespace attnjit::tuner {
 namespace {
@@ -17,30 +18,6 @@ using base::Json;
 
 constexpr int kSpaceSchema = 2;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
-
-// The values that `value` stands for: a list for each of its own, an object for its members
-// crossed, the last one turning fastest.
-std::vector<Json> cross(const Json& value) {
-  if (value.is_array()) {
-    std::vector<Json> all;
-    for (const Json& each : value) std::ranges::move(cross(each), std::back_inserter(all));
-    return all;
-  }
-  if (!value.is_object()) return {value};
-  std::vector<Json> objects = {Json::object()};
-  for (const auto& [name, member] : value.items()) {
-    const std::vector<Json> choices = cross(member);
-    std::vector<Json> longer;
-    for (const Json& object : objects) {
-      for (const Json& choice : choices) {
-        longer.push_back(object);
-        longer.back()[name] = choice;
-      }
-    }
-    objects = std::move(longer);
-  }
-  return objects;
-}
 
 // A block pads if it holds more rows or keys than the problem's bucket, than kLeastBlock and than
 // configuration 0's.
@@ -85,7 +62,7 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
     item.at("head_dim").at(1).get_to(group.most_head_dim);
     group.max_rows = item.value("max_rows", group.max_rows);
     if (item.contains("operands")) group.operands = item["operands"].get<bool>();
-    for (const Json& candidate : cross(item.at("candidates"))) {
+    for (const Json& candidate : cross_lists(item.at("candidates"))) {
       group.candidates.push_back(base::parse_patch<Tunables>(candidate, "search space"));
     }
     groups_.push_back(std::move(group));

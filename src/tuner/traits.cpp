@@ -1,0 +1,54 @@
+#include "tuner/traits.hpp"
+
+#include <algorithm>
+
+namespace attnjit::tuner {
+namespace {
+
+using problem::Extent;
+using problem::Family;
+
+bool wide_bias(const Family& f) { return f.bias_vectorized && f.bias_dtype != DType::kFloat32; }
+
+Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
+  using enum Operands;
+  return {.head_dim = std::max(f.head_dim, f.head_dim_v),
+          .shared_kib = arch.shared_bytes_per_block >> 10,
+          .operands = mask && bias ? kBoth
+                      : mask       ? kMask
+                      : bias       ? kBias
+                                   : kNone,
+          .aligned = f.aligned,
+          .fp32_bias = bias && f.bias_vectorized && f.bias_dtype == DType::kFloat32,
+          .mask_per_pair = f.mask == Extent::kPerPair,
+          .bias_per_pair = bias && f.bias != Extent::kPerKey,
+          .bounded_left = f.bounded_left,
+          .bounded_right = f.bounded_right,
+          .seqlens = f.seqlens,
+          .positive_scale = f.positive_scale};
+}
+
+}  // namespace
+
+Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch& arch) {
+  const Family& f = key.family;
+  const bool bias = problem::varies_over_keys(f.bias);
+  Traits t = shared_traits(f, problem::varies_over_keys(f.mask), bias, arch);
+  t.rows = key.bucket_q * (pack_heads ? f.gqa_ratio : 1);
+  t.wide = !bias || wide_bias(f);
+  return t;
+}
+
+Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
+              const codegen::Arch& arch) {
+  const Family& f = key.family.scores;
+  const bool mask = problem::varies_over_keys(f.mask), bias = f.bias != Extent::kAbsent;
+  Traits t = shared_traits(f, mask, bias, arch);
+  t.rows = key.bucket_q;
+  t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
+  t.dbias = dbias;
+  t.deterministic = key.family.deterministic;
+  return t;
+}
+
+}  // namespace attnjit::tuner

@@ -1,0 +1,56 @@
+#pragma once
+#include "base/fields.hpp"
+#include "codegen/tunables.hpp"
+#include "problem/plan_key.hpp"
+
+namespace attnjit::tuner {
+
+/// Which operands the scores of a kernel meet key by key.
+enum class Operands { kNone, kMask, kBias, kBoth };
+
+/// What of a problem and an architecture configuration 0 depends on.
+struct Traits {
+  int head_dim = 0;    ///< the wider one of head_dim and head_dim_v
+  int rows = 0;        ///< bucket of the rows of a plane; of packed heads together
+  int shared_kib = 0;  ///< that a thread block may have
+  Operands operands = Operands::kNone;
+  bool aligned = false;    ///< q, k, v and the like move in 16-byte pieces
+  bool wide = true;        ///< so do the operands, and a bias has 16 bits
+  bool fp32_bias = false;  ///< read in 16-byte pieces, but twice as many
+  bool mask_per_pair = false, bias_per_pair = false;
+  bool bounded_left = false, bounded_right = false, seqlens = false;
+  bool positive_scale = true;  ///< folded into the exponent where there is no bias
+  // Of a forward: none, false.
+  codegen::DbiasMethod dbias = codegen::DbiasMethod::kNone;
+  bool deterministic = false;
+};
+
+constexpr auto fields(const Traits*) {
+  using T = Traits;
+  return base::fields_of<T>(
+      base::Field{"head_dim", &T::head_dim}, base::Field{"rows", &T::rows},
+      base::Field{"shared_kib", &T::shared_kib}, base::Field{"operands", &T::operands},
+      base::Field{"aligned", &T::aligned}, base::Field{"wide", &T::wide},
+      base::Field{"fp32_bias", &T::fp32_bias}, base::Field{"mask_per_pair", &T::mask_per_pair},
+      base::Field{"bias_per_pair", &T::bias_per_pair},
+      base::Field{"bounded_left", &T::bounded_left},
+      base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
+      base::Field{"positive_scale", &T::positive_scale}, base::Field{"dbias", &T::dbias},
+      base::Field{"deterministic", &T::deterministic});
+}
+
+/// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a
+/// bias that is the same for all keys of a row is none.
+Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch& arch);
+/// Of a backward. A bias that is the same for all keys of a row is read as one per pair.
+Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
+              const codegen::Arch& arch);
+
+}  // namespace attnjit::tuner
+
+template <>
+struct attnjit::base::Words<attnjit::tuner::Operands> {
+  using enum tuner::Operands;
+  static constexpr Word<tuner::Operands> kAll[] = {
+      {"none", kNone}, {"mask", kMask}, {"bias", kBias}, {"both", kBoth}};
+};

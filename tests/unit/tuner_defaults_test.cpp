@@ -1,0 +1,119 @@
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "attnjit/error.hpp"
+#include "tuner/config_zero.hpp"
+#include "tuner/embedded_configs.hpp"
+
+using namespace attnjit;
+using problem::Extent;
+using tuner::Operands;
+using tuner::Traits;
+
+namespace {
+
+using Rules = tuner::TileRules<codegen::BackwardTile>;
+
+Rules rules(const std::string& groups) { return {base::parse_json(groups), "dkv"}; }
+
+std::string refusal(const std::string& groups) {
+  try {
+    rules(groups);
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kInvalidEnvironment);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the first rule whose conditions a problem meets gives its tile") {
+  const Rules table = rules(R"([
+      {"head_dim": [1, 64], "rules": [
+        {"when": {"operands": ["mask", "both"], "aligned": true}, "use": {"block_q": 1}},
+        {"when": {"shared_kib": [160, 219], "rows": 64}, "use": {"block_q": 2}},
+        {"use": {"block_q": 3}}]},
+      {"rules": [{"when": {"dbias": "add"}, "use": {"block_q": 4}}]}])");
+  const auto block_q = [&](const Traits& traits) { return table.find(traits).use.block_q; };
+  CHECK(block_q({.head_dim = 64, .operands = Operands::kBoth, .aligned = true}) == 1);
+  CHECK(block_q({.head_dim = 64, .operands = Operands::kBoth}) == 3);
+  CHECK(block_q({.head_dim = 8, .rows = 64, .shared_kib = 160}) == 2);
+  CHECK(block_q({.head_dim = 8, .rows = 128, .shared_kib = 160}) == 3);
+  CHECK(block_q({.head_dim = 8, .rows = 64, .shared_kib = 220}) == 3);
+  CHECK(block_q({.head_dim = 65, .dbias = codegen::DbiasMethod::kAdd}) == 4);
+  CHECK_THROWS_WITH_AS(table.find({.head_dim = 65}),
+                       doctest::Contains("no rule of dkv for {\"head_dim\":65,"), Error);
+}
+
+TEST_CASE("a group's candidates are those of its rules, lists crossed") {
+  const Rules table = rules(R"([
+      {"candidates": [{"block_q": [32, 64], "late": [0, 1]}], "rules": [{"use": {}}]}])");
+  const auto& rule = table.find({});
+  REQUIRE(rule.candidates.size() == 4);
+  const auto tile = base::patched(codegen::BackwardTile{}, rule.candidates[2]);
+  CHECK(tile.block_q == 64);
+  CHECK(tile.late == 0);
+}
+
+TEST_CASE("a table that cannot be meant is refused") {
+  const auto expect = [](const std::string& groups, const std::string& message) {
+    CAPTURE(groups);
+    CHECK(refusal(groups).find(message) != std::string::npos);
+  };
+  expect(R"([{"rules": [{"use": {"block": 64}}]}])", "dkv: rule 1: unknown member \"block\"");
+  expect(R"([{"rules": [{"when": {"width": 64}, "use": {}}]}])",
+         "dkv: rule 1: when: width is no trait of a problem");
+  expect(R"([{"rules": [{"when": {"aligned": 1}, "use": {}}]}])", "aligned is 1; expected true");
+  expect(R"([{"rules": [{"when": {"operands": ["mask", "sinks"]}, "use": {}}]}])",
+         "operands is \"sinks\"");
+  expect(R"([{"head_dim": ["a", 2], "rules": [{"use": {}}]}])", "head_dim is \"a\"");
+  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 2}", "{}"),
+                       doctest::Contains("defaults of the forward: schema is 2"), Error);
+  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 1}", "{\"schema\": 1}"),
+                       doctest::Contains("defaults: "), Error);
+}
+
+TEST_CASE("configuration 0 of the backward is legal for every kind of problem and architecture") {
+  std::size_t checked = 0, illegal = 0;  // one assertion for each would take its time
+  const auto check = [&](const problem::BackwardPlanKey& key) {
+    for (const codegen::Arch& arch : codegen::archs()) {
+      const auto rule = codegen::why_unfit(tuner::config_zero(key, arch), key.family, arch);
+      ++checked;
+      if (!rule) continue;
+      ++illegal;
+      MESSAGE(arch.name, " ", problem::describe(key), ": ", *rule);
+    }
+  };
+  constexpr Extent kExtents[] = {Extent::kAbsent, Extent::kPerQuery, Extent::kPerKey,
+                                 Extent::kPerPair};
+  for (const int head_dim : {1, 33, 64, 72, 128, 136, 256}) {
+    for (int bits = 0; bits < 256; ++bits) {
+      const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
+      for (const Extent mask : kExtents) {
+        for (const Extent bias : kExtents) {
+          problem::BackwardPlanKey key;
+          problem::Family& f = key.family.scores;
+          f.head_dim = f.head_dim_v = head_dim;
+          f.aligned = head_dim % 8 == 0 && bit(0);
+          f.mask = mask;
+          f.mask_vectorized = bit(1);
+          f.bias = bias;
+          f.bias_vectorized = bit(1);
+          f.bias_dtype = bit(2) ? DType::kFloat32 : DType::kBFloat16;
+          f.bounded_right = bit(3);
+          f.bounded_left = f.seqlens = bit(4);
+          key.family.deterministic = bit(5);
+          key.family.dbias = bit(6) ? bias : Extent::kAbsent;
+          key.family.dbias_vectorized = bit(1);
+          key.family.dbias_reduces_planes = bit(7) && bit(6) && bias != Extent::kAbsent;
+          key.bucket_q = key.bucket_kv = 1024;
+          check(key);
+        }
+      }
+    }
+  }
+  CHECK(checked == 7 * 256 * 16 * codegen::archs().size());
+  CHECK(illegal == 0);
+}
