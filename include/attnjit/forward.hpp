@@ -16,9 +16,17 @@ struct Window {
   std::int64_t right = -1;
 };
 
+/// What a call does with its scores, apart from the tensors that it brings.
+struct ScoreOptions {
+  std::optional<float> scale;  ///< default 1 / sqrt(D); any finite value
+  bool causal = false;         ///< j <= i + off
+  Window window;
+  Diagonal diagonal = Diagonal::kUnspecified;
+};
+
 /// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.
 /// docs/semantics.md is the full contract.
-struct ForwardArgs {
+struct ForwardArgs : ScoreOptions {
   Tensor q;    ///< [B, Hq, Lq, D], fp16 or bf16, unit stride over D
   Tensor k;    ///< [B, Hkv, Lk, D], q's dtype; Hq % Hkv == 0
   Tensor v;    ///< [B, Hkv, Lk, Dv], q's dtype
@@ -28,10 +36,6 @@ struct ForwardArgs {
   float* lse = nullptr;        ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
   const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use
-  std::optional<float> scale;                ///< default 1 / sqrt(D); any finite value
-  bool causal = false;                       ///< j <= i + off
-  Window window;
-  Diagonal diagonal = Diagonal::kUnspecified;
 };
 
 }  // namespace attnjit

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/input/words.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/version.hpp"
 
@@ -48,7 +49,12 @@ void add_sizes(CLI::App& verb, ProblemFlags& flags) {
   add("--seqlen-kv", flags.seqlen_kv, "Keys, default --seqlen-q");
   add("--head-dim", flags.head_dim, "1 to 256, default 128");
   add("--head-dim-v", flags.head_dim_v, "Width of v and out, default --head-dim");
-  add("--scale", flags.scale, "Default 1 / sqrt(head dim)");
+  for (const problem::Scalar& scalar : problem::kScalars) {
+    verb.add_option_function<float>(
+            "--" + with_dashes(scalar.name),
+            [&flags, name = scalar.name](float value) { flags.scalars[name] = value; }, scalar.help)
+        ->group("Problem");
+  }
   add("--layout", flags.layout, "Memory order of q, k, v and out: bhsd (default) or bshd");
   add("--seed", flags.seed, "Of the random inputs, default 1");
   verb.add_flag("--seqlens", flags.seqlens, "Random lengths per batch element, of q and of kv")

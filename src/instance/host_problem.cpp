@@ -192,10 +192,7 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
                 fmt::format("args_at: {} bases for {} buffers", bases.size(), buffers_.size()));
   }
   BackwardArgs args;
-  args.forward.causal = spec_.causal;
-  args.forward.window = spec_.window;
-  args.forward.diagonal = spec_.diagonal;
-  args.forward.scale = spec_.scale;
+  static_cast<ScoreOptions&>(args.forward) = spec_;
   args.deterministic = spec_.deterministic;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attnjit/error.hpp"
+#include "problem/problem.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::instance {
@@ -88,8 +89,11 @@ void validate(const ProblemSpec& spec) {
   if (banded && spec.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal and window need top_left or bottom_right");
   }
-  if (spec.scale && !std::isfinite(*spec.scale)) {
-    refuse(fmt::format("scale: {}; expected a finite value", *spec.scale));
+  for (const problem::Scalar& scalar : problem::kScalars) {
+    const auto& given = spec.*scalar.given;
+    if (given && !std::isfinite(*given)) {
+      refuse(fmt::format("{}: {}; expected a finite value", scalar.name, *given));
+    }
   }
   check_seqlens("seqlens_q", spec.use_seqlens_q, spec.seqlens_q, spec.batch);
   check_seqlens("seqlens_kv", spec.use_seqlens_kv, spec.seqlens_kv, spec.batch);
@@ -134,7 +138,10 @@ std::string describe(const ProblemSpec& spec) {
       fmt::format("window={},{}", spec.window.left, spec.window.right));
   add(spec.diagonal == Diagonal::kTopLeft, "top-left");
   add(spec.diagonal == Diagonal::kBottomRight, "bottom-right");
-  add(spec.scale.has_value(), fmt::format("scale={}", spec.scale.value_or(0)));
+  for (const problem::Scalar& scalar : problem::kScalars) {
+    const auto& given = spec.*scalar.given;
+    add(given.has_value(), fmt::format("{}={}", scalar.name, given.value_or(0)));
+  }
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

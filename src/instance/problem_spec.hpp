@@ -26,7 +26,7 @@ struct MemoryOptions {
 };
 
 /// A self-contained description of a random problem. Pure data: HostProblem makes it real.
-struct ProblemSpec {
+struct ProblemSpec : ScoreOptions {
   DType dtype = DType::kBFloat16;
   std::int64_t batch = 1;
   std::int64_t heads_q = 1;
@@ -44,11 +44,6 @@ struct ProblemSpec {
   double mask_density = 0.7;
   tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
-
-  bool causal = false;
-  Window window;
-  Diagonal diagonal = Diagonal::kUnspecified;
-  std::optional<float> scale;
 
   bool use_seqlens_q = false;
   bool use_seqlens_kv = false;

@@ -163,9 +163,11 @@ Problem make_problem(const ForwardArgs& args) {
   p.has_lse = args.lse != nullptr;
   p.has_seqlens_q = args.seqlens_q != nullptr;
   p.has_seqlens_kv = args.seqlens_kv != nullptr;
-  p.scale = args.scale.value_or(usual_scale(p));
-  if (!std::isfinite(p.scale)) reject("scale: {}; expected a finite number", p.scale);
-  p.scale += 0.0f;  // -0 and 0 are one problem
+  for (const Scalar& scalar : kScalars) {
+    const float value = (args.*scalar.given).value_or(scalar.usual(p));
+    if (!std::isfinite(value)) reject("{}: {}; expected a finite number", scalar.name, value);
+    p.*scalar.value = value + 0.0f;  // -0 and 0 are one problem
+  }
   return p;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,14 +61,20 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// A number that a call may set. Descriptions and manifest lines name it where it is not `usual`.
+/// A number that a call may set, any finite one: a member of manifests and a flag of the command
+/// line by its name. Descriptions and manifest lines name it where it is not as usual.
 struct Scalar {
   const char* name;
+  const char* help;
+  std::optional<float> ScoreOptions::*given;
   float Problem::*value;
   float (*usual)(const Problem& problem);
 };
-inline float usual_scale(const Problem& p) { return 1.0f / std::sqrt(static_cast<float>(p.head_dim)); }
-inline constexpr Scalar kScalars[] = {{"scale", &Problem::scale, usual_scale}};
+inline float usual_scale(const Problem& p) {
+  return 1.0f / std::sqrt(static_cast<float>(p.head_dim));
+}
+inline constexpr Scalar kScalars[] = {{"scale", "Of the scores; default 1 / sqrt(head dim)",
+                                       &ScoreOptions::scale, &Problem::scale, usual_scale}};
 
 /// Longest sequence that is accepted: sums of three lengths still fit in 32 bits.
 inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;

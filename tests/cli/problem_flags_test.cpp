@@ -52,7 +52,7 @@ TEST_CASE("every flag reaches its field") {
                            .bias = "1hqk",
                            .bias_dtype = "fp32",
                            .bias_kind = "lowest",
-                           .scale = 0.5f,
+                           .scalars = {{"scale", 0.5f}},
                            .seqlens = true,
                            .layout = "bshd",
                            .seed = 9};

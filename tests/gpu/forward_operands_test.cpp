@@ -120,11 +120,10 @@ TEST_CASE("operands: Q, K and V bit for bit and P within a step, on the CPU as o
                .mask = "b11k",
                .bias = "11qk",
                .mask_kind = tensor::MaskKind::kScattered});
-  expect_same({.seqlen_q = 200,
-               .seqlen_kv = 300,
-               .head_dim = 128,
-               .causal = true,
-               .diagonal = Diagonal::kBottomRight});
+  ProblemSpec causal{.seqlen_q = 200, .seqlen_kv = 300, .head_dim = 128};
+  causal.causal = true;
+  causal.diagonal = Diagonal::kBottomRight;
+  expect_same(causal);
   // Packed heads and split keys.
   expect_same({.heads_q = 8, .heads_kv = 2, .seqlen_q = 2, .seqlen_kv = 900, .head_dim = 128});
   // Element by element.

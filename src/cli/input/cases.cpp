@@ -78,10 +78,7 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
   if (spec.use_seqlens_q) args.seqlens_q = lengths;
   if (spec.use_seqlens_kv) args.seqlens_kv = lengths;
-  args.scale = spec.scale;
-  args.causal = spec.causal;
-  args.window = spec.window;
-  args.diagonal = spec.diagonal;
+  static_cast<ScoreOptions&>(args) = spec;
   return args;
 }
 

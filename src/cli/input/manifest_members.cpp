@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "cli/input/words.hpp"
+#include "problem/problem.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -134,10 +138,12 @@ Parsed mask_density(const Json& value) {
   return MemberValue{fmt::to_string(density),
                      [density](ProblemSpec& s) { s.mask_density = density; }};
 }
-Parsed scale(const Json& value) {
+template <std::size_t index>
+Parsed scalar(const Json& value) {
   if (!value.is_number()) return std::nullopt;
-  const auto factor = value.get<float>();
-  return MemberValue{fmt::to_string(factor), [factor](ProblemSpec& s) { s.scale = factor; }};
+  const auto number = value.get<float>();
+  return MemberValue{fmt::to_string(number),
+                     [number](ProblemSpec& s) { s.*problem::kScalars[index].given = number; }};
 }
 template <bool ProblemSpec::*... fields>
 Parsed flag(const Json& value) {
@@ -155,7 +161,7 @@ Parsed seed(const Json& value) {
 constexpr std::string_view kPattern =
     "a pattern of four letters such as b11k, 1hqk or bgqk, or \"none\"";
 using Spec = ProblemSpec;
-constexpr Member kMembers[] = {
+constexpr Member kNamed[] = {
     {"dtype", false, false, "bf16 or fp16", dtype},
     {"batch", false, false, "an integer from 0", size<&Spec::batch, 0>},
     {"heads", true, true, "[query heads, kv heads], or one number for both, from 1",
@@ -175,9 +181,8 @@ constexpr Member kMembers[] = {
     {"mask_density", false, false, "a number from 0 to 1", mask_density},
     {"bias", false, false, kPattern, pattern<&Spec::bias>},
     {"bias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::bias_dtype>},
-    {"bias_kind", false, false, "normal, minus-infinity, lowest, huge-logit or very-negative",
-     bias_kind},
-    {"scale", false, false, "a number", scale},
+    {"bias_kind", false, false,
+     "normal, minus-infinity, lowest, huge-logit or very-negative", bias_kind},
     {"layout", false, false, "bhsd or bshd", layout},
     {"use_seqlens", false, false, "true or false",
      flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},
@@ -187,6 +192,14 @@ constexpr Member kMembers[] = {
     {"dlse", false, false, "true or false", flag<&Spec::want_dlse>, true},
     {"deterministic", false, false, "true or false", flag<&Spec::deterministic>, true},
 };
+
+template <std::size_t... named, std::size_t... scalars>
+constexpr auto all_members(std::index_sequence<named...>, std::index_sequence<scalars...>) {
+  return std::array{kNamed[named]..., Member{problem::kScalars[scalars].name, false, false,
+                                             "a number", scalar<scalars>}...};
+}
+constexpr auto kMembers = all_members(std::make_index_sequence<std::size(kNamed)>(),
+                                      std::make_index_sequence<std::size(problem::kScalars)>());
 
 }  // namespace
 

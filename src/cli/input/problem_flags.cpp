@@ -137,7 +137,10 @@ Case make_case(const ProblemFlags& flags) {
   set_mask(flags, spec);
   set_bias(flags, spec);
   set_gradients(flags, spec);
-  spec.scale = flags.scale;
+  for (const problem::Scalar& scalar : problem::kScalars) {
+    const auto given = flags.scalars.find(scalar.name);
+    if (given != flags.scalars.end()) spec.*scalar.given = given->second;
+  }
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
   instance::validate(spec);
   return {instance::describe(spec), "", spec};

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -17,7 +18,7 @@ struct ProblemFlags {
   std::optional<std::string> mask, mask_kind;
   std::optional<double> mask_density;
   std::optional<std::string> bias, bias_dtype, bias_kind;
-  std::optional<float> scale;
+  std::map<std::string, float> scalars;  ///< by the names of problem::kScalars
   bool seqlens = false;
   bool backward = false, dbias = false, dlse = false, deterministic = false;
   std::optional<std::string> dbias_dtype;
