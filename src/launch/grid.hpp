@@ -28,13 +28,17 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
 /// L2: 16 MiB is four heads of 8192 keys (D128).
 std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes);
 
-/// Thread blocks of a kernel that an SM of `arch` holds at a time. Registers are handed out for
-/// config.min_blocks of them; shared memory may allow fewer.
+/// Thread blocks of a kernel that an SM of `arch` holds at a time: the launch bounds ask for
+/// config.min_blocks, and no compiler gives a thread more than kMost registers, so that there is
+/// room for two blocks of 128 threads in any case. Shared memory may allow fewer. Source: CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability".
 template <class Config>
 int blocks_per_sm(const Config& config, const codegen::Arch& arch) {
   constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
+  constexpr int kRegisters = 64 * 1024, kMost = 256;
+  const int by_registers = std::max(config.min_blocks, kRegisters / (config.num_threads() * kMost));
   const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
-  return std::clamp(by_memory, 1, config.min_blocks);
+  return std::max(1, std::min(by_memory, by_registers));
 }
 
 /// Strides as kernels take them.

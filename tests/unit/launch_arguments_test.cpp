@@ -8,6 +8,7 @@
 #include "attnjit/error.hpp"
 #include "forward_fixtures.hpp"
 #include "launch/forward_arguments.hpp"
+#include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
 using namespace attnjit;
@@ -207,10 +208,10 @@ TEST_CASE("keys are split until the device is full, and the splits are added up"
   const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
   CHECK(grid.planes == 16);
   CHECK(grid.q_tiles == 1);
-  CHECK(call.spec.block_slots == 132);  // one block per SM was asked for
-  CHECK(grid.splits == 8);
+  CHECK(call.spec.block_slots == 264);  // of 128 threads, two have 255 registers each
+  CHECK(grid.splits == 16);
   ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
-  CHECK(arguments.shape(0).grid[0] == 16 * 8);
+  CHECK(arguments.shape(0).grid[0] == 16 * 16);
   CHECK(arguments.runs(1));
   CHECK(arguments.shape(1).grid[0] == 2 * 8 * 3);  // a row each
   CHECK(arguments.shape(1).block == unsigned(call.spec.combine.num_threads()));
@@ -218,16 +219,37 @@ TEST_CASE("keys are split until the device is full, and the splits are added up"
   const auto& [forward, combine] =
       std::pair{arguments.values().forward, arguments.values().combine};
   CHECK(arguments.parameters(1)[0] == &arguments.values().combine);
-  CHECK(forward.num_splits == 8);
-  CHECK(combine.num_splits == 8);
+  CHECK(forward.num_splits == 16);
+  CHECK(combine.num_splits == 16);
   CHECK(combine.partial_out == forward.partial_out);
   CHECK(combine.partial_lse == forward.partial_lse);
   CHECK(combine.out == call.args.out.data);
   CHECK(combine.lse == call.args.lse);
   CHECK(combine.out_strides.head == call.args.out.strides[1]);
-  // 48 rows of 8 splits: 48 columns each, 40 of them used, and a logarithm.
-  CHECK(call.layout().partial_lse == 48 * 8 * 48 * 4);
-  CHECK(call.layout().bytes == 48 * 8 * 48 * 4 + 48 * 8 * 4);
+  // 48 rows of 16 splits: 48 columns each, 40 of them used, and a logarithm.
+  CHECK(call.layout().partial_lse == 48 * 16 * 48 * 4);
+  CHECK(call.layout().bytes == 48 * 16 * 48 * 4 + 48 * 16 * 4);
+}
+
+TEST_CASE("thread blocks of an SM are told from launch bounds and shared memory") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto blocks = [&](int warps, int min_blocks, int block_kv, int head_dim = 64) {
+    problem::Family family;
+    family.head_dim = family.head_dim_v = head_dim;
+    const codegen::ForwardTunables tunables{.block_q = 16 * warps,
+                                            .block_kv = block_kv,
+                                            .num_stages = 1,
+                                            .num_warps = warps,
+                                            .min_blocks = min_blocks};
+    return launch::blocks_per_sm(codegen::forward_config(family, tunables), arch);
+  };
+  CHECK(blocks(8, 1, 32) == 1);  // 255 registers for 256 threads are all that there are
+  CHECK(blocks(8, 2, 32) == 2);
+  CHECK(blocks(4, 1, 32) == 2);
+  CHECK(blocks(4, 3, 32) == 3);
+  CHECK(blocks(4, 1, 512) == 1);  // 152 KiB of shared memory
+  CHECK(blocks(1, 4, 32) == 8);
+  CHECK(blocks(1, 4, 32, 256) == 5);  // 41 KiB
 }
 
 TEST_CASE("a full device splits nothing, and no split is without a tile") {
