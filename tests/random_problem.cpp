@@ -76,7 +76,7 @@ void choose_operands(Dice& dice, ProblemSpec& spec) {
   }
   if (dice.chance(0.5)) {
     spec.bias = pattern(dice);
-    spec.bias_kind = static_cast<BiasKind>(dice.between(0, 4));
+    spec.bias_kind = static_cast<BiasKind>(dice.between(0, 5));
     if (dice.chance(0.3)) spec.bias_dtype = DType::kFloat32;
   }
 }

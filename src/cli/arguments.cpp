@@ -78,7 +78,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
   add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");
   add("--bias-kind", flags.bias_kind,
-      "normal (default), minus-infinity, lowest, huge-logit, very-negative");
+      "normal (default), minus-infinity, lowest, huge-logit, very-negative, graded");
 }
 
 void add_gradients(CLI::App& verb, ProblemFlags& flags) {

@@ -157,7 +157,8 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
       sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q, problem.scale);
   values_.dk_sum =
       sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv, problem.scale);
-  values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv, 1.0f);
+  values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv,
+                       1.0f / spec_.dkv.probability_scale());
 }
 
 void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostLines = 16;
 constexpr double kLseTolerance = 1e-4;
+constexpr double kSmallestHalf = 0x1p-24;
 constexpr double kTermTolerance = 0x1p-20;  // of Gradient::terms: 16 roundoffs of fp32
 
 void add_failure(Report& report, const std::string& line) {
@@ -75,10 +76,10 @@ LseErrors measure_lse(const float* got, const double* exact, std::int64_t seqlen
   return plane;
 }
 
-// `noise` is empty or [planes, rows]; `unit` is the u of the rule.
+// `noise` is empty or [planes, rows], `sizes` empty or as `exact`; `unit` is the u of the rule.
 Report check_planes(const Tensor& got, const std::vector<double>& exact,
-                    const std::vector<double>& rounded, std::span<const double> noise, double unit,
-                    const Rows& rows) {
+                    const std::vector<double>& rounded, std::span<const double> noise,
+                    std::span<const double> sizes, double unit, const Rows& rows) {
   Report report;
   const std::int64_t count = rows.count(got.shape[2]);
   const std::int64_t plane_size = count * got.shape[3];
@@ -97,6 +98,10 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
     if (!noise.empty()) {
       reference.noise =
           noise.subspan(static_cast<std::size_t>(index * count), static_cast<std::size_t>(count));
+    }
+    if (!sizes.empty()) {
+      reference.sizes = sizes.data() + index * plane_size;
+      reference.smallest = got.dtype == DType::kFloat16 ? kSmallestHalf : 0;
     }
     const PlaneJudge judge(got, batch * got.strides[0] + head * got.strides[1], reference, rows);
     const PlaneErrors plane = judge.measure();
@@ -124,7 +129,7 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
 
 Report check_output(const Tensor& got, const std::vector<double>& exact,
                     const std::vector<double>& rounded, const Rows& rows) {
-  return check_planes(got, exact, rounded, {}, tensor::unit_roundoff(got.dtype), rows);
+  return check_planes(got, exact, rounded, {}, {}, tensor::unit_roundoff(got.dtype), rows);
 }
 
 Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
@@ -133,8 +138,8 @@ Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
   for (const double terms : exact.terms) {
     noise.push_back(std::isfinite(terms) ? kTermTolerance * terms : 0);
   }
-  return check_planes(got, exact.values, rounded.values, noise, tensor::unit_roundoff(dtype),
-                      Rows::every());
+  return check_planes(got, exact.values, rounded.values, noise, exact.sizes,
+                      tensor::unit_roundoff(dtype), Rows::every());
 }
 
 Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,

@@ -36,7 +36,9 @@ Report check_output(const Tensor& got, const std::vector<double>& exact,
 
 /// The same for a gradient of a call whose q has `dtype`, which sets u: p and ds are rounded to it
 /// even if dbias is fp32. Both bounds gain 2^-20 of exact.terms, the plane's that of its largest
-/// row: the error that fp32 leaves where the terms of ds cancel.
+/// row: the error that fp32 leaves where the terms of ds cancel. Where there are exact.sizes, each
+/// element satisfies
+///   |x - ref| <= 4 (u + max over the row of |y - ref| / size) size + the dtype's smallest number.
 Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
                       const Gradient& rounded);
 

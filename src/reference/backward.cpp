@@ -15,7 +15,8 @@ Gradient not_computed(const Tensor& tensor) {
   constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
   const auto rows = static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1] * tensor.shape[2]);
   return {std::vector(rows * static_cast<std::size_t>(tensor.shape[3]), kNotComputed),
-          std::vector(rows, kNotComputed)};
+          std::vector(rows, kNotComputed),
+          {}};
 }
 
 template <typename Real>
@@ -48,6 +49,7 @@ BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const P
   const BlockContext scores{args.forward, rule, rows};
   const GradientContext context{args, scores, outputs};
   if (arithmetic == Arithmetic::kExact) {
+    result.dv.sizes = result.dv.values;  // likewise not computed yet
     compute<double>(context, planes, jobs, result);
   } else {
     compute<float>(context, planes, jobs, result);

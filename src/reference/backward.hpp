@@ -15,6 +15,9 @@ struct Gradient {
   /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
   /// dbias that is broadcast over keys the terms are those of its sum, dlse.
   std::vector<double> terms;
+
+  /// Of an exact dv: the sum of p |dout|, element by element. Empty otherwise.
+  std::vector<double> sizes;
 };
 
 struct BackwardResult {
@@ -28,8 +31,9 @@ struct BackwardResult {
 /// pointer. out and lse are computed anew in the same arithmetic, so theirs are not read, and dq,
 /// dk, dv and dbias are read for their shapes and dtypes only.
 ///
-/// Arithmetic::kRounded also rounds p, ds and the results to q's dtype (dbias to its own). A dbias
-/// that is broadcast over keys is the sum of dlse in both, which the sum of ds amounts to.
+/// Arithmetic::kRounded also rounds p, ds and the results to q's dtype (dbias to its own); p in
+/// fp16 as a multiple of 2^-14, so that small ones keep their digits. A dbias that is broadcast
+/// over keys is the sum of dlse in both, which the sum of ds amounts to.
 ///
 /// Computes the planes selected, and of dbias the rows to which selected planes alone add. Runs on
 /// `jobs` threads; the result does not depend on their number.

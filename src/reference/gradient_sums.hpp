@@ -29,12 +29,20 @@ struct GradientSums {
   /// `first` on, rounded to `dtype` where the arithmetic rounds.
   void write(Real factor, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t first,
              Gradient& to) const {
+    write_values(factor, dtype, rows, columns, first, to.values);
     for (std::int64_t r = 0; r < rows; ++r) {
-      double* out = to.values.data() + (first + r) * columns;
+      to.terms[first + r] = std::fabs(factor) * std::sqrt(squares[r]);
+    }
+  }
+
+  /// The values alone.
+  void write_values(Real factor, DType dtype, std::int64_t rows, std::int64_t columns,
+                    std::int64_t first, std::vector<double>& to) const {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      double* out = to.data() + (first + r) * columns;
       for (std::int64_t d = 0; d < columns; ++d) {
         out[d] = round_if_rounded(dtype, factor * values[r * width + d]);
       }
-      to.terms[first + r] = std::fabs(factor) * std::sqrt(squares[r]);
     }
   }
 

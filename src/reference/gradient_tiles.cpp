@@ -8,6 +8,16 @@
 #include "reference/multiply.hpp"
 
 namespace attnjit::reference {
+namespace {
+
+// Probabilities are at most 1: fp16 has them times 2^14, where it would lose digits below 2^-14.
+template <typename Real>
+Real round_probability(DType dtype, Real p) {
+  const Real scale = dtype == DType::kFloat16 ? Real{16384} : Real{1};
+  return round_if_rounded(dtype, p * scale) / scale;
+}
+
+}  // namespace
 
 template <typename Real>
 GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBlock& block)
@@ -83,7 +93,7 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const std::int64_t at = row * kTile + column;
     kept_[at] = !dead_[row] && scores_[at] != ScoreTiles<Real>::kDropped;
     const Real p = kept_[at] ? std::exp(scores_[at] - lse_[row]) : Real{0};
-    p_[at] = round_if_rounded(dtype, p);
+    p_[at] = round_probability(dtype, p);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, p * (dp_[at] - delta_[row])) : Real{0};
     terms_[at] = kept_[at] ? p * dout_norm_[row] * value_norm_[column] : Real{0};
   }

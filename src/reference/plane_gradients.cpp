@@ -1,6 +1,9 @@
 #include "reference/plane_gradients.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "reference/gradient_sums.hpp"
@@ -48,10 +51,12 @@ class PlaneSolver {
   const std::int64_t width_;  // D, padded to kColumnStep
 
   // The last tile may begin at the last key, and a whole tile is added there.
-  GradientSums<Real> dk_;  // [Lk + tile, width]
-  GradientSums<Real> dv_;  // [Lk + tile, padded Dv]
+  GradientSums<Real> dk_;                       // [Lk + tile, width]
+  GradientSums<Real> dv_;                       // [Lk + tile, padded Dv]
+  std::optional<GradientSums<Real>> dv_sizes_;  // the same of |dout|, in the exact arithmetic
 
   std::vector<Real> queries_;       // [padded rows, width], of the block; 0 in dead rows
+  std::vector<Real> dout_sizes_;    // [padded rows, padded Dv], |dout| of the block
   std::vector<Real> keys_;          // [tile, width]
   std::vector<Real> p_, ds_;        // [tile, padded rows]
   std::vector<std::uint8_t> kept_;  // [tile, padded rows]
@@ -66,7 +71,9 @@ PlaneSolver<Real>::PlaneSolver(const GradientContext& context, const Plane& plan
       width_(round_up(forward_.q.shape[3], kColumnStep)),
       dk_(seqlen_kv_ + kTile, width_),
       dv_(seqlen_kv_ + kTile, round_up(forward_.v.shape[3], kColumnStep)),
-      keys_(static_cast<std::size_t>(kTile * width_)) {}
+      keys_(static_cast<std::size_t>(kTile * width_)) {
+  if constexpr (std::is_same_v<Real, double>) dv_sizes_.emplace(seqlen_kv_ + kTile, dv_.width);
+}
 
 template <typename Real>
 void PlaneSolver<Real>::run(BackwardResult& result) {
@@ -87,6 +94,8 @@ void PlaneSolver<Real>::run(BackwardResult& result) {
   const std::int64_t row = (plane_.batch * forward_.k.shape[1] + plane_.head_kv) * seqlen_kv_;
   dk_.write(scale, dtype, seqlen_kv_, dim, row, result.dk);
   dv_.write(Real{1}, dtype, seqlen_kv_, forward_.v.shape[3], row, result.dv);
+  if (dv_sizes_)
+    dv_sizes_->write_values(Real{1}, dtype, seqlen_kv_, forward_.v.shape[3], row, result.dv.sizes);
 }
 
 template <typename Real>
@@ -110,6 +119,10 @@ void PlaneSolver<Real>::load_queries(const RowBlock& block, const GradientTiles<
       load_row(forward_.q, block.batch, block.head, block.first + row, &queries_[row * width_]);
     }
   }
+  if (!dv_sizes_) return;
+  dout_sizes_.resize(static_cast<std::size_t>(tiles.padded_rows() * dv_.width));
+  std::transform(tiles.dout(), tiles.dout() + dout_sizes_.size(), dout_sizes_.begin(),
+                 [](Real value) { return std::fabs(value); });
 }
 
 template <typename Real>
@@ -127,6 +140,10 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
                     width_);
   multiply_add_kept(p_.data(), kept_.data(), tiles.dout(), dv_.row(keys.begin), kTile, rows,
                     dv_.width);
+  if (dv_sizes_) {
+    multiply_add_kept(p_.data(), kept_.data(), dout_sizes_.data(), dv_sizes_->row(keys.begin),
+                      kTile, rows, dv_.width);
+  }
 }
 
 // ds[i, j] goes to dq[i] times k[j], and to dk[j] times q[i].

@@ -100,6 +100,29 @@ Sample PlaneJudge::at(std::int64_t row, std::int64_t column) const {
           reference_.exact[dense(row, column)]};
 }
 
+// The worst element of a row by the rule for elements.
+double PlaneJudge::component_ratio(std::int64_t row) const {
+  if (reference_.sizes == nullptr) return 0;
+  const auto each_judged = [&](auto visit) {
+    for (std::int64_t column = 0; column < got_.shape[3]; ++column) {
+      if (judged(row, column)) visit(column, reference_.sizes[dense(row, column)]);
+    }
+  };
+  double rounded = 0;  // |y - ref| by size, the largest of the row
+  each_judged([&](std::int64_t column, double size) {
+    const std::int64_t index = dense(row, column);
+    const double error = std::fabs(reference_.rounded[index] - reference_.exact[index]);
+    if (size > 0 && error > reference_.smallest) rounded = std::max(rounded, error / size);
+  });
+  double worst = 0;
+  each_judged([&](std::int64_t column, double size) {
+    const Sample sample = at(row, column);
+    const double allowed = 4 * (rounded + reference_.unit) * size + reference_.smallest;
+    worst = std::max(worst, ratio_of(error_of(sample.got, sample.want), allowed));
+  });
+  return worst;
+}
+
 void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
   Norm error, rounded_error, magnitude;
   for (std::int64_t column = 0; column < got_.shape[3]; ++column) {
@@ -122,7 +145,7 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
   const double allowed =
       4 * rounded_error.value() + 4 * reference_.unit * magnitude.value() + noise;
   plane.noise = std::max(plane.noise, noise);
-  const double ratio = ratio_of(error.value(), allowed);
+  const double ratio = std::max(ratio_of(error.value(), allowed), component_ratio(row));
   plane.rows_failed += ratio > 1 ? 1 : 0;
   if (ratio > plane.row_ratio) {
     plane.row_ratio = ratio;

@@ -40,6 +40,8 @@ struct PlaneReference {
   const double* rounded;               ///< likewise
   double unit;                         ///< the u of the rule
   std::span<const double> noise = {};  ///< [rows], the error that a row is allowed on top; or none
+  const double* sizes = nullptr;       ///< as `exact`: of what is summed in each element; or null
+  double smallest = 0;                 ///< number of got.dtype above 0, where that may matter
 };
 
 /// Applies the accuracy rule to one plane of `got`, whose elements start at `offset`.
@@ -61,6 +63,7 @@ class PlaneJudge {
   bool judged(std::int64_t row, std::int64_t column) const;
   Sample at(std::int64_t row, std::int64_t column) const;
   void measure_row(std::int64_t row, PlaneErrors& plane) const;
+  double component_ratio(std::int64_t row) const;
 
   const Tensor& got_;
   const std::int64_t offset_;

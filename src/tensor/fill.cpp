@@ -20,7 +20,7 @@ constexpr std::int64_t kDeadPeriod = 5;  // every fifth row is dead ...
 constexpr std::int64_t kDeadPhase = 2;   // ... from this one on
 constexpr double kPlantedShare = 0.1;    // of a bias
 constexpr double kHugeLogit = 10000;
-constexpr double kVeryNegativeMean = -300;
+constexpr double kVeryNegativeMean = -300, kGrade = -16;
 
 template <std::size_t kSize>
 std::optional<std::size_t> find_name(const std::array<std::string_view, kSize>& names,
@@ -154,6 +154,8 @@ class BiasRule {
         return key == random_.stream(2).below(row.index, shape_[3]) ? kHugeLogit : noise;
       case BiasKind::kVeryNegative:
         return kVeryNegativeMean + noise;
+      case BiasKind::kGraded:
+        return kGrade * static_cast<double>(key) / static_cast<double>(shape_[3]) + noise;
       case BiasKind::kNormal:
         break;
     }

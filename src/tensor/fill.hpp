@@ -33,13 +33,14 @@ enum class BiasKind {
   kLowest,         ///< the same with the dtype's lowest finite value in place of -inf
   kHugeLogit,      ///< N(0, 1) with +10000 on one key of each row
   kVeryNegative,   ///< N(-300, 1): drives lse far below -88
+  kGraded,         ///< N(-16 j / Lk, 1) at key j: the last keys have probabilities below 2^-14
 };
 
 inline constexpr std::array<std::string_view, 11> kMaskKindNames = {
     "random",     "suffix",   "scattered", "blocks",   "dead-rows", "dead-head",
     "dead-batch", "all-true", "all-false", "top-bias", "band"};
-inline constexpr std::array<std::string_view, 5> kBiasKindNames = {
-    "normal", "minus-infinity", "lowest", "huge-logit", "very-negative"};
+inline constexpr std::array<std::string_view, 6> kBiasKindNames = {
+    "normal", "minus-infinity", "lowest", "huge-logit", "very-negative", "graded"};
 
 /// The kind of that name, if there is one.
 std::optional<MaskKind> parse_mask_kind(std::string_view name);

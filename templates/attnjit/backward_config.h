@@ -28,6 +28,11 @@ struct BackwardConfig {
                     // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+  // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+  ATTNJIT_CONSTEXPR float probability_scale() const {
+    return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+  }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
   // The part of a tile of scores that one warp computes.

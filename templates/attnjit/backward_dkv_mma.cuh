@@ -209,6 +209,15 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     }
   }
 
+  ATTNJIT_DEVICE void store_probabilities(const Tile& p, int span) const {
+    if constexpr (kConfig.probability_scale() == 1.0f) {
+      this->store_scores(p_tile(), p, span);
+    } else {
+      Tile scaled = p;
+      scaled *= kConfig.probability_scale();
+      this->store_scores(p_tile(), scaled, span);
+    }
+  }
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
     // One span does without delta while it computes P; several would read it several times, which
@@ -223,7 +232,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
       typename Base::Slopes slopes;
       this->scores(p, slopes, q_tile(slot), k_tile(), kv_tile, span, job.use);
       this->exponentiate(p, lse);
-      this->store_scores(p_tile(), p, span);
+      store_probabilities(p, span);
       if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
@@ -291,7 +300,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     ptx::copy_async_wait<0>();
     ptx::block_sync();  // all are done with K and V, whose places dK and dV take
     stage_rows(k_tile(), dk, k_share(), params.scale);
-    stage_rows(v_tile(), dv, v_share(), 1.0f);
+    stage_rows(v_tile(), dv, v_share(), 1.0f / kConfig.probability_scale());
     ptx::block_sync();  // both are complete
     write_rows<kConfig.head_dim>(k_tile(), params.dk, params.dk_strides);
     write_rows<kConfig.head_dim_v>(v_tile(), params.dv, params.dv_strides);

@@ -108,4 +108,18 @@ TEST_CASE_FIXTURE(Mutations, "caught: a gradient that is not scaled") {
 }
 
 }  // namespace
+TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as small as they are") {
+  // A bias per key, from 0 down to -16: as many queries as a single weak key needs to show.
+  const ProblemSpec spec{.dtype = DType::kFloat16,
+                         .seqlen_q = 700,
+                         .seqlen_kv = 128,
+                         .head_dim = 64,
+                         .bias = "111k",
+                         .bias_kind = tensor::BiasKind::kGraded,
+                         .backward = true};
+  expect_report({"attnjit/backward_config.h", "return dtype == DType::kFloat16 ? 16384.0f : 1.0f;",
+                 "return 1.0f;"},
+                {spec, kAlternating}, {"dv:"});
+}
+
 }  // namespace attnjit::executor_test

@@ -108,7 +108,7 @@ TEST_CASE_FIXTURE(Kernels, "kernels: every kind of bias, in every width and exte
     spec.bias_dtype = dtype;
     for (const char* pattern : {"1h1k", "bhqk", "bhq1"}) {
       spec.bias = pattern;
-      for (int kind = 0; kind <= static_cast<int>(BiasKind::kVeryNegative); ++kind) {
+      for (int kind = 0; kind <= static_cast<int>(BiasKind::kGraded); ++kind) {
         spec.bias_kind = static_cast<BiasKind>(kind);
         expect_right(spec);
       }

@@ -105,7 +105,7 @@ TEST_CASE("backward case 3: dead rows, heads, batches and leading rows") {
 TEST_CASE("backward case 4: extreme scores") {
   ATTNJIT_NEED_GPU(gpu);
   for (const DType bias_dtype : {DType::kBFloat16, DType::kFloat32}) {
-    for (const BiasKind kind : {BiasKind::kVeryNegative, BiasKind::kHugeLogit,
+    for (const BiasKind kind : {BiasKind::kVeryNegative, BiasKind::kGraded, BiasKind::kHugeLogit,
                                 BiasKind::kMinusInfinity, BiasKind::kLowest}) {
       for (const char* pattern : {"bhqk", "1h1k", "bhq1", "b111"}) {
         ProblemSpec spec{.batch = 2,

@@ -203,6 +203,7 @@ TEST_CASE("names of kinds round-trip") {
   CHECK(parse_mask_kind("all-false") == MaskKind::kAllFalse);
   CHECK_FALSE(parse_mask_kind("block").has_value());
   CHECK(parse_bias_kind("very-negative") == BiasKind::kVeryNegative);
+  CHECK(parse_bias_kind("graded") == BiasKind::kGraded);
   CHECK_FALSE(parse_bias_kind("").has_value());
 }
 

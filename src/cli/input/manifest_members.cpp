@@ -182,7 +182,7 @@ constexpr Member kNamed[] = {
     {"bias", false, false, kPattern, pattern<&Spec::bias>},
     {"bias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::bias_dtype>},
     {"bias_kind", false, false,
-     "normal, minus-infinity, lowest, huge-logit or very-negative", bias_kind},
+     "normal, minus-infinity, lowest, huge-logit, very-negative or graded", bias_kind},
     {"layout", false, false, "bhsd or bshd", layout},
     {"use_seqlens", false, false, "true or false",
      flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},

@@ -162,6 +162,11 @@ struct BackwardConfig {
                     // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+  // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+  ATTNJIT_CONSTEXPR float probability_scale() const {
+    return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+  }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
   // The part of a tile of scores that one warp computes.
@@ -307,7 +312,7 @@ struct BackwardParams {
   GradientRows rows;
   float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
   float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
-  float* dv_sum;  // fragments of dv, likewise
+  float* dv_sum;  // fragments of dv times probability_scale(), likewise
   RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
   int32 batch;
   int32 num_heads_q;
@@ -1865,6 +1870,15 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     }
   }
 
+  ATTNJIT_DEVICE void store_probabilities(const Tile& p, int span) const {
+    if constexpr (kConfig.probability_scale() == 1.0f) {
+      this->store_scores(p_tile(), p, span);
+    } else {
+      Tile scaled = p;
+      scaled *= kConfig.probability_scale();
+      this->store_scores(p_tile(), scaled, span);
+    }
+  }
   // The warp's part of P and dS, for all to read.
   ATTNJIT_DEVICE void compute_scores(const Job& job, int slot) {
     // One span does without delta while it computes P; several would read it several times, which
@@ -1879,7 +1893,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
       typename Base::Slopes slopes;
       this->scores(p, slopes, q_tile(slot), k_tile(), kv_tile, span, job.use);
       this->exponentiate(p, lse);
-      this->store_scores(p_tile(), p, span);
+      store_probabilities(p, span);
       if constexpr (kLateDelta) this->read_delta(delta, rows(slot));
       this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(), span);
       bias_grad.add(*this, ds, kv_tile, span);
@@ -1947,7 +1961,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     ptx::copy_async_wait<0>();
     ptx::block_sync();  // all are done with K and V, whose places dK and dV take
     stage_rows(k_tile(), dk, k_share(), params.scale);
-    stage_rows(v_tile(), dv, v_share(), 1.0f);
+    stage_rows(v_tile(), dv, v_share(), 1.0f / kConfig.probability_scale());
     ptx::block_sync();  // both are complete
     write_rows<kConfig.head_dim>(k_tile(), params.dk, params.dk_strides);
     write_rows<kConfig.head_dim_v>(v_tile(), params.dv, params.dv_strides);

@@ -162,6 +162,11 @@ struct BackwardConfig {
                     // in the kernel of dk and dv alone); 4: from that of the thread, for copies
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+  // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+  ATTNJIT_CONSTEXPR float probability_scale() const {
+    return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+  }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
   // The part of a tile of scores that one warp computes.
@@ -307,7 +312,7 @@ struct BackwardParams {
   GradientRows rows;
   float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
   float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
-  float* dv_sum;  // fragments of dv, likewise
+  float* dv_sum;  // fragments of dv times probability_scale(), likewise
   RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
   int32 batch;
   int32 num_heads_q;
