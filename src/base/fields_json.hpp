@@ -19,7 +19,7 @@
 /// JSON of structs that list their members (base/fields.hpp), and back.
 namespace attnjit::base {
 
-/// What is wrong with `what`, a member or an object. Throws Error(kInvalidEnvironment).
+/// Refuses the value of `what`, a member or an object. Throws Error(kInvalidEnvironment).
 [[noreturn]] inline void refuse_json(std::string_view what, const Json& value,
                                      std::string_view expected) {
   throw Error(ErrorKind::kInvalidEnvironment,

@@ -86,15 +86,6 @@ std::vector<const Feature*> features(const Family& family, Pass pass) {
   return list;
 }
 
-void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
-                     void** parameters) {
-  for (const Feature* feature : list) {
-    // The driver's API takes addresses of what it only reads as void*.
-    if (feature->parameter != nullptr)
-      *parameters++ = const_cast<void*>(feature->parameter(values));
-  }
-}
-
 bool scales_first(const Family& family, Pass pass) {
   return !family.positive_scale ||
          std::ranges::any_of(features(family, pass), [](const Feature* f) {

@@ -32,7 +32,7 @@ struct FeatureValues {
 
 /// A row of the table.
 struct Feature {
-  /// What a feature does to scores: kernels scale them first for those that change them.
+  /// Effect on scores: kernels scale them first for features that change them.
   enum class Effect { kDrops, kChanges };
 
   const char* name;            ///< of the kernel parameter, or nullptr where it takes none
@@ -50,9 +50,15 @@ struct Feature {
 std::vector<const Feature*> features(const problem::Family& family, Pass pass);
 
 /// Writes the address of each parameter of `list` in `values` to `parameters`, which has room for
-/// kNumFeatures.
-void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
-                     void** parameters);
+/// kNumFeatures. Inline, for it is part of every call.
+inline void list_parameters(const std::vector<const Feature*>& list, const FeatureValues& values,
+                            void** parameters) {
+  for (const Feature* feature : list) {
+    // The driver's API takes addresses of what it only reads as void*.
+    if (feature->parameter != nullptr)
+      *parameters++ = const_cast<void*>(feature->parameter(values));
+  }
+}
 
 /// Whether scores are scaled before the features see them, instead of in the exponent.
 bool scales_first(const problem::Family& family, Pass pass);

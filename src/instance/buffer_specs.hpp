@@ -7,7 +7,7 @@
 
 namespace attnjit::instance {
 
-/// What a HostBuffer is made of.
+/// The description that a HostBuffer is made from.
 struct BufferSpec {
   std::string_view name;
   BufferRole role;

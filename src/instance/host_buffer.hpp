@@ -50,7 +50,7 @@ class HostBuffer {
   std::span<std::byte> bytes() { return {memory_.get(), size_}; }
   std::span<const std::byte> bytes() const { return {memory_.get(), size_}; }
 
-  /// Where the first element lies in bytes(). A mirror at `base` has its data at base + this.
+  /// Offset of the first element in bytes(). A mirror at `base` has its data at base + this.
   std::size_t data_offset() const { return data_offset_; }
   void* data() const { return memory_.get() + data_offset_; }
 

@@ -28,7 +28,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
     : spec_(spec), layout_(layout), workspace_(workspace) {
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
-  values_.features = feature_values(problem.forward, args.forward);
+  set_feature_values(problem.forward, args.forward, values_.features);
   if (spec.mask_classes) set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);

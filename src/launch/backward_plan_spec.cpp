@@ -90,7 +90,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
                       spec.block_slots, kQuerySplitCosts);
   }
   if (p.bounded_right && !p.bounded_left) {
-    // What the key tiles of a kv head read: Q and dO of its query heads.
+    // The key tiles of a kv head read Q and dO of its query heads.
     const std::int64_t bytes =
         std::int64_t{2} * p.seqlen_q * (p.head_dim + p.head_dim_v) * p.gqa_ratio();
     grid.section_planes = choose_section(bytes, 1, grid.kv_planes);

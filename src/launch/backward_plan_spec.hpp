@@ -58,7 +58,7 @@ struct BackwardGrid {
 };
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem);
 
-/// Where the steps keep what they hand to each other, as byte offsets into one workspace that is
+/// The places of what the steps hand to each other, as byte offsets into one workspace that is
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
 ///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,

@@ -11,18 +11,18 @@ kernel::OperandParams operand_params(const problem::Operand& operand, const Tens
 
 }  // namespace
 
-codegen::FeatureValues feature_values(const problem::Problem& problem, const ForwardArgs& args) {
+void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
+                        codegen::FeatureValues& values) {
   using problem::Extent;
-  codegen::FeatureValues values{.problem = &problem,
-                                .seqlens = {args.seqlens_q, args.seqlens_kv},
-                                .band = {problem.left, problem.right, problem.bottom_right}};
+  values.problem = &problem;
+  values.seqlens = {args.seqlens_q, args.seqlens_kv};
+  values.band = {problem.left, problem.right, problem.bottom_right};
   if (problem.bias.extent != Extent::kAbsent) {
     values.bias = operand_params(problem.bias, *args.bias, problem);
   }
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);
   }
-  return values;
 }
 
 }  // namespace attnjit::launch

@@ -4,8 +4,9 @@
 
 namespace attnjit::launch {
 
-/// The features' kernel parameters, but for those of a mask over keys: a prepass makes these, and
-/// each pass has its own. Refers to `problem`.
-codegen::FeatureValues feature_values(const problem::Problem& problem, const ForwardArgs& args);
+/// Sets the features' kernel parameters, but for those of a mask over keys: a prepass makes these,
+/// and each pass has its own. `values` refers to `problem` afterwards.
+void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
+                        codegen::FeatureValues& values);
 
 }  // namespace attnjit::launch

@@ -12,7 +12,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   auto* const base = static_cast<std::byte*>(workspace);
   set_forward(spec, problem, args);
   set_splits(spec, problem, layout, base);
-  values_.features = feature_values(problem, args);
+  set_feature_values(problem, args, values_.features);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   list_parameters(spec);
 }

@@ -57,7 +57,7 @@ struct ForwardGrid {
 };
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem);
 
-/// Where a plan's steps keep what they hand to each other, as byte offsets into one workspace that
+/// The places of what a plan's steps hand to each other, as byte offsets into one workspace that
 /// is aligned to kWorkspaceAlignment.
 struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for

@@ -10,7 +10,7 @@
 
 namespace attnjit::launch {
 
-/// What of a kernel's time does not shrink with its share of the work, in tiles.
+/// The parts of a kernel's time that do not shrink with its share of the work, in tiles.
 struct SplitCosts {
   std::int64_t start;    ///< a thread block's start and end
   std::int64_t combine;  ///< what puts the shares together again

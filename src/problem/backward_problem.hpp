@@ -45,7 +45,7 @@ struct BackwardProblem {
 /// As make_problem(const ForwardArgs&).
 BackwardProblem make_problem(const BackwardArgs& args);
 
-/// What of a backward problem its kernels are specialised for.
+/// The properties of a backward problem that its kernels are specialised for.
 struct BackwardFamily {
   Family scores;  ///< `aligned` speaks of all tensors
   Extent dbias = Extent::kAbsent;

@@ -16,7 +16,7 @@ inline constexpr std::array<std::int32_t, 6> kPlaneBuckets = {1, 4, 16, 64, 256,
 std::int32_t length_bucket(std::int32_t length);
 std::int32_t plane_bucket(std::int64_t planes);
 
-/// What a plan is looked up by: problems with equal keys run the same kernels.
+/// The key of a plan: problems with equal keys run the same kernels.
 struct PlanKey {
   Family family;
   std::int32_t bucket_q = 1, bucket_kv = 1;

@@ -84,8 +84,8 @@ inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 /// argument, what it has and what is allowed.
 Problem make_problem(const ForwardArgs& args);
 
-/// What of a problem a kernel is specialised for. Lengths, batch, head counts, strides, window
-/// widths and the scale's value are run-time arguments and not here.
+/// The properties of a problem that a kernel is specialised for. Lengths, batch, head counts,
+/// strides, window widths and the scale's value are run-time arguments and not here.
 struct Family {
   DType dtype = DType::kBFloat16;
   std::int32_t head_dim = 0, head_dim_v = 0, gqa_ratio = 1;

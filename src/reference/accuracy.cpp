@@ -33,7 +33,7 @@ void finish(Report& report) {
   }
 }
 
-// What one plane of lse shows.
+// The errors of one plane of lse.
 struct LseErrors {
   double ratio = 0;
   double error = 0;

@@ -11,13 +11,13 @@ namespace attnjit::reference {
 /// Rows of a query head that are taken together.
 inline constexpr std::int64_t kGradientRows = 64;
 
-/// What all tasks of one backward share. Rows are all rows of the problem.
+/// The inputs that all tasks of one backward share. Rows are all rows of the problem.
 struct GradientContext {
   const BackwardArgs& args;
   const BlockContext& scores;
   const ForwardResult& forward;  ///< out and lse in the arithmetic of the gradients
 
-  /// Where a row stands among all [B, Hq, Lq].
+  /// The index of a row among all [B, Hq, Lq].
   std::int64_t row_index(std::int64_t batch, std::int64_t head, std::int64_t query) const {
     return (batch * args.forward.q.shape[1] + head) * args.forward.q.shape[2] + query;
   }

@@ -21,7 +21,7 @@ struct Sample {
   double want = 0;
 };
 
-/// What one (batch, head) plane shows.
+/// The errors of one (batch, head) plane.
 struct PlaneErrors {
   double error = 0;          ///< max|x - ref|; infinite if x is NaN somewhere
   double rounded_error = 0;  ///< max|y - ref|
@@ -34,7 +34,7 @@ struct PlaneErrors {
   std::int64_t not_finite = 0;  ///< elements of x where the reference is finite
 };
 
-/// What the rule measures one plane with.
+/// The values that the rule measures one plane with.
 struct PlaneReference {
   const double* exact;                 ///< [rows, got.shape[3]], dense
   const double* rounded;               ///< likewise

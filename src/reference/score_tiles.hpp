@@ -21,7 +21,7 @@ struct RowBlock {
   std::int64_t end;
 };
 
-/// What all blocks of one call share.
+/// The inputs that all blocks of one call share.
 struct BlockContext {
   const ForwardArgs& args;
   const ScoreRule& rule;

@@ -155,7 +155,7 @@ attnjit_status attnjit_context_counters(const attnjit_context* context,
     const attnjit_counters result{size,          now.plans,           now.compiles,
                                   now.disk_hits, now.corrupt,         now.write_failures,
                                   now.tunes,     now.timing_launches, now.record_hits};
-    // What the caller has no room for is left out; what only the caller knows is zero.
+    // Members that the caller has no room for are left out; those that only it knows are zero.
     std::memset(counters, 0, size);
     std::memcpy(counters, &result, std::min(size, sizeof result));
   });

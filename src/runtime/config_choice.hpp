@@ -8,7 +8,7 @@
 
 namespace attnjit::runtime {
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 enum class ConfigSource { kConfigZero, kRecord, kNeighbour };
 
 /// "configuration 0", "record exact", "record neighbour".

@@ -11,7 +11,7 @@
 
 namespace attnjit::runtime {
 
-/// What a Context does with a call: validates it, finds its plan or makes one, and launches it.
+/// The work of a Context: validates a call, finds its plan or makes one, and launches it.
 /// A call that has its plan takes no lock, allocates no host memory and asks the system for
 /// nothing; it costs the caller what the driver's launch costs and little more.
 class Dispatcher {

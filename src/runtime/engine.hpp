@@ -19,7 +19,7 @@ namespace attnjit::runtime {
 /// line works on it directly.
 class Engine {
  public:
-  /// What tuning may choose from, of each pass.
+  /// The search spaces of both passes.
   using Spaces = std::tuple<tuner::SearchSpace, tuner::BackwardSearchSpace>;
 
   explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {});
@@ -49,7 +49,7 @@ class Engine {
   launch::BackwardPlanSpec plan(const problem::BackwardFamily& family, const codegen::Arch& arch,
                                 const codegen::BackwardTunables& config);
 
-  /// What names the kernel of `source` in the cache.
+  /// The name of the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;
 
   /// The compiled kernel: from memory, disk, or NVRTC. `problem` is the text that an error shows.
@@ -69,7 +69,7 @@ class Engine {
   tuner::RecordStore records_;
 };
 
-/// What the compiler said of a cached kernel.
+/// The compiler's facts of a cached kernel.
 compiler::Facts facts(const cache::Entry& entry);
 
 }  // namespace attnjit::runtime

@@ -12,7 +12,7 @@ namespace attnjit::runtime {
 /// Error(kUnsupported).
 codegen::Arch arch_of(const cuda::DeviceInfo& device);
 
-/// What tuning records call `device`.
+/// The class that tuning records name `device` by.
 tuner::DeviceClass device_class(const cuda::DeviceInfo& device);
 
 /// Gets the kernels of `spec` from the engine and loads them into the current context.

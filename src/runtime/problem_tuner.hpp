@@ -13,10 +13,10 @@
 
 namespace attnjit::runtime {
 
-/// What tuning one problem found.
+/// The outcome of tuning one problem.
 template <class Pass>
 struct TuneReport {
-  /// What was kept; configuration 0 unless the verdict is a gain.
+  /// The record that was kept; of configuration 0 unless the verdict is a gain.
   tuner::BasicRecord<typename Pass::Key> record;
   tuner::ContestResult result;  ///< inconclusive results are kept in memory only
   std::size_t candidates = 0;   ///< that the space holds for the problem, configuration 0 included

@@ -18,7 +18,7 @@ struct OutputMemory {
 /// Tensors for a problem with exactly its shapes and strides, in device memory of their own: q, k,
 /// v, bias, dout and dlse hold N(0, 1), about half of the mask keeps, and sequences have their full
 /// length. Random values matter: a GPU that multiplies zeros draws less power and clocks higher.
-/// What a forward writes, which a backward reads, is left unwritten.
+/// Out and lse, which a backward reads, are left unwritten.
 template <class Pass>
 class BasicSyntheticTensors {
  public:
@@ -30,7 +30,7 @@ class BasicSyntheticTensors {
   /// The call on them. Of its tensors only the addresses are set: all else is in the problem.
   const typename Pass::Args& args() const { return args_; }
 
-  /// What the kernels write, lse apart: of a forward out; of a backward dq, dk, dv and dbias.
+  /// The outputs of the kernels, lse apart: out; of a backward dq, dk, dv and dbias.
   const std::vector<OutputMemory>& outputs() const { return outputs_; }
 
  private:

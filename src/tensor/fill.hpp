@@ -10,8 +10,8 @@
 
 namespace attnjit::tensor {
 
-/// What a generated mask drops. A kind that needs an axis which the mask broadcasts, and kTopBias
-/// without a bias of the mask's own pattern, fall back to kRandom.
+/// The keys that a generated mask drops. A kind that needs an axis which the mask broadcasts, and
+/// kTopBias without a bias of the mask's own pattern, fall back to kRandom.
 enum class MaskKind {
   kRandom,     ///< each element kept with probability `density`
   kSuffix,     ///< padding: a prefix of keys kept, its length drawn per (batch, head) plane
@@ -26,7 +26,7 @@ enum class MaskKind {
   kBand,     ///< the share `density` of the keys, those up to the diagonal from the bottom right
 };
 
-/// What a generated bias holds.
+/// The values of a generated bias.
 enum class BiasKind {
   kNormal,         ///< N(0, 1)
   kMinusInfinity,  ///< N(0, 1) with -inf on a tenth of the elements and on every fifth query row

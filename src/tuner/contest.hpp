@@ -8,14 +8,14 @@ namespace attnjit::tuner {
 
 /// The measuring protocol's numbers; docs/tuning.md gives the reasons.
 struct ContestRules {
-  int rounds = 7;             ///< of all candidates; the finalists get twice as many again
-  int least_rounds = 3;       ///< below that, nothing is concluded
-  double hopeless = 2.0;      ///< times the best of the first round: no second round
-  std::size_t finalists = 3;  ///< and all that are this close to the best:
-  double close = 0.05;        ///< share of its time
-  double margin = 0.02;       ///< share of configuration 0's time that a winner must save
-  double noise_factor = 3.0;  ///< and times the larger MAD
-  double drift = 0.05;        ///< of configuration 0 between start and end: measured in vain
+  int rounds = 7;             ///< rounds of all candidates; finalists play twice as many more
+  int least_rounds = 3;       ///< fewer rounds conclude nothing
+  double hopeless = 2.0;      ///< candidates slower than this times the best leave after round 1
+  std::size_t finalists = 3;  ///< the fastest candidates that play on, and with them
+  double close = 0.05;        ///< all within this share of the best one's time
+  double margin = 0.02;       ///< a winner saves this share of configuration 0's time
+  double noise_factor = 3.0;  ///< and this many times the larger MAD
+  double drift = 0.05;        ///< a larger change of configuration 0's time voids the contest
 };
 
 /// How a contest was decided.

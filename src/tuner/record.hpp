@@ -8,7 +8,8 @@
 
 namespace attnjit::tuner {
 
-/// What of a device decides which configuration is fastest. Devices of one class share records.
+/// The properties of a device that decide which configuration is fastest. Devices of one class
+/// share records.
 struct DeviceClass {
   std::string name;  ///< as the driver has it, "NVIDIA H200"
   int sm_count = 0;
@@ -27,7 +28,7 @@ constexpr auto fields(const DeviceClass*) {
 /// "NVIDIA H200 (132 SMs, sm_90a)".
 std::string describe(const DeviceClass& device);
 
-/// What a record is looked up by.
+/// The key of a record.
 template <class PlanKey>
 struct BasicTuneKey {
   DeviceClass device;
@@ -51,7 +52,7 @@ struct BasicRecord {
   int rounds = 0;
   bool partial = false;  ///< not all candidates were measured
 
-  // Where it comes from. Not part of the key: a record of another version is still used.
+  // Its origin. Not part of the key: a record of another version is still used.
   std::string library;    ///< version
   std::string nvrtc;      ///< version
   int driver = 0;         ///< CUDA version of the driver, 1000 * major + 10 * minor

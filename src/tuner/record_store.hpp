@@ -51,7 +51,7 @@ class RecordStore {
   /// Every readable record on disk, sorted by path.
   std::vector<AnyRecord> list() const;
 
-  /// Where publish() puts the record of `key`, below the root's version directory.
+  /// The place where publish() puts the record of `key`, below the root's version directory.
   template <class PlanKey>
   static std::filesystem::path place(const BasicTuneKey<PlanKey>& key);
 

@@ -25,11 +25,11 @@ class BasicSearchSpace {
   /// Error(kInvalidEnvironment) that says what is wrong where.
   explicit BasicSearchSpace(std::string_view json);
 
-  /// What a record must name to be used with this space.
+  /// The name that records of this space have.
   const std::string& name() const { return name_; }
 
-  /// What to try for `key` on `arch`: configuration 0 first, then each other configuration of the
-  /// space once that is legal there and no mere padding. A pure function.
+  /// The candidates for `key` on `arch`: configuration 0 first, then each other configuration of
+  /// the space once that is legal there and no mere padding. A pure function.
   std::vector<Tunables> candidates(const PlanKey& key, const codegen::Arch& arch) const;
 
  private:

@@ -8,7 +8,7 @@ namespace attnjit::tuner {
 /// Which operands the scores of a kernel meet key by key.
 enum class Operands { kNone, kMask, kBias, kBoth };
 
-/// What of a problem and an architecture configuration 0 depends on.
+/// The properties of a problem and an architecture that configuration 0 depends on.
 struct Traits {
   int head_dim = 0;    ///< the wider one of head_dim and head_dim_v
   int rows = 0;        ///< bucket of the rows of a plane; of packed heads together

@@ -20,7 +20,7 @@ struct Tuned<problem::BackwardPlanKey> {
   using Tunables = codegen::BackwardTunables;
 };
 
-/// What is chosen for the problems of a plan key.
+/// The tunables of the problems of a plan key.
 template <class PlanKey>
 using TunablesFor = typename Tuned<PlanKey>::Tunables;
 

@@ -43,7 +43,7 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // What features see of the scores that a warp computes at a time: 32 keys of its queries.
+  // The shape that features see of the scores that a warp computes at a time: 32 keys of its queries.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = warp_queries() / 16,

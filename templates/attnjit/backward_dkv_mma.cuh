@@ -24,7 +24,7 @@
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
-// Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
+// The gradient of a bias that nobody wants. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
@@ -123,7 +123,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
-  // What the tile of queries at `position` needs; looks up its live rows as well.
+  // The use of the tile of queries at `position`; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;
     const int head = first_head + position / params.num_q_tiles;

@@ -10,7 +10,7 @@
 #include "attnjit/tile/products.cuh"
 #include "attnjit/tile/team.cuh"
 
-// What all kernels of the backward share: one tile of probabilities P and score gradients dS,
+// The part that all kernels of the backward share: one tile of probabilities P and score gradients dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
@@ -88,7 +88,7 @@ struct GradientScores {
     block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
-  // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
+  // The use of tile `index` of a walk, which use_of(index) computes. Each lane asks for one of 32
   // tiles, so that their latencies are paid together; two votes make bits of the answers.
   template <class UseOf>
   ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {

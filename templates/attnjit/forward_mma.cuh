@@ -135,7 +135,7 @@ struct Forward {
     return {0, TileUse::kSkip};
   }
 
-  // Where rows of the block's tile begin in a tensor: a function of the row.
+  // Addresses of rows of the block's tile in a tensor, as a function of the row.
   template <class T>
   ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
     T* const first = head_of(base, strides, block.batch, block.head) +

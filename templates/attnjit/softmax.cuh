@@ -17,7 +17,7 @@ using Probabilities = uint32[kRowTiles][kGroups][2];
 // 2018; FlashAttention).
 template <DType kDType, int kRowTiles>
 struct RunningMaxSoftmax {
-  // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
+  // The reference that exponents are taken against, in log2 units, the same in all lanes of the quad: the
   // running maximum, -inf before the first kept key. It is the rounded product of its time: a
   // correction from anything else would weigh tiles differently where scores are large.
   RowValues<kRowTiles> reference;

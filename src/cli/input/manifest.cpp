@@ -22,7 +22,7 @@ void check_schema(const Json& object, const std::string& file) {
               object["schema"].dump(), kSchema);
 }
 
-// What a JSON document with members "schema", "archs" and "problems" holds.
+// The contents of a JSON document with members "schema", "archs" and "problems" holds.
 Manifest read_document(const Json& root, const std::string& file) {
   for (const auto& [name, value] : root.items()) {
     if (name != "schema" && name != "archs" && name != "problems" && name != "$schema") {

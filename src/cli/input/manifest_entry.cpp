@@ -45,7 +45,7 @@ void check_names(const Json& entry, const std::string& where) {
   }
 }
 
-/// What of a problem is wanted: its output, its gradients, or both, a case each.
+/// The passes that an entry asks for, a case each.
 struct Passes {
   bool forward = false, backward = false;
 };

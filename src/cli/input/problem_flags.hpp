@@ -28,7 +28,7 @@ struct ProblemFlags {
   bool operator==(const ProblemFlags&) const = default;
 };
 
-/// What the sizes are where no flag says so; heads_kv and seqlen_kv follow heads_q and seqlen_q.
+/// Sizes where no flag gives them; heads_kv and seqlen_kv follow heads_q and seqlen_q.
 inline constexpr std::int64_t kDefaultHeads = 8;
 inline constexpr std::int64_t kDefaultSeqlen = 1024;
 inline constexpr std::int64_t kDefaultHeadDim = 128;

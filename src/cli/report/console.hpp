@@ -14,7 +14,7 @@ using base::Json;
 /// How much goes to stderr besides errors.
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
-/// Where a verb's words go: data to `out`, everything else to `err`. With `json`, the data is one
+/// The way of a verb's words: data to `out`, everything else to `err`. With `json`, the data is one
 /// JSON object and the text form is not written.
 class Console {
  public:

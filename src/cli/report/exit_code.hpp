@@ -8,7 +8,7 @@
 
 namespace attnjit::cli {
 
-/// What the process tells its caller.
+/// The exit status of the process.
 enum class ExitCode : int {
   kDone = 0,
   kFailure = 1,       ///< internal or I/O error

@@ -8,7 +8,7 @@
 
 namespace attnjit::cli {
 
-// What a table has room for of a configuration. The long form is codegen::describe_tile().
+// Configurations as short as a table needs them. The long form is codegen::describe_tile().
 
 /// The tile of the kernel that takes longest.
 inline std::string main_tile(const codegen::ForwardTunables& config) {
@@ -18,7 +18,7 @@ inline std::string main_tile(const codegen::BackwardTunables& config) {
   return codegen::describe_tile(config.dkv);
 }
 
-/// What `config` changes of `zero`; the main tile where that is nothing.
+/// The tiles of `config` that differ from those of `zero`; the main tile where none does.
 inline std::string changed_tiles(const codegen::ForwardTunables& config,
                                  const codegen::ForwardTunables&) {
   return main_tile(config);

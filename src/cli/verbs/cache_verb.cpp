@@ -72,7 +72,7 @@ std::optional<cache::StoredFile> find_file(const cache::Store& store, const std:
               matches);
 }
 
-// What show says of a kernel that it cannot show.
+// The message for a kernel that cannot be shown.
 ExitCode refuse(const std::string& key, const std::string& message, Console& console) {
   console.error(message);
   console.print_json({{"key", key}, {"error", message}});

@@ -58,7 +58,7 @@ struct CacheOptions {
 // The verbs. Each writes its report and returns how it went; what concerns the verb as a whole is
 // thrown as Error.
 
-/// What was found on this machine, and what to do about it.
+/// Reports the parts found on this machine, and how to get those that are missing.
 ExitCode doctor(Session& session);
 
 /// Which kernels a problem runs, with which configuration and why.

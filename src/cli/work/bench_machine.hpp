@@ -12,7 +12,7 @@ std::string utc_now();
 
 Json device_json(const cuda::DeviceInfo& device);
 
-/// What nvidia-smi says of each GPU now, a line each: index, name, driver, SM and memory clock,
+/// The state of each GPU now by nvidia-smi, a line each: index, name, driver, SM and memory clock,
 /// highest SM clock, power, temperature. An empty list without nvidia-smi.
 Json query_gpus();
 

@@ -9,7 +9,7 @@
 
 namespace attnjit::cli {
 
-/// What a call has to do, whichever kernel does it.
+/// The work of a call, whichever kernel does it.
 struct Work {
   /// Both products over the scores that causal, window and seqlens leave; 2.5 times that of a
   /// backward, which has five products.

@@ -17,7 +17,7 @@ struct Section {
   std::vector<std::string> advice;  ///< what to do, a sentence per problem found
 };
 
-/// What is found on this machine. None of these throws over something that is missing: that is a
+/// The parts found on this machine. None of these throws over something that is missing: that is a
 /// line, and advice.
 Section compiler_section(Session& session);
 Section executor_section(Session& session);

@@ -24,7 +24,7 @@ struct PlannedStep {
   bool runs() const { return grid[0] != 0; }
 };
 
-/// What a problem would run on an architecture, and why.
+/// The kernels that a problem would run on an architecture, and why.
 struct Planned {
   std::string name;
   std::string source;
@@ -46,8 +46,8 @@ class Planner {
   Planner(runtime::Engine& engine, const std::optional<std::string>& config,
           std::vector<tuner::DeviceClass> devices);
 
-  /// What a process here would run. Throws as make_problem() does, and a usage error for a config
-  /// that is not legal here.
+  /// The plan of a process on this machine. Throws as make_problem() does, and a usage error for a
+  /// config that is not legal here.
   Planned plan(const Case& job, const codegen::Arch& arch);
 
   /// That plan itself, for those who run it.
@@ -55,8 +55,8 @@ class Planner {
   launch::BackwardPlanSpec backward(const problem::BackwardProblem& problem,
                                     const codegen::Arch& arch);
 
-  /// What processes elsewhere would run: configuration 0, and what the records of each device of
-  /// `arch` say. Throws as plan() does.
+  /// The plans of processes elsewhere: configuration 0, and those that the records of each device
+  /// of `arch` say. Throws as plan() does.
   std::vector<Planned> variants(const Case& job, const codegen::Arch& arch);
 
  private:

@@ -10,13 +10,13 @@
 
 namespace attnjit::cli {
 
-/// What of a problem's results is judged: rows of a forward, planes of a backward.
+/// The part of a problem's results that is judged: rows of a forward, planes of a backward.
 struct Sample {
   reference::Rows rows;
   reference::Planes planes;
 };
 
-/// What running a problem gave.
+/// The outcome of running a problem.
 struct RunResult {
   /// The judgement of one tensor.
   struct Output {
@@ -36,19 +36,19 @@ class Runner {
  public:
   virtual ~Runner() = default;
 
-  /// What it runs on, for the report.
+  /// The device, for the report.
   virtual std::string device() const = 0;
 
   /// Throws Error(kUnsupported) for a problem whose tensors do not fit this machine's memory, and
   /// what planning and compiling throw.
   virtual RunResult run(const Case& job, const Sample& sample) = 0;
 
-  /// What was compiled and what was found on disk so far, in words.
+  /// Counts of kernels compiled and found on disk so far, in words.
   virtual std::string counters() const = 0;
 };
 
-/// What to judge. `rows`: "all", a number of query rows, or empty for as much as the reference
-/// computes in seconds.
+/// The sample to judge. `rows`: "all", a number of query rows, or empty for as much as the
+/// reference computes in seconds.
 Sample choose_sample(const instance::ProblemSpec& spec, const std::string& rows);
 
 /// Throws Error(kUnsupported) unless `copies` of the tensors of `job`, and what the reference

@@ -20,8 +20,8 @@ struct CommonOptions {
   std::optional<unsigned> jobs;  ///< ATTNJIT_JOBS
 };
 
-/// What the verbs share. Engine and driver come into being when a verb first asks for them, so that
-/// no verb needs more than it uses.
+/// The state that verbs share. Engine and driver come into being when a verb first asks for them,
+/// so that no verb needs more than it uses.
 class Session {
  public:
   /// `environment` is the process's; flags of `options` win over it.
@@ -40,7 +40,7 @@ class Session {
   /// environment lets no record be read.
   std::vector<tuner::DeviceClass> device_classes();
 
-  /// Where a log writes to.
+  /// The sink of a log.
   base::Log::Sink log_sink();
 
   /// Of a Context whose messages are notes of the console.

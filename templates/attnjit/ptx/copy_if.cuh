@@ -4,9 +4,8 @@
 
 namespace attnjit::kernel::ptx {
 
-// As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
-// four instructions less for each copy. The other one is the forward's too, whose kernels stay as
-// they are tuned.
+// Copies as copy_async_16() does, with `valid` as a predicate instead of a size: four instructions less
+// per copy where it is a bit of a word. The forward keeps the other, with which its tiles were tuned.
 ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
   asm volatile(
       "{\n.reg .pred ignore;\n"

@@ -21,7 +21,7 @@ struct LiveRows {
   ATTNJIT_DEVICE bool has(int row) const {
     return ((row < 64 ? low : high) >> (row & 63) & 1) != 0;
   }
-  // What `lane` holds.
+  // The rows that `lane` holds.
   template <int kRows>
   ATTNJIT_DEVICE LiveRows broadcast(int lane) const {
     LiveRows result;

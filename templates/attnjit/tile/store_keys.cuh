@@ -6,7 +6,7 @@
 
 namespace attnjit::kernel {
 
-// Where the lane's first four keys of row half `h` begin in a piece of 16 rows by 32 keys; the
+// The place of the lane's first four keys of row half `h` in a piece of 16 rows by 32 keys; the
 // other four follow 128 floats later. The lane holds keys 8 (lane % 4) ... of rows lane / 4 and
 // + 8.
 ATTNJIT_DEVICE int bias_fragment_slot(int h) { return 256 * h + 4 * ptx::lane_index(); }

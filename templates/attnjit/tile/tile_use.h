@@ -2,7 +2,7 @@
 
 namespace attnjit::kernel {
 
-// What a tile of scores needs.
+// The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
 }  // namespace attnjit::kernel

@@ -177,7 +177,7 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // What features see of the scores that a warp computes at a time: 32 keys of its queries.
+  // The shape that features see of the scores that a warp computes at a time: 32 keys of its queries.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = warp_queries() / 16,
@@ -596,7 +596,7 @@ ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
 
 namespace attnjit::kernel {
 
-// What a tile of scores needs.
+// The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
 }  // namespace attnjit::kernel
@@ -751,9 +751,8 @@ struct GradientFeatures : FeatureSet<Features...> {
 
 namespace attnjit::kernel::ptx {
 
-// As copy_async_16(), with `valid` as a predicate instead of a size: where it is a bit of a word,
-// four instructions less for each copy. The other one is the forward's too, whose kernels stay as
-// they are tuned.
+// Copies as copy_async_16() does, with `valid` as a predicate instead of a size: four instructions less
+// per copy where it is a bit of a word. The forward keeps the other, with which its tiles were tuned.
 ATTNJIT_DEVICE void copy_async_16_if(bool valid, uint32 shared, const void* global) {
   asm volatile(
       "{\n.reg .pred ignore;\n"
@@ -995,7 +994,7 @@ struct LiveRows {
   ATTNJIT_DEVICE bool has(int row) const {
     return ((row < 64 ? low : high) >> (row & 63) & 1) != 0;
   }
-  // What `lane` holds.
+  // The rows that `lane` holds.
   template <int kRows>
   ATTNJIT_DEVICE LiveRows broadcast(int lane) const {
     LiveRows result;
@@ -1296,7 +1295,7 @@ struct BlockTeam {
 
 }  // namespace attnjit::kernel
 
-// What all kernels of the backward share: one tile of probabilities P and score gradients dS,
+// The part that all kernels of the backward share: one tile of probabilities P and score gradients dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
@@ -1374,7 +1373,7 @@ struct GradientScores {
     block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
-  // What tile `index` of a walk needs, of which use_of(index) tells. Each lane asks for one of 32
+  // The use of tile `index` of a walk, which use_of(index) computes. Each lane asks for one of 32
   // tiles, so that their latencies are paid together; two votes make bits of the answers.
   template <class UseOf>
   ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
@@ -1685,7 +1684,7 @@ ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plan
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
-// Where the gradient of a bias goes: nowhere. The other policies are in score/bias_grad.cuh.
+// The gradient of a bias that nobody wants. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
@@ -1784,7 +1783,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
-  // What the tile of queries at `position` needs; looks up its live rows as well.
+  // The use of the tile of queries at `position`; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;
     const int head = first_head + position / params.num_q_tiles;

@@ -573,7 +573,7 @@ ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
 
 namespace attnjit::kernel {
 
-// What a tile of scores needs.
+// The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
 }  // namespace attnjit::kernel
@@ -751,7 +751,7 @@ using Probabilities = uint32[kRowTiles][kGroups][2];
 // 2018; FlashAttention).
 template <DType kDType, int kRowTiles>
 struct RunningMaxSoftmax {
-  // What exponents are taken against, in log2 units, the same in all lanes of the quad: the
+  // The reference that exponents are taken against, in log2 units, the same in all lanes of the quad: the
   // running maximum, -inf before the first kept key. It is the rounded product of its time: a
   // correction from anything else would weigh tiles differently where scores are large.
   RowValues<kRowTiles> reference;
@@ -1151,7 +1151,7 @@ struct Forward {
     return {0, TileUse::kSkip};
   }
 
-  // Where rows of the block's tile begin in a tensor: a function of the row.
+  // Addresses of rows of the block's tile in a tensor, as a function of the row.
   template <class T>
   ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
     T* const first = head_of(base, strides, block.batch, block.head) +

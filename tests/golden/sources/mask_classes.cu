@@ -283,7 +283,7 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 
 namespace attnjit::kernel {
 
-// What a tile of scores needs.
+// The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
 }  // namespace attnjit::kernel
