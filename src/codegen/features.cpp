@@ -24,7 +24,7 @@ std::string bias(const Family& f, Pass pass) {
   if (f.bias == Extent::kAbsent || (f.bias == Extent::kPerQuery && !backward)) return "";
   return fmt::format("Bias<kScores, {}, {}, {}{}>", literal(kernel_dtype(f.bias_dtype)),
                      literal(f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair),
-                     literal(f.bias_vectorized), backward ? ", kConfig.late != 0" : "");
+                     literal(f.bias_vectorized), backward ? ", kConfig.late" : "");
 }
 
 std::string row_bias(const Family& f, Pass pass) {
@@ -39,7 +39,7 @@ std::string packed_mask(const Family& f, Pass pass) {
 
 std::string byte_mask(const Family& f, Pass pass) {
   if (!problem::varies_over_keys(f.mask) || pass == Pass::kForward) return "";
-  return fmt::format("ByteMask<kScores, {}, {}, kConfig.late != 0>", literal(f.mask),
+  return fmt::format("ByteMask<kScores, {}, {}, kConfig.late>", literal(f.mask),
                      literal(f.mask_vectorized));
 }
 

@@ -27,6 +27,11 @@ inline std::string literal(kernel::SoftmaxPolicy value) {
   return value == kernel::SoftmaxPolicy::kMaxFree ? "SoftmaxPolicy::kMaxFree"
                                                   : "SoftmaxPolicy::kRunningMax";
 }
+inline std::string literal(kernel::Fresh value) {
+  constexpr const char* kNames[] = {"kNone",   "kShared",       "kWarp",       "kSharedWarp",
+                                    "kThread", "kSharedThread", "kWarpThread", "kSharedWarpThread"};
+  return fmt::format("Fresh::{}", kNames[static_cast<int>(value)]);
+}
 inline std::string literal(problem::Extent value) {
   switch (value) {
     case problem::Extent::kPerQuery:

@@ -103,9 +103,10 @@ std::string describe_tile(const ForwardTunables& t) {
 }
 
 std::string describe_tile(const BackwardTile& t) {
-  return fmt::format("q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages,
-                     t.num_warps, t.query_warps, t.min_blocks, t.late != 0 ? " late" : "",
-                     t.fresh != 0 ? fmt::format(" fresh{}", t.fresh) : "");
+  return fmt::format(
+      "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
+      t.query_warps, t.min_blocks, t.late ? " late" : "",
+      t.fresh != kernel::Fresh::kNone ? fmt::format(" fresh={}", base::word(t.fresh)) : "");
 }
 
 std::string describe_tile(const BackwardTunables& t) {

@@ -56,7 +56,8 @@ enum class DbiasMethod {
 struct BackwardTile {
   Path path = Path::kMma;
   int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, query_warps = 0, min_blocks = 0;
-  int late = 0, fresh = 0;
+  bool late = false;
+  kernel::Fresh fresh = kernel::Fresh::kNone;
   bool operator==(const BackwardTile&) const = default;
 };
 
@@ -102,7 +103,7 @@ std::optional<std::string> why_unfit(const BackwardTunables& tunables,
 /// "q64 packed kv128 s2 w8 b1 max_free": for titles and tables.
 std::string describe_tile(const ForwardTunables& tunables);
 
-/// "q64 kv128 s2 w8 qw2 b1 late fresh2".
+/// "q64 kv128 s2 w8 qw2 b1 late fresh=warp".
 std::string describe_tile(const BackwardTile& tile);
 
 /// The tile of the kernel of dk and dv, and those of the others that run: "q64 kv64 s2 w4 qw2 b1,
@@ -121,6 +122,18 @@ struct attnjit::base::Words<attnjit::kernel::SoftmaxPolicy> {
   using enum kernel::SoftmaxPolicy;
   static constexpr Word<kernel::SoftmaxPolicy> kAll[] = {{"running_max", kRunningMax},
                                                          {"max_free", kMaxFree}};
+};
+template <>
+struct attnjit::base::Words<attnjit::kernel::Fresh> {
+  using enum kernel::Fresh;
+  static constexpr Word<kernel::Fresh> kAll[] = {{"none", kNone},
+                                                 {"shared", kShared},
+                                                 {"warp", kWarp},
+                                                 {"shared+warp", kSharedWarp},
+                                                 {"thread", kThread},
+                                                 {"shared+thread", kSharedThread},
+                                                 {"warp+thread", kWarpThread},
+                                                 {"all", kSharedWarpThread}};
 };
 template <>
 struct attnjit::base::Words<attnjit::codegen::DqMethod> {

@@ -248,8 +248,8 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
       bias_grad.enter_head(block);
     }
     this->enter_tile(job.tile);
-    if constexpr ((kConfig.fresh & 1) != 0) shared = ptx::opaque(shared);
-    if constexpr ((kConfig.fresh & 2) != 0) Base::warp = ptx::opaque(Base::warp);
+    if constexpr (kConfig.refreshes(Fresh::kShared)) shared = ptx::opaque(shared);
+    if constexpr (kConfig.refreshes(Fresh::kWarp)) Base::warp = ptx::opaque(Base::warp);
     if constexpr (kDefersDq) add_deferred_dq();
     if (this->has_scores()) compute_scores(job, slot);
     ptx::block_sync();  // P and dS are complete

@@ -140,7 +140,7 @@ struct GradientScores {
                                    int head, int q_tile, const LiveRows& live) const {
     const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
-    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+    load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are

@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: score gradients that are overwritten befor
   // Half of the warps have no scores: they add dq of the tile before meanwhile.
   const std::string deferring =
       R"({"split": false, "dkv": {"block_q": 64, "block_kv": 64, "num_stages": 1, "num_warps": 8,
-          "query_warps": 2, "late": 0, "fresh": 0}})";
+          "query_warps": 2, "late": false, "fresh": "none"}})";
   expect_report({kBackward, "ds_slot ^= 1;", ""}, {kSmall, deferring},
                 {"attn_bwd_dkv, block ", "shared memory at +"});
   expect_report({kBackward, "if constexpr (kDefersDq) add_deferred_dq();\n    bias_grad.leave_head",
@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: rows that are not live, read all the same"
 TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none") {
   ProblemSpec spec = with_bias(kSmall);
   spec.seqlen_kv = 104;  // rows in 16-byte pieces: others are not asked for
-  const std::string late = R"({"dkv": {"late": 1}})";
+  const std::string late = R"({"dkv": {"late": true}})";
   expect_report({"attnjit/score/bias.cuh", "prefetch_l2(plane + (",
                  "prefetch_l2(plane + (static_cast<int64>(1) << 40) + ("},
                 {spec, late}, {"attn_bwd_dkv, block ", "prefetch_l2: reads 1 bytes"});

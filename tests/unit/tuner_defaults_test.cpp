@@ -49,12 +49,12 @@ TEST_CASE("the first rule whose conditions a problem meets gives its tile") {
 
 TEST_CASE("a group's candidates are those of its rules, lists crossed") {
   const Rules table = rules(R"([
-      {"candidates": [{"block_q": [32, 64], "late": [0, 1]}], "rules": [{"use": {}}]}])");
+      {"candidates": [{"block_q": [32, 64], "late": [false, true]}], "rules": [{"use": {}}]}])");
   const auto& rule = table.find({});
   REQUIRE(rule.candidates.size() == 4);
   const auto tile = base::patched(codegen::BackwardTile{}, rule.candidates[2]);
   CHECK(tile.block_q == 64);
-  CHECK(tile.late == 0);
+  CHECK_FALSE(tile.late);
 }
 
 TEST_CASE("a table that cannot be meant is refused") {

@@ -134,7 +134,7 @@ TEST_CASE("the built-in space of the backward: legal, none twice, and no kernels
 TEST_CASE("members of a tile cross too, and a group may be for problems with operands only") {
   const BackwardSearchSpace nested(
       space(R"({"head_dim": [1, 128], "operands": false, "candidates": [
-      {"dkv": {"block_q": 64, "late": [0, 1], "fresh": [0, 3]}, "split": [true, false]}]})"));
+      {"dkv": {"block_q": 64, "late": [false, true], "fresh": ["none", "shared+warp"]}, "split": [true, false]}]})"));
   BackwardPlanKey k;
   k.family.scores = key(128).family;
   k.bucket_q = k.bucket_kv = 1024;
@@ -142,7 +142,7 @@ TEST_CASE("members of a tile cross too, and a group may be for problems with ope
   const auto list = nested.candidates(k, arch);
   REQUIRE(list.size() == 8);  // configuration 0 is one of the eight
   CHECK(list[0] == tuner::config_zero(k, arch));
-  std::set<std::tuple<int, int, bool>> seen;
+  std::set<std::tuple<bool, kernel::Fresh, bool>> seen;
   for (const auto& each : list) seen.emplace(each.dkv.late, each.dkv.fresh, each.split);
   CHECK(seen.size() == 8);
   k.family.scores.mask = problem::Extent::kPerPair;

@@ -138,6 +138,20 @@ struct ScoreShape {
 
 namespace attnjit::kernel {
 
+// Which values are computed anew for each tile of queries, to save registers: those that follow from the
+// base of shared memory, from the number of the warp (both in the kernel of dk and dv alone), and from
+// that of the thread, for copies.
+enum class Fresh {
+  kNone = 0,
+  kShared = 1,
+  kWarp = 2,
+  kSharedWarp = 3,
+  kThread = 4,
+  kSharedThread = 5,
+  kWarpThread = 6,
+  kSharedWarpThread = 7,
+};
+
 // Everything that specialises a kernel of the backward that computes scores, apart from its
 // features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
 struct BackwardConfig {
@@ -155,12 +169,13 @@ struct BackwardConfig {
   int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
                     // each at least, and rest where there are fewer
   int min_blocks;   // thread blocks per SM that registers are limited for
-  int late;         // 1: bias and mask are read where they are used, to save registers; 0: before
+  bool late;        // bias and mask are read where they are used, to save registers; else before
                     // the scores are computed, to arrive meanwhile
-  int fresh;        // what is computed anew for each tile, to save registers. The sum of 1: what
-                    // follows from the base of shared memory; 2: from the number of the warp (both
-                    // in the kernel of dk and dv alone); 4: from that of the thread, for copies
+  Fresh fresh;
 
+  ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
+    return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
+  }
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
   // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
@@ -244,8 +259,6 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
     return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
   if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
-  if (config.late < 0 || config.late > 1) return "late must be 0 or 1";
-  if (config.fresh < 0 || config.fresh > 7) return "fresh must be 0 to 7";
   return nullptr;
 }
 
@@ -1425,7 +1438,7 @@ struct GradientScores {
                                    int head, int q_tile, const LiveRows& live) const {
     const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
-    load_live_rows<kConfig.aligned, kColumns, kThreads, (kConfig.fresh & 4) != 0>(
+    load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
   }
   // Starts loading the rows of a tile of keys; those outside `keys`, or which no query keeps, are
@@ -2490,8 +2503,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -2506,7 +2519,7 @@ attn_bwd_dbias(
   backward_dbias<kConfig>(params,
     planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
-    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
     Band<kScores, false, true>(band));
 }

@@ -20,8 +20,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -33,6 +33,6 @@ attn_bwd_dkv(
     const __grid_constant__ BandParams band) {
   backward_dkv<kConfig>(params,
     BiasGradColumns<kConfig.warp_keys() / 32>(dbias),
-    Bias<kScores, DType::kFloat32, Extent::kPerKey, true, kConfig.late != 0>(bias),
+    Bias<kScores, DType::kFloat32, Extent::kPerKey, true, kConfig.late>(bias),
     Band<kScores, false, true>(band));
 }

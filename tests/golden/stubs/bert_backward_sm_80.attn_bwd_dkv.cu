@@ -19,8 +19,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 4,
     .query_warps = 2,
     .min_blocks = 2,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -30,6 +30,6 @@ attn_bwd_dkv(
     const __grid_constant__ ByteMaskParams mask) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());
 }

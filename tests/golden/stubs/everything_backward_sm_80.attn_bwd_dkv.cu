@@ -22,8 +22,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -38,7 +38,7 @@ attn_bwd_dkv(
   backward_dkv<kConfig>(params,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Seqlens(seqlens),
-    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
     Band<kScores, true, true>(band));
 }

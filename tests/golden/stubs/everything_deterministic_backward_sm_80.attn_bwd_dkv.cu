@@ -20,8 +20,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -33,7 +33,7 @@ attn_bwd_dkv(
     const __grid_constant__ BandParams band) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
     Band<kScores, false, true>(band));
 }

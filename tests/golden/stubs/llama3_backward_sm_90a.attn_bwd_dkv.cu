@@ -1,4 +1,4 @@
-// attn_bwd_dkv bf16 d128 gqa4 right | q64 kv64 s2 w4 qw2 b1 late fresh3 dq
+// attn_bwd_dkv bf16 d128 gqa4 right | q64 kv64 s2 w4 qw2 b1 late fresh=shared+warp dq
 #include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/band.cuh"
 
@@ -18,8 +18,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 4,
     .query_warps = 2,
     .min_blocks = 1,
-    .late = 1,
-    .fresh = 3,
+    .late = true,
+    .fresh = Fresh::kSharedWarp,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

@@ -19,8 +19,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -30,6 +30,6 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late != 0>(bias),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late>(bias),
     Length<kScores>());
 }

@@ -20,8 +20,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 4,
     .query_warps = 2,
     .min_blocks = 2,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -32,6 +32,6 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias) {
   backward_dkv<kConfig>(params,
     BiasGradAdd(dbias),
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
     Length<kScores>());
 }

@@ -21,8 +21,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 4,
     .min_blocks = 2,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -36,7 +36,7 @@ attn_bwd_dbias(
   backward_dbias<kConfig>(params,
     planes,
     BiasGradStore<DType::kBFloat16, true>(dbias),
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());
 }

@@ -1,4 +1,4 @@
-// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh3
+// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh=shared+warp
 #include "attnjit/backward_dkv_mma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
@@ -20,8 +20,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 4,
     .query_warps = 2,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 3,
+    .late = false,
+    .fresh = Fresh::kSharedWarp,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -32,7 +32,7 @@ attn_bwd_dkv(
     const __grid_constant__ ByteMaskParams mask) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());
 }

@@ -20,8 +20,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 8,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
@@ -31,7 +31,7 @@ attn_bwd_dq(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
   backward_dq<kConfig>(params,
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late != 0>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late != 0>(mask),
+    Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());
 }

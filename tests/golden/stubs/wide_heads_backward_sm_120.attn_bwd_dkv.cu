@@ -18,8 +18,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 8,
     .query_warps = 2,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

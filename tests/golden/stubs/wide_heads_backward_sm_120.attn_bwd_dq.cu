@@ -18,8 +18,8 @@ inline constexpr BackwardConfig kConfig{
     .num_warps = 4,
     .query_warps = 4,
     .min_blocks = 1,
-    .late = 0,
-    .fresh = 0,
+    .late = false,
+    .fresh = Fresh::kNone,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
