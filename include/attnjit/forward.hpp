@@ -16,7 +16,7 @@ struct Window {
   std::int64_t right = -1;
 };
 
-/// What a call does with its scores, apart from the tensors that it brings.
+/// The options of a call's scores that are no tensors.
 struct ScoreOptions {
   std::optional<float> scale;  ///< default 1 / sqrt(D); any finite value
   bool causal = false;         ///< j <= i + off

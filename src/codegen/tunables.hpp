@@ -12,7 +12,7 @@
 /// --config sets. A kernel's config is made from its family and these.
 namespace attnjit::codegen {
 
-/// Which main loop a kernel has.
+/// The main loop of a kernel.
 enum class Path {
   kMma,    ///< mma.sync, for every architecture
   kWgmma,  ///< wgmma and TMA, for sm_90a; in no kernel of this version
@@ -36,13 +36,13 @@ constexpr auto fields(const ForwardTunables*) {
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
 }
 
-/// How dq comes about.
+/// The way in which dq comes about.
 enum class DqMethod {
   kAdd,     ///< added up in fp32 by the kernel of dk and dv, by atomics
   kKernel,  ///< by a kernel of its own that computes the scores again
 };
 
-/// How the gradient of the bias comes about.
+/// The way in which the gradient of the bias comes about.
 enum class DbiasMethod {
   kNone,     ///< it is not wanted
   kRows,     ///< it does not vary over keys: rows of dS sum to dlse, and no score is needed

@@ -5,7 +5,7 @@
 
 namespace attnjit::tuner {
 
-/// Which operands the scores of a kernel meet key by key.
+/// The operands that the scores of a kernel meet key by key.
 enum class Operands { kNone, kMask, kBias, kBoth };
 
 /// The properties of a problem and an architecture that configuration 0 depends on.

@@ -58,7 +58,7 @@ struct Probe {
   }
 };
 
-/// What the compiler says of a candidate over all probes of a rule.
+/// The compiler's facts of a candidate over all probes of a rule.
 struct Facts {
   bool fits = true;
   int registers = 0, spill = 0;  ///< the most of any; bytes

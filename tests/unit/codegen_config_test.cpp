@@ -94,7 +94,7 @@ TEST_CASE("malformed patches are refused with what was expected") {
       {R"({"block_q, block_kv": 4})",
        "config: unknown member \"block_q, block_kv\"; expected one of path, pack_heads, block_q"},
       {R"({"": 4})", "config: unknown member \"\"; expected"},
-      // What follows from the family cannot be chosen.
+      // Members that follow from the family cannot be chosen.
       {R"({"head_dim": 64})", "config: unknown member \"head_dim\"; expected"},
       // 2^32 + 64 is not 64.
       {R"({"block_q": 4294967360})", "config: block_q is 4294967360; " + integer},

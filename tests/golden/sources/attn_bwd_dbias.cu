@@ -138,7 +138,7 @@ struct ScoreShape {
 
 namespace attnjit::kernel {
 
-// Which values are computed anew for each tile of queries, to save registers: those that follow from the
+// Values that are computed anew for each tile of queries, to save registers: those that follow from the
 // base of shared memory, from the number of the warp (both in the kernel of dk and dv alone), and from
 // that of the thread, for copies.
 enum class Fresh {
