@@ -15,7 +15,7 @@ class TileRules {
   struct Rule {
     std::vector<std::function<bool(const Traits&)>> when;  ///< all of them
     Tile use;
-    std::vector<base::Patch<Tile>> candidates;  ///< of `use`: what attnjit defaults may choose
+    std::vector<base::Patch<Tile>> candidates;  ///< of scripts/update-defaults
   };
 
   TileRules() = default;

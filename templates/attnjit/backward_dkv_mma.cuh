@@ -339,7 +339,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
 
 template <BackwardConfig kConfig, class BiasGrad, class... Features>
 ATTNJIT_DEVICE void backward_dkv(const BackwardParams& params, const BiasGrad& bias_grad,
-                             Features... features) {
+                                 Features... features) {
   using Set = GradientFeatures<Features...>;
   BackwardDkv<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
 }
