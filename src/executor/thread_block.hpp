@@ -1,14 +1,19 @@
 #pragma once
-#include <cstddef>
-#include <deque>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "attnjit/executor/services.h"
-#include "executor/fiber.hpp"
+#include "executor/async_copies.hpp"
+#include "executor/clocks.hpp"
 #include "executor/global_memory.hpp"
+#include "executor/matrix_products.hpp"
+#include "executor/mbarriers.hpp"
+#include "executor/meeting.hpp"
+#include "executor/named_barriers.hpp"
+#include "executor/register_pool.hpp"
 #include "executor/shared_memory.hpp"
+#include "executor/tensor_copies.hpp"
+#include "executor/threads.hpp"
 
 namespace attnjit::executor {
 
@@ -22,8 +27,8 @@ struct Launch {
   unsigned shared_bytes;
 };
 
-/// Runs thread blocks one after the other, each thread as a fiber: a thread runs until it has to
-/// wait for others. Everything runs on the calling thread; several objects may run side by side.
+/// Runs thread blocks one after the other, each thread as a fiber. Everything runs on the calling
+/// thread; several objects may run side by side.
 class ThreadBlock {
  public:
   /// `launch` and `memory` must outlive it.
@@ -36,49 +41,36 @@ class ThreadBlock {
   static const Services& services();
 
  private:
-  static constexpr int kWarpSize = 32;
-
-  struct Copy {
-    unsigned shared;
-    const std::byte* global;
-    unsigned bytes;
-    bool valid;
-  };
-  enum class State { kReady, kWaiting, kEnded };
-  struct Thread {
-    std::unique_ptr<Fiber> fiber;
-    State state = State::kEnded;
-    const char* function = "";             // the primitive it called last
-    std::vector<Copy> open;                // copies of no group yet
-    std::deque<std::vector<Copy>> groups;  // oldest first
-    bool waited = false;                   // for earlier kernels
-  };
-  // Threads that meet in a collective operation.
-  struct Meeting {
-    int first = 0;  // member
-    std::vector<void*> members;
-    int arrived = 0;
-    const char* function = "";
-  };
+  static constexpr int kWarpgroupSize = MatrixProducts::kThreads;
 
   void begin(unsigned index);
-  void body(int thread);
-  bool run_warp(int warp);
-  Thread& self() { return threads_[static_cast<std::size_t>(running_)]; }
-  void meet(Meeting& meeting, const char* function, void* member, Operate operate);
-  void copy_wait(int pending);
+  void run_to_end();
   std::string describe_standstill() const;
-  std::string describe(const Meeting& meeting) const;
+
+  // Of the thread that runs.
+  int self() const { return threads_.running(); }
+  Meeting& warp() { return warps_[self() / Threads::kWarpSize]; }
+  int warpgroup() const { return self() / kWarpgroupSize; }
+
+  // The block that the calling thread is running: primitives are plain functions and find it here.
+  static thread_local ThreadBlock* current_;
 
   const Launch& launch_;
   GlobalMemory& memory_;
+  Threads threads_;
+  Clocks clocks_;
   SharedMemory shared_;
-  std::vector<Thread> threads_;
   std::vector<Meeting> warps_;
+  std::vector<Meeting> warpgroups_;
   Meeting block_;
+  NamedBarriers named_barriers_;
+  Mbarriers mbarriers_;
+  TensorCopies tensor_copies_;
+  RegisterPool registers_;
+  std::vector<AsyncCopies> copies_;       // of each thread
+  std::vector<bool> waited_;              // each thread, for earlier kernels
+  std::vector<MatrixProducts> products_;  // of each warpgroup
   unsigned index_ = 0;
-  int running_ = 0;
-  std::string violation_;  // of the thread that broke a rule
 };
 
 }  // namespace attnjit::executor

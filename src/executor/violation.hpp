@@ -11,4 +11,10 @@ class Violation : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// One whose what() names thread and primitive.
+class ThreadViolation : public Violation {
+ public:
+  using Violation::Violation;
+};
+
 }  // namespace attnjit::executor

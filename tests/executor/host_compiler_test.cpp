@@ -91,14 +91,14 @@ TEST_CASE("host compiler: a primitive that the executor lacks is named, and who 
 }
 
 TEST_CASE("host compiler: a header of primitives that the executor lacks is named") {
-  const codegen::TemplateFile added[] = {{"attnjit/ptx/wgmma.cuh", "#pragma once\n"}};
+  const codegen::TemplateFile added[] = {{"attnjit/ptx/cluster.cuh", "#pragma once\n"}};
   const std::string before = "#include \"attnjit/ptx/math.cuh\"\n";
-  const std::string message =
-      error_of(ErrorKind::kUnsupported,
-               changed_templates(kForward, before, before + "#include \"attnjit/ptx/wgmma.cuh\"\n")
-                   .with(added));
+  const std::string message = error_of(
+      ErrorKind::kUnsupported,
+      changed_templates(kForward, before, before + "#include \"attnjit/ptx/cluster.cuh\"\n")
+          .with(added));
   CHECK(message ==
-        "attn_fwd cannot run on the CPU: template attnjit/executor/wgmma.cuh is missing, which "
+        "attn_fwd cannot run on the CPU: template attnjit/executor/cluster.cuh is missing, which "
         "would stand in for the header of that name under attnjit/ptx/; docs/executor.md tells how "
         "to add it");
 }

@@ -26,7 +26,8 @@ std::string violation_of(const std::function<void()>& body) {
 
 /// 64 bytes of shared memory and threads that touch its words.
 struct Shared {
-  SharedMemory memory{64};
+  Clocks clocks{4};
+  SharedMemory memory{64, clocks};
   std::array<std::byte, 16> data{};
 
   static unsigned at(unsigned offset) { return SharedMemory::kBase + offset; }

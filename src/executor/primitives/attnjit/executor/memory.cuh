@@ -39,9 +39,13 @@ ATTNJIT_DEVICE T load_global_written(const T* address) {
   return read_global(address, GlobalAccess::kRead, "load_global_written");
 }
 template <class T>
-ATTNJIT_DEVICE void store_global(T* address, T value) {
-  services->access_global(address, sizeof(T), GlobalAccess::kWrite, "store_global");
+ATTNJIT_DEVICE void write_global(T* address, T value, const char* function) {
+  services->access_global(address, sizeof(T), GlobalAccess::kWrite, function);
   std::memcpy(address, &value, sizeof value);
+}
+template <class T>
+ATTNJIT_DEVICE void store_global(T* address, T value) {
+  write_global(address, value, "store_global");
 }
 
 ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {

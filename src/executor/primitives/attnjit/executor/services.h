@@ -18,6 +18,17 @@ enum class Reader : int { kThread, kWarp };
 /// member i passed.
 using Operate = void (*)(void* const* members, int count);
 
+/// A thread's part of an asynchronous product of a warpgroup, as ptx/wgmma.cuh describes it.
+struct MatrixProduct {
+  float* c;           ///< columns / 2 sums
+  int columns;        ///< of the product
+  const unsigned* a;  ///< 4 words; null: a_tile holds them
+  unsigned long long a_tile;
+  unsigned long long b_tile;
+  bool adds;      ///< to c
+  bool bfloat16;  ///< the elements; otherwise float16
+};
+
 /// `function` is the name of the primitive, for reports. A call that breaks a rule does not return.
 struct Services {
   int (*thread_index)();
@@ -35,8 +46,29 @@ struct Services {
   void (*copy_async_wait)(int pending);
 
   void (*warp_collective)(const char* function, void* lane, Operate operate);
+  void (*warp_barrier)(const char* function);  ///< orders accesses to memory
   void (*block_barrier)(const char* function, void* thread, Operate operate);
+  void (*named_barrier)(int barrier, int threads, bool waits, const char* function);
   void (*wait_for_previous_kernel)();
+
+  void (*barrier_init)(unsigned barrier, int arrivals);
+  void (*barrier_init_fence)();
+  void (*barrier_arrive)(unsigned barrier, int expected_bytes, const char* function);
+  void (*barrier_wait)(unsigned barrier, unsigned parity);
+
+  void (*tensor_load)(unsigned shared, const void* map, unsigned barrier, const int* start,
+                      int axes);
+  void (*tensor_store)(const void* map, unsigned shared, const int* start, int axes);
+  void (*tensor_store_commit)();
+  void (*tensor_store_wait_read)();
+  void (*fence_async_proxy)();
+
+  void (*wgmma_fence)();
+  void (*multiply_async)(const MatrixProduct& product);
+  void (*wgmma_commit)();
+  void (*wgmma_wait)(int pending);
+  void (*give_registers)(int count);
+  void (*take_registers)(int count);
 
   float (*widen_float16)(unsigned short bits);
   unsigned short (*round_to_float16)(float value);

@@ -1,0 +1,39 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "executor/shared_memory.hpp"
+
+namespace attnjit::executor {
+
+/// The depth of a product of wgmma.
+inline constexpr int kDepth = 16;
+
+/// Reads the 16 bytes at an address of shared memory.
+using LoadChunk = std::function<void(unsigned address, std::span<std::byte, 16> to)>;
+
+/// The value of a 16-bit element.
+float widen(std::uint16_t bits, bool bfloat16);
+
+/// A tile in shared memory as matrix_descriptor() of ptx/wgmma.cuh describes it, with lines of 128
+/// bytes and the 128-byte swizzle. All functions throw Violation for a descriptor that does not
+/// name such a tile.
+class OperandTile {
+ public:
+  explicit OperandTile(unsigned long long descriptor);
+
+  /// Elements [line][depth] of `lines` lines, whose 16 depth columns lie side by side.
+  std::vector<float> load_lines(int lines, bool bfloat16, const LoadChunk& load) const;
+  /// Elements [depth][column] of `columns` columns, which lie side by side in the 16 lines of the
+  /// depth, 64 in each slab.
+  std::vector<float> load_columns(int columns, bool bfloat16, const LoadChunk& load) const;
+
+ private:
+  unsigned address_;
+  unsigned leading_;  // bytes between slabs
+  unsigned stride_;   // bytes between groups of 8 lines
+};
+
+}  // namespace attnjit::executor

@@ -1,0 +1,37 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+// Asynchronous products of a warpgroup. Their sums are NaN in the registers until wgmma_wait().
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE void wgmma_fence() { services->wgmma_fence(); }
+ATTNJIT_DEVICE void wgmma_commit() { services->wgmma_commit(); }
+template <int kPending>
+ATTNJIT_DEVICE void wgmma_wait() {
+  services->wgmma_wait(kPending);
+}
+// The services know the addresses of registers, so that the compiler holds them anyway.
+ATTNJIT_DEVICE void hold(float&) {}
+ATTNJIT_DEVICE void hold(uint32&) {}
+
+ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int stride_bytes) {
+  return static_cast<uint64>((address & 0x3ffff) >> 4) |
+         static_cast<uint64>(leading_bytes >> 4) << 16 |
+         static_cast<uint64>(stride_bytes >> 4) << 32 | 1ull << 62;
+}
+
+// Both forms, of the widths that the device's header has.
+template <DType kDType, int kSlabs>
+ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], uint64 a, uint64 b, bool adds) {
+  static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
+  services->multiply_async({c[0], 8 * kSlabs, nullptr, a, b, adds, kDType == DType::kBFloat16});
+}
+template <DType kDType, int kSlabs>
+ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], const uint32 (&a)[4], uint64 b,
+                                   bool adds) {
+  static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
+  services->multiply_async({c[0], 8 * kSlabs, a, 0, b, adds, kDType == DType::kBFloat16});
+}
+
+}  // namespace attnjit::kernel::ptx

@@ -1,0 +1,67 @@
+#pragma once
+#include <array>
+#include <deque>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "executor/global_memory.hpp"
+#include "executor/mbarriers.hpp"
+#include "executor/shared_memory.hpp"
+#include "executor/tensor_map.hpp"
+
+namespace attnjit::executor {
+
+/// The copies of boxes of tensors that a block has under way. A load is done when nothing else can
+/// go on, a store when its thread waits for it: as late as can be. Global memory is checked where
+/// they start. The functions throw Violation for a box that does not fit its map or its place.
+class TensorCopies {
+ public:
+  TensorCopies(Mbarriers& barriers, SharedMemory& shared, GlobalMemory& memory, int threads)
+      : barriers_(barriers), shared_(shared), memory_(memory), stores_(threads) {}
+
+  /// For a new thread block.
+  void reset();
+
+  /// `thread` starts a load to `shared` of the box at `start`, innermost axis first. `waited`: it
+  /// has waited for earlier kernels.
+  void load(int thread, unsigned shared, const void* map, unsigned barrier,
+            std::span<const int> start, bool waited);
+  /// Does the oldest load; false where there is none.
+  bool land();
+
+  void store(int thread, const void* map, unsigned shared, std::span<const int> start, bool waited);
+  void commit(int thread);
+  /// Does all stores of `thread`.
+  void wait_read(int thread);
+
+  /// Throws for what is under way when all threads have ended.
+  void check_done() const;
+
+ private:
+  struct Box {
+    TensorDescription tensor;
+    std::array<int, TensorDescription::kMaxRank> start;
+    unsigned shared;
+  };
+  struct Load {
+    Box box;
+    unsigned barrier;
+    int thread;
+  };
+  struct Stores {
+    std::vector<Box> open;  // of no group yet
+    std::vector<Box> closed;
+  };
+
+  static Box make_box(const void* map, unsigned shared, std::span<const int> start);
+  void check_global(const Box& box, GlobalAccess access, bool waited);
+
+  Mbarriers& barriers_;
+  SharedMemory& shared_;
+  GlobalMemory& memory_;
+  std::deque<Load> loads_;
+  std::vector<Stores> stores_;  // of each thread
+};
+
+}  // namespace attnjit::executor
