@@ -100,6 +100,9 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
   add_gradients(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");
+}
+
+void add_path(CLI::App& verb, WorkloadOptions& options) {
   verb.add_option("--path", options.path,
                   "Instructions of the main loops: auto (default), mma or wgmma");
 }
@@ -224,6 +227,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
       add_verb(app, "plan", "Which kernels a problem runs, with which configuration and why",
                run_plan, chosen, *flags);
   add_problem(plan_verb, flags->workload);
+  add_path(plan_verb, flags->workload);
   add_target(plan_verb, flags->workload);
 
   const Run run_emit = [flags](Session& session) {
@@ -234,6 +238,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
       add_verb(app, "emit", "Write a kernel as source or binary, or compile and tell its facts",
                run_emit, chosen, *flags);
   add_problem(emit_verb, flags->workload);
+  add_path(emit_verb, flags->workload);
   add_target(emit_verb, flags->workload);
   add_jobs(emit_verb, flags->common);
   emit_verb.add_option("--format", flags->emit.format,
@@ -250,6 +255,7 @@ void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
       add_verb(app, "run", "Run problems on random inputs and compare with the reference", run_run,
                chosen, *flags);
   add_problem(run_verb, flags->workload);
+  add_path(run_verb, flags->workload);
   add_archs(run_verb, flags->workload, "On the CPU: whose kernels to run, default sm_90a");
   add_config(run_verb, flags->workload);
   add_jobs(run_verb, flags->common);

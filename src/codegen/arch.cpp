@@ -12,11 +12,16 @@ namespace {
 constexpr int kKiB = 1024;
 
 constexpr Arch kArchs[] = {
-    {"sm_80", 163 * kKiB, 164 * kKiB, false, 108}, {"sm_86", 99 * kKiB, 100 * kKiB, false, 84},
-    {"sm_87", 163 * kKiB, 164 * kKiB, false, 16},  {"sm_89", 99 * kKiB, 100 * kKiB, false, 128},
-    {"sm_90a", 227 * kKiB, 228 * kKiB, true, 132}, {"sm_100", 227 * kKiB, 228 * kKiB, true, 148},
-    {"sm_103", 227 * kKiB, 228 * kKiB, true, 148}, {"sm_110", 227 * kKiB, 228 * kKiB, true, 20},
-    {"sm_120", 99 * kKiB, 100 * kKiB, true, 170},  {"sm_121", 99 * kKiB, 100 * kKiB, true, 48},
+    {"sm_80", 163 * kKiB, 164 * kKiB, false, false, 108},
+    {"sm_86", 99 * kKiB, 100 * kKiB, false, false, 84},
+    {"sm_87", 163 * kKiB, 164 * kKiB, false, false, 16},
+    {"sm_89", 99 * kKiB, 100 * kKiB, false, false, 128},
+    {"sm_90a", 227 * kKiB, 228 * kKiB, true, true, 132},
+    {"sm_100", 227 * kKiB, 228 * kKiB, false, true, 148},
+    {"sm_103", 227 * kKiB, 228 * kKiB, false, true, 148},
+    {"sm_110", 227 * kKiB, 228 * kKiB, false, true, 20},
+    {"sm_120", 99 * kKiB, 100 * kKiB, false, true, 170},
+    {"sm_121", 99 * kKiB, 100 * kKiB, false, true, 48},
 };
 
 }  // namespace

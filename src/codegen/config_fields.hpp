@@ -4,6 +4,7 @@
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
+#include "attnjit/forward_wgmma_config.h"
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
@@ -23,6 +24,16 @@ constexpr auto fields(const ForwardConfig*) {
       base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"num_warps", &C::num_warps}, base::Field{"min_blocks", &C::min_blocks},
       base::Field{"softmax", &C::softmax});
+}
+
+constexpr auto fields(const ForwardWgmmaConfig*) {
+  using C = ForwardWgmmaConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"block_q", &C::block_q},
+      base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"producer_registers", &C::producer_registers});
 }
 
 constexpr auto fields(const MaskPackConfig*) {

@@ -31,6 +31,14 @@ kernel::BackwardConfig backward_config(const BackwardFamily& f, const BackwardTi
           .fresh = tile.fresh};
 }
 
+// Registers of the warps that load, so that they spill little, and those that multiply nothing
+// (ptxas 13.0).
+int producer_registers(const Family& f, const ForwardTunables& tunables) {
+  if (tunables.block_q == 192) return 32;
+  const bool wide = f.head_dim_v > 128;
+  return f.bias == Extent::kPerPair ? (wide ? 40 : 48) : wide ? 24 : 40;
+}
+
 }  // namespace
 
 kernel::ForwardConfig forward_config(const Family& f, const ForwardTunables& tunables) {
@@ -47,6 +55,18 @@ kernel::ForwardConfig forward_config(const Family& f, const ForwardTunables& tun
           .num_warps = tunables.num_warps,
           .min_blocks = tunables.min_blocks,
           .softmax = tunables.softmax};
+}
+
+kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTunables& tunables) {
+  return {.dtype = kernel_dtype(f.dtype),
+          .head_dim = f.head_dim,
+          .head_dim_v = f.head_dim_v,
+          .gqa_ratio = f.gqa_ratio,
+          .scale_first = scales_first(f, Pass::kForward),
+          .block_q = tunables.block_q,
+          .block_kv = tunables.block_kv,
+          .num_stages = tunables.num_stages,
+          .producer_registers = producer_registers(f, tunables)};
 }
 
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,

@@ -4,6 +4,7 @@
 #include "attnjit/backward_preprocess_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
+#include "attnjit/forward_wgmma_config.h"
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
@@ -14,6 +15,8 @@ namespace attnjit::codegen {
 
 kernel::ForwardConfig forward_config(const problem::Family& family,
                                      const ForwardTunables& tunables);
+kernel::ForwardWgmmaConfig forward_wgmma_config(const problem::Family& family,
+                                                const ForwardTunables& tunables);
 /// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family,
                                                        const ForwardTunables& tunables);

@@ -120,13 +120,22 @@ bool dbias_in_dkv(DbiasMethod method) {
 
 Source render_forward(const Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates) {
+  const std::string title =
+      fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables));
+  if (tunables.path == Path::kWgmma) {
+    return render({.entry = "attn_fwd",
+                   .header = "forward_wgmma.cuh",
+                   .function = "forward_wgmma",
+                   .params = {"ForwardWgmmaParams", "params"}},
+                  "ForwardWgmmaConfig", forward_wgmma_config(family, tunables), title, family,
+                  Pass::kForward, templates);
+  }
   return render({.entry = "attn_fwd",
                  .header = "forward_mma.cuh",
                  .function = "forward",
                  .params = {"ForwardParams", "params"}},
-                "ForwardConfig", forward_config(family, tunables),
-                fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables)), family,
-                Pass::kForward, templates);
+                "ForwardConfig", forward_config(family, tunables), title, family, Pass::kForward,
+                templates);
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {

@@ -4,7 +4,8 @@
 
 namespace attnjit::codegen {
 
-/// The forward kernel, which takes ForwardParams and the parameters of features(family, kForward).
+/// The forward kernel, which takes ForwardParams, or ForwardWgmmaParams by its path, and the
+/// parameters of features(family, kForward).
 Source render_forward(const problem::Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates);
 

@@ -11,7 +11,7 @@ using problem::BackwardFamily;
 using problem::Extent;
 using Rule = std::optional<std::string>;
 
-constexpr const char* kNoWgmma = "path: wgmma is in no kernel of this version; use mma";
+constexpr const char* kNoWgmma = "path: wgmma is in no backward of this version; use mma";
 
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
@@ -30,6 +30,17 @@ Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::Backw
   return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
 }
 
+Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("path: {}; use mma", *rule);
+  if (t.pack_heads) return "pack_heads is true; path wgmma packs none";
+  if (t.num_warps * 16 != t.block_q) return "num_warps must be block_q / 16 with path wgmma";
+  if (t.min_blocks != 1) return "min_blocks must be 1 with path wgmma";
+  if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
+    return "softmax must be max_free with path wgmma";
+  const kernel::ForwardWgmmaConfig config = forward_wgmma_config(f, t);
+  return why_invalid(config, config.shared_bytes(), arch);
+}
+
 Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
   const DbiasMethod natural = default_dbias_method(f);
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
@@ -44,6 +55,18 @@ Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
 }
 
 }  // namespace
+
+Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
+  if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
+  if (!f.aligned) {
+    return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
+  }
+  if (problem::varies_over_keys(f.bias)) {
+    if (f.bias_dtype == DType::kFloat32) return "wgmma has no registers for a bias of fp32";
+    if (!f.bias_vectorized) return "wgmma needs rows of the bias to be multiples of 16 bytes";
+  }
+  return std::nullopt;
+}
 
 DbiasMethod default_dbias_method(const BackwardFamily& f) {
   switch (f.dbias) {
@@ -61,7 +84,7 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 }
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
-  if (tunables.path != Path::kMma) return kNoWgmma;
+  if (tunables.path == Path::kWgmma) return why_wgmma_unfit(tunables, family, arch);
   if (tunables.pack_heads && family.mask_per_query_head) {
     return "pack_heads is true; the heads of a kv head must share the mask";
   }
@@ -97,6 +120,9 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
 }
 
 std::string describe_tile(const ForwardTunables& t) {
+  if (t.path == Path::kWgmma) {
+    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
+  }
   return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_heads ? " packed" : "",
                      t.block_kv, t.num_stages, t.num_warps, t.min_blocks,
                      t.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");

@@ -15,10 +15,12 @@ namespace attnjit::codegen {
 /// The main loop of a kernel.
 enum class Path {
   kMma,    ///< mma.sync, for every architecture
-  kWgmma,  ///< wgmma and TMA, for sm_90a; in no kernel of this version
+  kWgmma,  ///< wgmma and TMA, for sm_90a; in no backward of this version
 };
 
-/// Everything that can be chosen for a forward, see kernel::ForwardConfig.
+/// Everything that can be chosen for a forward, see kernel::ForwardConfig and ForwardWgmmaConfig.
+/// With Path::kWgmma num_warps counts those that multiply, 16 rows each; num_stages those of K and
+/// of V.
 struct ForwardTunables {
   Path path = Path::kMma;
   bool pack_heads = false;
@@ -92,6 +94,9 @@ constexpr auto fields(const BackwardTunables*) {
 
 /// The method that serves `family` where nothing speaks for another.
 DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
+
+/// The rule that keeps every forward of `family` on `arch` from Path::kWgmma, or nullopt.
+std::optional<std::string> why_no_wgmma(const problem::Family& family, const Arch& arch);
 
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
 /// nullopt.

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "executor/executor.hpp"
+#include "executor/tensor_map.hpp"
 #include "executor/tensors.hpp"
 #include "launch/forward_arguments.hpp"
 
@@ -37,9 +38,9 @@ void add_workspace(GlobalMemory& memory, const launch::ForwardArguments& argumen
   if (layout.grid.splits > 1) {
     const auto rows = static_cast<std::int64_t>(arguments.shape(plan.combine_step()).grid[0]);
     const std::int64_t slots = rows * layout.grid.splits;
-    add_array(memory, "partial out", values.forward.partial_out,
-              slots * plan.config.padded_head_dim_v(), kFloatBytes, TensorRole::kOutput);
-    add_array(memory, "partial lse", values.forward.partial_lse, slots, kFloatBytes,
+    add_array(memory, "partial out", values.forward.base.partial_out,
+              slots * plan.combine.padded_head_dim_v(), kFloatBytes, TensorRole::kOutput);
+    add_array(memory, "partial lse", values.forward.base.partial_lse, slots, kFloatBytes,
               TensorRole::kOutput);
   }
 }
@@ -50,7 +51,8 @@ void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Probl
                        const ForwardArgs& args) {
   const launch::WorkspaceLayout layout = launch::workspace_layout(plan, problem);
   const Scratch workspace(layout.bytes);
-  launch::ForwardArguments arguments(plan, problem, args, layout, workspace.data());
+  launch::ForwardArguments arguments(plan, problem, args, layout, workspace.data(),
+                                     encode_tensor_map);
   GlobalMemory memory;
   add_tensors(memory, args);
   add_workspace(memory, arguments, plan, layout);

@@ -1,25 +1,49 @@
 #include "launch/forward_arguments.hpp"
 
+#include <algorithm>
+
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
+namespace {
+
+// Thread blocks that stay on their SMs take turns with the blocks of rows.
+void share_out_work(const ForwardPlanSpec& spec, const ForwardGrid& grid, cuda::LaunchShape& shape,
+                    kernel::ForwardWgmmaParams& params) {
+  shape.grid[0] = std::min(shape.grid[0], static_cast<unsigned>(spec.block_slots));
+  const auto blocks = static_cast<kernel::int32>(shape.grid[0]);
+  const auto planes = static_cast<kernel::int32>(grid.planes);
+  const kernel::int32 parts = grid.q_tiles * grid.splits;
+  params.schedule = {
+      .num_blocks = blocks,
+      .num_planes = planes,
+      .num_parts = parts,
+      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1};
+}
+
+}  // namespace
+
 ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                    const ForwardArgs& args, const WorkspaceLayout& layout,
-                                   void* workspace)
+                                   void* workspace, EncodeTensorMap encode)
     : forward_step_(spec.forward_step()) {
   auto* const base = static_cast<std::byte*>(workspace);
   set_forward(spec, problem, args);
   set_splits(spec, problem, layout, base);
   set_feature_values(problem, args, values_.features);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
+  if (spec.wgmma && runs(forward_step_)) {
+    set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
+    share_out_work(spec, layout.grid, shapes_[forward_step_], values_.forward);
+  }
   list_parameters(spec);
 }
 
 void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                    const ForwardArgs& args) {
-  kernel::ForwardParams& p = values_.forward;
+  kernel::ForwardParams& p = values_.forward.base;
   p.q = args.q.data;
   p.k = args.k.data;
   p.v = args.v.data;
@@ -33,13 +57,13 @@ void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::P
   p.seqlen_q = problem.seqlen_q;
   p.seqlen_kv = problem.seqlen_kv;
   p.score_scale = problem.scale;
-  p.exponent_scale = spec.config.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
+  p.exponent_scale = spec.tile.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
 }
 
 void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                   const WorkspaceLayout& layout, std::byte* workspace) {
   const ForwardGrid& grid = layout.grid;
-  kernel::ForwardParams& p = values_.forward;
+  kernel::ForwardParams& p = values_.forward.base;
   p.num_q_tiles = grid.q_tiles;
   p.num_splits = grid.splits;
   p.section_planes = grid.section_planes;
@@ -94,6 +118,7 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
 }
 
 void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
+  // The base is the first member, so that one address serves either path.
   forward_list_[0] = &values_.forward;
   codegen::list_parameters(spec.features, values_.features, forward_list_ + 1);
   pack_list_[0] = &values_.mask_pack;

@@ -5,6 +5,7 @@
 #include "attnjit/mask_pack_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "launch/tensor_maps.hpp"
 
 namespace attnjit::launch {
 
@@ -13,10 +14,11 @@ namespace attnjit::launch {
 class ForwardArguments {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
-  /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
-  /// grid would be too large.
+  /// supplies the addresses; all else comes from `problem`. `encode` makes tensor maps for the
+  /// kernels that want them. Throws Error(kInvalidProblem) when a grid would be too large.
   ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                   const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace);
+                   const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace,
+                   EncodeTensorMap encode);
   ForwardArguments(const ForwardArguments&) = delete;
   ForwardArguments& operator=(const ForwardArguments&) = delete;
 
@@ -32,7 +34,7 @@ class ForwardArguments {
 
   /// The parameter values, for tests that compare two calls.
   struct Values {
-    kernel::ForwardParams forward{};
+    kernel::ForwardWgmmaParams forward{};  ///< of which other paths take the base alone
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::ForwardCombineParams combine{};

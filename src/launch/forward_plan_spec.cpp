@@ -13,6 +13,16 @@ namespace {
 // Of splitting keys, in tiles of keys (H200, decode, 2026-11-21).
 constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6};
 
+// Adds the kernel with `config` to the plan.
+template <class Config>
+void add_forward(ForwardPlanSpec& spec, const Config& config, const codegen::Arch& arch,
+                 const codegen::TemplateSet& templates) {
+  spec.tile = {config.block_q, config.block_kv, config.packed_heads(), config.scale_first};
+  spec.block_slots = arch.sm_count * blocks_per_sm(config, arch);
+  spec.steps.push_back(make_step(codegen::render_forward(spec.family, spec.tunables, templates),
+                                 config, config.shared_bytes()));
+}
+
 }  // namespace
 
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
@@ -22,16 +32,18 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   ForwardPlanSpec spec{.family = family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
-                       .config = codegen::forward_config(family, tunables),
                        .mask_pack = codegen::mask_pack_config(family, tunables),
                        .combine = codegen::forward_combine_config(family)};
-  spec.block_slots = arch.sm_count * blocks_per_sm(spec.config, arch);
   if (spec.mask_pack) {
     spec.steps.push_back(
         make_step(codegen::render_mask_pack(*spec.mask_pack, templates), *spec.mask_pack, 0));
   }
-  spec.steps.push_back(make_step(codegen::render_forward(family, tunables, templates), spec.config,
-                                 spec.config.shared_bytes()));
+  if (tunables.path == codegen::Path::kWgmma) {
+    spec.wgmma = codegen::forward_wgmma_config(family, tunables);
+    add_forward(spec, *spec.wgmma, arch, templates);
+  } else {
+    add_forward(spec, codegen::forward_config(family, tunables), arch, templates);
+  }
   spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
                                  spec.combine, spec.combine.shared_bytes()));
   spec.steps.back().overlaps = arch.dependent_launch;
@@ -39,22 +51,24 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
 }
 
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem) {
-  const kernel::ForwardConfig& config = spec.config;
-  const std::int64_t rows = std::int64_t{problem.seqlen_q} * config.packed_heads();
-  if (rows > std::numeric_limits<std::int32_t>::max() - config.block_q) {
+  const ForwardTile& tile = spec.tile;
+  const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.packed_heads;
+  if (rows > std::numeric_limits<std::int32_t>::max() - tile.block_q) {
     throw Error(ErrorKind::kInvalidProblem,
                 "pack_heads is for short queries; leave it out of the config here");
   }
   ForwardGrid grid;
-  grid.q_tiles = kernel::ceil_div(static_cast<std::int32_t>(rows), config.block_q);
-  grid.planes = std::int64_t{problem.batch} * problem.num_heads_q / config.packed_heads();
-  grid.splits = choose_splits(grid.planes * grid.q_tiles,
-                              kernel::ceil_div(problem.seqlen_kv, config.block_kv),
-                              spec.block_slots, kKeySplitCosts);
-  if (grid.splits == 1 && problem.bounded_right && !problem.bounded_left) {
+  grid.q_tiles = kernel::ceil_div(static_cast<std::int32_t>(rows), tile.block_q);
+  grid.planes = std::int64_t{problem.batch} * problem.num_heads_q / tile.packed_heads;
+  grid.splits =
+      choose_splits(grid.planes * grid.q_tiles, kernel::ceil_div(problem.seqlen_kv, tile.block_kv),
+                    spec.block_slots, kKeySplitCosts);
+  grid.falling = grid.splits == 1 && problem.bounded_right && !problem.bounded_left;
+  // Thread blocks of the other path share out their work by kernel::ForwardSchedule.
+  if (grid.falling && !spec.wgmma) {
     const std::int64_t kv_head_bytes =
         std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
-    const std::int64_t planes_per_kv_head = problem.gqa_ratio() / config.packed_heads();
+    const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.packed_heads;
     grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }
   return grid;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "attnjit/forward_wgmma_config.h"
 #include "codegen/features.hpp"
 #include "codegen/render.hpp"
 
@@ -24,13 +25,21 @@ StepSpec make_step(codegen::Source source, const Config& config, int shared_byte
           static_cast<unsigned>(shared_bytes)};
 }
 
+/// The properties of a forward kernel that its launch depends on, whichever its path.
+struct ForwardTile {
+  int block_q = 0, block_kv = 0;
+  int packed_heads = 1;
+  bool scale_first = false;
+};
+
 /// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine. The last
 /// runs for calls whose keys are split. Needs no GPU.
 struct ForwardPlanSpec {
   problem::Family family;
   codegen::ForwardTunables tunables;
   std::vector<const codegen::Feature*> features;
-  kernel::ForwardConfig config{};
+  ForwardTile tile;
+  std::optional<kernel::ForwardWgmmaConfig> wgmma;  ///< of the kernel, where that is its path
   std::optional<kernel::MaskPackConfig> mask_pack;
   kernel::ForwardCombineConfig combine{};
   int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
@@ -52,6 +61,7 @@ struct ForwardGrid {
   std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
   std::int32_t splits = 1;
   std::int32_t section_planes = 1;  ///< planes whose row tiles take turns
+  bool falling = false;             ///< a plane's row tiles cost the less the later they come
 
   std::int64_t blocks() const { return planes * q_tiles * splits; }
 };

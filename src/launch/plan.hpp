@@ -18,7 +18,10 @@ struct ForwardPass {
   using Tunables = codegen::ForwardTunables;
   using Spec = ForwardPlanSpec;
   using Layout = WorkspaceLayout;
-  using Arguments = ForwardArguments;
+  static ForwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
+                                    const Layout& layout, void* workspace, EncodeTensorMap encode) {
+    return {spec, problem, args, layout, workspace, encode};
+  }
 };
 struct BackwardPass {
   static constexpr const char* kName = "backward";
@@ -28,7 +31,10 @@ struct BackwardPass {
   using Tunables = codegen::BackwardTunables;
   using Spec = BackwardPlanSpec;
   using Layout = BackwardLayout;
-  using Arguments = BackwardArguments;
+  static BackwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
+                                     const Layout& layout, void* workspace, EncodeTensorMap) {
+    return {spec, problem, args, layout, workspace};
+  }
 };
 
 /// A forward or backward whose kernels are loaded into one context. Immutable; any thread may
@@ -42,7 +48,8 @@ class Plan {
 
   const typename Pass::Spec& spec() const { return spec_; }
 
-  /// Enqueues all steps that have something to do. `layout` and `workspace` as for Pass::Arguments.
+  /// Enqueues all steps that have something to do. `layout` and `workspace` as for
+  /// Pass::arguments().
   void launch(const cuda::Driver& driver, const typename Pass::Problem& problem,
               const typename Pass::Args& args, const typename Pass::Layout& layout, void* workspace,
               CUstream stream) const;

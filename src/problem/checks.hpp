@@ -92,10 +92,16 @@ inline RowStrides row_strides(const Tensor& tensor) {
   return {stride(0), stride(1), stride(2)};
 }
 
-// Whether every row starts on a 16-byte boundary.
+// Whether every row starts on a 16-byte boundary, `strides` apart: the strides of all axes, or-ed.
+// They must also suit a tensor map, which has none below 0 and none of 2^40 bytes.
+inline bool rows_aligned(const Tensor& tensor, std::int64_t strides) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+  const auto size = static_cast<std::int64_t>(element_size(tensor.dtype));
+  if (strides < 0 || strides >= kMostBytes / size) return false;
+  return is_multiple(address(tensor.data) | static_cast<std::uint64_t>(strides * size), 16);
+}
 inline bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
-  const auto all = static_cast<std::uint64_t>(strides.batch | strides.head | strides.row);
-  return is_multiple(address(tensor.data) | all * element_size(tensor.dtype), 16);
+  return rows_aligned(tensor, strides.batch | strides.head | strides.row);
 }
 
 // Two elements of an output must not share memory: axis by axis from the smallest stride on, each

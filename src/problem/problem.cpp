@@ -97,9 +97,8 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
     o.extent = Extent::kPerQuery;
   } else {
     o.extent = o.query_stride == 0 ? Extent::kPerKey : Extent::kPerPair;
-    const auto all = static_cast<std::uint64_t>(o.batch_stride | o.head_stride | o.query_stride);
     o.vectorized =
-        o.key_stride == 1 && is_multiple(address(tensor.data) | all * element_size(o.dtype), 16);
+        o.key_stride == 1 && rows_aligned(tensor, o.batch_stride | o.head_stride | o.query_stride);
   }
   return o;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/forward_config.h"
 #include "attnjit/forward_params.h"
+#include "attnjit/forward_rows.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/memory.cuh"
@@ -11,7 +12,6 @@
 #include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/key_order.h"
-#include "attnjit/tile/schedule.cuh"
 #include "attnjit/tile/shared_tile.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -62,8 +62,8 @@ struct Forward {
   Features features;
   Block block;
   KeyRange keys;
-  int next_tile, end_tile;  // of the block's share
-  const uint16 *k, *v;      // of the block's kv head
+  TileRange tiles;      // of the block's share, those that are left
+  const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   Fragments<kRowTiles, kOutGroups> out;
 
@@ -79,37 +79,17 @@ struct Forward {
             slot * kConfig.v_bytes()};
   }
 
-  template <class T>
-  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
-    return base + batch * strides.batch + head * strides.head;
-  }
-
   // Which share of the keys is the block's. Computed anew where it is wanted: a register through
   // the main loop is worth more.
   ATTNJIT_DEVICE int split() const {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const auto [plane, part] = find_plane_part(params, params.num_q_tiles * params.num_splits);
-    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(part / params.num_splits);
-    const int planes_per_batch = params.num_heads_q / kHeads;
-    block.batch = static_cast<int>(plane / planes_per_batch);
-    block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
-    block.seqlen_q = block.query_len = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    features.set_lengths(block);
-    block.num_rows = block.seqlen_q * kHeads;
-    block.first_row = q_tile_index * kConfig.block_q;
-    const int rows_in_use = block.query_len * kHeads;
-    const int end = block.first_row + kConfig.block_q;
-    block.end_row = end < rows_in_use ? end : rows_in_use;
-    block.first_query = block.first_row / kHeads;
-    block.end_query = (block.end_row + kHeads - 1) / kHeads;
+    block = locate_rows<kConfig.block_q, kHeads>(
+        params, features, find_plane_part(params, params.num_q_tiles * params.num_splits));
     const int lane = ptx::lane_index();
-    block.thread_row =
-        block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
+    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
@@ -117,18 +97,12 @@ struct Forward {
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
-    next_tile = keys.begin / kConfig.block_kv;
-    end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
-    if (params.num_splits > 1 && next_tile < end_tile) {
-      const int share = (end_tile - next_tile + params.num_splits - 1) / params.num_splits;
-      next_tile += split() * share;
-      if (next_tile + share < end_tile) end_tile = next_tile + share;
-    }
+    tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
   }
 
   ATTNJIT_DEVICE Job next_job() {
-    while (next_tile < end_tile) {
-      const int tile = next_tile++;
+    while (tiles.next < tiles.end) {
+      const int tile = tiles.next++;
       const TileUse use = features.use(block, tile);
       if (use != TileUse::kSkip) return {tile, use};
     }
@@ -300,26 +274,8 @@ struct Forward {
     }
   }
 
-  // Closes row h of row tile m: its owner, its state, and what its `out` is to be multiplied by.
-  struct ClosedRow {
-    RowOwner owner;
-    float lse;      // -inf for a dead row
-    float inverse;  // of the sum
-    ATTNJIT_DEVICE float scaled(float value) const {
-      // A select, not a product with 0: the sum of a dead row may hold NaN.
-      return lse == -ptx::infinity() ? 0.0f : value * inverse;
-    }
-  };
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    const RowOwner owner = owner_of<kHeads>(block, block.thread_row + 16 * m + 8 * h);
-    RowState row = softmax.finish(m, h);
-    features.finish(block, owner, row);
-    if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
-    return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
-  }
-  ATTNJIT_DEVICE int64 lse_index(const RowOwner& owner) const {
-    return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
-           owner.query;
+    return kernel::close_row<kHeads>(features, block, softmax.finish(m, h), 16 * m + 8 * h);
   }
 
   // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
@@ -334,7 +290,7 @@ struct Forward {
       for (int h = 0; h < 2; ++h) {
         const ClosedRow row = close_row(m, h);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
-          ptx::store_global(params.lse + lse_index(row.owner), row.lse);
+          ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
         }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
@@ -360,7 +316,7 @@ struct Forward {
       for (int h = 0; h < 2; ++h) {
         const ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
-        const int64 slot = lse_index(row.owner) * params.num_splits + split();
+        const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll

@@ -17,9 +17,9 @@ using Probabilities = uint32[kRowTiles][kGroups][2];
 // 2018; FlashAttention).
 template <DType kDType, int kRowTiles>
 struct RunningMaxSoftmax {
-  // The reference that exponents are taken against, in log2 units, the same in all lanes of the quad: the
-  // running maximum, -inf before the first kept key. It is the rounded product of its time: a
-  // correction from anything else would weigh tiles differently where scores are large.
+  // The reference that exponents are taken against, in log2 units, the same in all lanes of the
+  // quad: the running maximum, -inf before the first kept key. It is the rounded product of its
+  // time: a correction from anything else would weigh tiles differently where scores are large.
   RowValues<kRowTiles> reference;
   RowValues<kRowTiles> sum;  // of this lane's keys only, until finish()
 
@@ -34,9 +34,9 @@ struct RunningMaxSoftmax {
     }
   }
 
-  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a row's
-  // reference may have changed, correct(m, h, factor) tells what its output so far, which was summed
-  // under the one before, is to be multiplied by.
+  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a
+  // row's reference may have changed, correct(m, h, factor) tells what its output so far, which was
+  // summed under the one before, is to be multiplied by.
   template <int kGroups, class Correct>
   ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
                            Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
@@ -124,6 +124,73 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
     }
+  }
+};
+
+// The same without a first tile that is exact: rows begin with a reference that suits most scores,
+// and the first tile also has to show that it is not far too high for them.
+template <DType kDType, int kRowTiles>
+struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
+  using MaxFree = MaxFreeSoftmax<kDType, kRowTiles>;
+  static constexpr bool kWide = kDType == DType::kBFloat16;
+  // fp16 has nothing below 2^-24. A row whose first probabilities add up to 2^4 has one of 2^-4 at
+  // least in a tile of 256 keys, so that what is 2^20 times smaller still counts. With a reference
+  // of -6, rows of scores of unit variance begin between 2^4 and 2^14.
+  static constexpr float kStart = kWide ? 0.0f : -6.0f;
+  static constexpr float kLeast = kWide ? 0x1p-60f : 0x1p4f;  // of a row's first sum
+
+  ATTNJIT_DEVICE void begin() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        this->reference[m][h] = kStart;
+        this->sum[m][h] = 0.0f;
+      }
+    }
+  }
+
+  // As RunningMaxSoftmax::step(); kFirst: nothing has been summed up before this tile. Returns
+  // whether correct() was called. A function of the scores that are still there, so that `out` may
+  // be in use.
+  template <bool kFirst, int kGroups, class Correct>
+  ATTNJIT_DEVICE bool step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
+    RowValues<kRowTiles> total = {};
+    bool in_range = true;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      // Rows side by side, and pairs of keys first: sums that wait for each other less.
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const float origin = this->reference[m][h];
+          const float low = ptx::exp2_approx(scores[m][n][2 * h] * exponent_scale - origin);
+          const float high = ptx::exp2_approx(scores[m][n][2 * h + 1] * exponent_scale - origin);
+          total[m][h] += low + high;
+          probabilities[m][n][h] = ptx::pack<kDType>(low, high);
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        in_range &= total[m][h] <= MaxFree::kLimit;  // false for NaN
+        if (kFirst) in_range &= ptx::quad_sum(total[m][h]) >= kLeast;
+      }
+    }
+    if (ptx::warp_all(in_range)) {
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
+      }
+      return false;
+    }
+    if (kFirst) Exact::begin();
+    Exact::step(scores, probabilities, exponent_scale, correct);
+    return true;
   }
 };
 

@@ -86,7 +86,7 @@ TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
   const auto kernels = attnjit(warmup, kMayTune).json().at("kernels");
   REQUIRE(kernels.size() == 3);  // the combine step is the same
   CHECK(kernels[0].at("from") == "cache");
-  CHECK(kernels[2].at("tile").get<std::string>().starts_with("q32 "));
+  CHECK(kernels[2].at("tile").get<std::string>().starts_with("wgmma q64 "));
   CHECK(kernels[2].at("problems")[0] == "small (NVIDIA H200)");
   // There is no such device here, so a call here would not use it.
   const auto plan =

@@ -44,6 +44,32 @@ std::vector<std::string> entries(const Planned& planned) {
   return names;
 }
 
+TEST_CASE("a forward's plan on Hopper says why it does not take wgmma, and may be kept from it") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto plan = [&](const Case& job, std::optional<codegen::Path> path = {}) {
+    return Planner(engine, std::nullopt, {}, path).plan(job, arch);
+  };
+  const auto tile = [](const Planned& planned) { return planned.steps[planned.main_step].tile; };
+  Case job;
+  job.spec.seqlen_q = 1000;
+  CHECK(tile(plan(job)).starts_with("wgmma "));
+  CHECK(plan(job).why.find("path mma") == std::string::npos);
+  const Planned kept = plan(job, codegen::Path::kMma);
+  CHECK(tile(kept).starts_with("q"));
+  CHECK(kept.config_from == "--path");
+  job.spec.head_dim = 60;
+  CHECK(plan(job).why.find("path mma: wgmma needs addresses") != std::string::npos);
+  CHECK_THROWS_WITH_AS(plan(job, codegen::Path::kWgmma),
+                       doctest::Contains("use --path auto or --path mma"), Error);
+  job.spec.head_dim = 64;
+  job.spec.seqlen_q = 8;
+  CHECK(plan(job).why.find("too many for so few") != std::string::npos);
+  CHECK_THROWS_WITH_AS(
+      Planner(engine, std::nullopt, {}, codegen::Path::kWgmma).plan(backward_case(), arch),
+      doctest::Contains("no backward of this version uses it"), Error);
+}
+
 TEST_CASE("a backward's plan lists its kernels, and the one of dk and dv is the main one") {
   runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   const codegen::Arch& arch = codegen::find_arch("sm_80");

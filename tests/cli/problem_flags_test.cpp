@@ -141,16 +141,11 @@ TEST_CASE("sizes and patterns that contradict each other are an invalid problem"
         std::string::npos);
 }
 
-TEST_CASE("--path knows what is missing from what is unknown") {
-  WorkloadOptions options;
-  CHECK(load_workload(options).cases.size() == 1);
-  options.path = "mma";
-  CHECK(load_workload(options).cases.size() == 1);
-  options.path = "wgmma";
-  const auto missing = error_of(ErrorKind::kUnsupported, [&] { load_workload(options); });
-  CHECK(missing.find("use --path auto or --path mma") != std::string::npos);
-  options.path = "fast";
-  const auto unknown = error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options); });
+TEST_CASE("--path has three values") {
+  CHECK(!read_path("auto"));
+  CHECK(read_path("mma") == codegen::Path::kMma);
+  CHECK(read_path("wgmma") == codegen::Path::kWgmma);
+  const auto unknown = error_of(ErrorKind::kInvalidEnvironment, [&] { read_path("fast"); });
   CHECK(unknown.find("auto, mma, wgmma") != std::string::npos);
 }
 

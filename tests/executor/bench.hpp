@@ -27,14 +27,14 @@ class Bench {
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict. `config_json`
-  /// sets members of configuration 0.
+  /// sets members of configuration 0; the path is mma unless they name it.
   std::string forward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                       const std::string& config_json = "{}") {
     instance::HostProblem host(spec, 1);
     host.poison_outputs();
     const problem::Problem problem = problem::make_problem(host.args());
     const problem::PlanKey key = problem::plan_key(problem);
-    const auto config = patched(tuner::config_zero(key, arch), config_json);
+    const auto config = patched(tuner::config_zero(key, codegen::without_wgmma(arch)), config_json);
     if (const auto rule = codegen::why_unfit(config, key.family, arch)) return *rule;
     const auto plan = launch::make_forward_plan_spec(key.family, config, arch, templates_);
     try {

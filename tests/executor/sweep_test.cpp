@@ -1,5 +1,6 @@
 // Random problems, their kernels run on the CPU with every access checked and judged against fp64.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <mutex>
 #include <thread>
@@ -41,11 +42,28 @@ const codegen::Arch& arch_of(std::uint64_t index) {
   return codegen::find_arch(index % 2 == 0 ? "sm_80" : "sm_90a");
 }
 
+// Every fourth problem takes the path of Hopper where that serves it, with tiles by turns: one, two
+// and three warpgroups, and rings of two and three.
+std::string config_of(const instance::ProblemSpec& spec, std::uint64_t index) {
+  constexpr const char* kTiles[] = {
+      R"("block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8)",
+      R"("block_q": 64, "block_kv": 32, "num_stages": 3, "num_warps": 4)",
+      R"("block_q": 192, "block_kv": 64, "num_stages": 2, "num_warps": 12)",
+      R"("block_q": 128, "block_kv": 128, "num_stages": 2, "num_warps": 8)"};
+  instance::HostProblem host(spec, 1);
+  const problem::Family family = problem::family(problem::make_problem(host.args()));
+  if (index % 4 != 1 || codegen::why_no_wgmma(family, arch_of(index))) return "{}";
+  return fmt::format(
+      R"({{"path": "wgmma", {}, "min_blocks": 1, "softmax": "max_free", "pack_heads": false}})",
+      kTiles[index / 4 % 4]);
+}
+
 void sweep_forward(std::uint64_t first, std::uint64_t count) {
   sweep(
       first, count, [](auto i) { return instance::describe(test::small_problem(i)); },
       [](Bench& bench, std::uint64_t i) {
-        return bench.forward(test::small_problem(i), arch_of(i));
+        const instance::ProblemSpec spec = test::small_problem(i);
+        return bench.forward(spec, arch_of(i), config_of(spec, i));
       });
 }
 

@@ -23,7 +23,7 @@ struct Job {
         problem(problem::make_problem(host.args())),
         key(problem::plan_key(problem)),
         arch(target),
-        config(tuner::config_zero(key, arch)),
+        config(tuner::config_zero(key, codegen::without_wgmma(arch))),
         recorder(codegen::forward_config(key.family, config),
                  launch::forward_grid(plan({}), problem), problem.seqlen_kv) {}
 

@@ -1,23 +1,38 @@
 // Random problems over everything that docs/semantics.md allows, each judged against fp64.
+#include <algorithm>
+
 #include "random_problem.hpp"
 #include "sweep.hpp"
 
 namespace attnjit {
 namespace {
 
-void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
-  gpu_test::sweep(first, count, jobs, test::random_problem,
+template <class SpecOf>
+void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs, SpecOf spec_of) {
+  gpu_test::sweep(first, count, jobs, spec_of,
                   [](gpu_test::Gpu& gpu, instance::HostProblem& problem) {
                     const auto verdict = gpu_test::run(gpu.context, *gpu.driver, problem);
                     return gpu_test::Judged{verdict.text, verdict.out.worst_ratio};
                   });
 }
 
-TEST_CASE("sweep: 2400 random problems") { sweep(0, 2400, gpu_test::all_cores()); }
+TEST_CASE("sweep: 2400 random problems") {
+  sweep(0, 2400, gpu_test::all_cores(), test::random_problem);
+}
+
+// As many queries as the tiles of wgmma are for, and some more.
+TEST_CASE("sweep: 300 random problems of 65 queries and more") {
+  sweep(200000, 300, gpu_test::all_cores(), [](std::uint64_t index) {
+    instance::ProblemSpec spec = test::random_problem(index);
+    spec.seqlen_q =
+        std::max<std::int64_t>(spec.seqlen_q, 65 + static_cast<std::int64_t>(index % 200));
+    return spec;
+  });
+}
 
 // Small enough for compute-sanitizer:
 //   compute-sanitizer --tool memcheck test_gpu -tc="sanitizer sample"
-TEST_CASE("sanitizer sample") { sweep(100000, 24, 2); }
+TEST_CASE("sanitizer sample") { sweep(100000, 24, 2, test::random_problem); }
 
 }  // namespace
 }  // namespace attnjit

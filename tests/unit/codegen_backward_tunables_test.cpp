@@ -160,9 +160,9 @@ TEST_CASE("a patch that cannot be read says why") {
             .starts_with("config: dbias: block_q is 64.5; expected an integer"));
 }
 
-TEST_CASE("a path that no kernel has is refused") {
+TEST_CASE("a path that no backward has is refused") {
   CHECK(unfit_after([](BackwardTunables& t) { t.dkv.path = Path::kWgmma; }) ==
-        "dkv: path: wgmma is in no kernel of this version; use mma");
+        "dkv: path: wgmma is in no backward of this version; use mma");
   CHECK(unfit_after([](BackwardTunables& t) { t.dq.path = Path::kWgmma; }) ==
         "");  // it does not run
 }

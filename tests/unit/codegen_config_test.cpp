@@ -159,8 +159,6 @@ TEST_CASE("tunables are held to the rules of the kernel's config, and to the arc
   odd.block_kv = 48;
   CHECK(unfit(odd) == "block_kv must be a multiple of 32 keys");
   odd = kTunables;
-  odd.path = codegen::Path::kWgmma;
-  CHECK(unfit(odd) == "path: wgmma is in no kernel of this version; use mma");
   problem::Family wide = kFamily;
   wide.head_dim = wide.head_dim_v = 256;
   // Q 64 KiB, and two stages of K and V of 32 KiB each.

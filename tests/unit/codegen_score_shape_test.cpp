@@ -48,6 +48,20 @@ TEST_CASE("each score of a warp's tile belongs to one lane, whichever axis the q
   CHECK(positions_of(shape(QueryAxis::kColumns)) == rectangle(64, 32));
 }
 
+TEST_CASE(
+    "strided keys: each score is one lane's, and a thread holds eight neighbouring keys of every "
+    "32") {
+  for (const int groups : {4, 8, 12, 16}) {
+    ScoreShape strided = shape(QueryAxis::kRows);
+    strided.groups = groups;
+    strided.strided_keys = true;
+    CHECK(positions_of(strided) == rectangle(32, 8 * groups));
+    for (int n = 0; n < groups; ++n) {
+      for (int e = 0; e < 2; ++e) CHECK(strided.key(0, n, e) % 32 < 8);
+    }
+  }
+}
+
 TEST_CASE("a shape counts its lines and keys") {
   CHECK(shape(QueryAxis::kRows).lines() == 4);
   CHECK(shape(QueryAxis::kRows).keys() == 64);

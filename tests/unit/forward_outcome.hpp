@@ -1,6 +1,8 @@
 #pragma once
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -50,6 +52,17 @@ inline void put(Members& m, const kernel::ForwardParams& params) {
                   {"partial_lse", fmt::to_string(fmt::ptr(partial_lse))},
                   {"exponent_scale", text(exponent_scale)}});
 }
+inline void put(Members& m, const kernel::ForwardWgmmaParams& params) {
+  const auto& [base, schedule, zero, q, k, v, k_tail, v_tail, out, bias] = params;
+  put(m, base);
+  m["schedule"] = fmt::format("{} {} {} {} {}", schedule.num_blocks, schedule.num_planes,
+                              schedule.num_parts, schedule.paired_turns, zero);
+  const std::map<std::string, const kernel::TensorMap*> maps = {
+      {"q", &q},           {"k", &k},     {"v", &v},      {"k_tail", &k_tail},
+      {"v_tail", &v_tail}, {"out", &out}, {"bias", &bias}};
+  for (const auto& [name, map] : maps)
+    m["map of " + name] = fmt::format("{}", fmt::join(map->word, " "));
+}
 inline void put(Members& m, const kernel::BandParams& params) {
   const auto& [left, right, bottom_right] = params;
   m.merge(
@@ -89,6 +102,25 @@ inline void put(Members& m, const kernel::ForwardCombineParams& params) {
                              strides.row, num_heads_q, seqlen_q, num_splits);
 }
 
+// Keeps what a tensor map was made from: its address, and a hash of the rest.
+inline CUresult CUDAAPI encode_hash(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                                    void* address, const cuuint64_t* extents,
+                                    const cuuint64_t* strides, const cuuint32_t* box,
+                                    const cuuint32_t* steps, CUtensorMapInterleave,
+                                    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                                    CUtensorMapFloatOOBfill) {
+  std::vector<std::uint64_t> parts = {type, rank, swizzle};
+  for (cuuint32_t i = 0; i < rank; ++i) {
+    parts.insert(parts.end(), {extents[i], i == 0 ? 0 : strides[i - 1], box[i], steps[i]});
+  }
+  const base::Digest hash = base::sha256(
+      {reinterpret_cast<const char*>(parts.data()), parts.size() * sizeof(parts.front())});
+  auto* const words = reinterpret_cast<kernel::TensorMap*>(map)->word;
+  words[0] = reinterpret_cast<std::uintptr_t>(address);
+  std::memcpy(words + 1, hash.data(), hash.size());
+  return CUDA_SUCCESS;
+}
+
 // Everything that a call launches, and the problem that it stands for.
 struct Outcome {
   problem::Problem problem;
@@ -102,7 +134,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   Outcome o{problem::make_problem(args), {}, {}, {}};
   const auto spec = engine.plan(o.problem, arch);
   const auto layout = launch::workspace_layout(spec, o.problem);
-  const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9));
+  const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
+                                           encode_hash);
   const auto& [forward, features, mask_pack, combine] = arguments.values();
   const auto& [problem, seqlens, bias, row_mask, packed_mask, byte_mask, band] = features;
   put(o.values, forward);

@@ -16,6 +16,7 @@ using attnjit::test::bias;
 using attnjit::test::fake_address;
 using attnjit::test::forward_args;
 using attnjit::test::mask;
+using launch::encode_nothing;
 using launch::ForwardArguments;
 using launch::ForwardPlanSpec;
 using problem::Extent;
@@ -59,9 +60,11 @@ TEST_CASE("a plain call runs one step with one parameter") {
   CHECK(call.spec.steps[1].source.entry == "attn_fwd_combine");
   CHECK(call.spec.steps[0].source.entry == "attn_fwd");
   CHECK(call.spec.steps[0].threads == 128);
-  CHECK(call.spec.steps[0].shared_bytes == unsigned(call.spec.config.shared_bytes()));
+  CHECK(call.spec.steps[0].shared_bytes ==
+        unsigned(codegen::forward_config(call.spec.family, call.spec.tunables).shared_bytes()));
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                             encode_nothing);
   CHECK(arguments.runs(0));
   CHECK_FALSE(arguments.runs(1));
   CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
@@ -74,7 +77,8 @@ TEST_CASE("a plain call runs one step with one parameter") {
 
 TEST_CASE("parameters come in the order in which the kernel names its features") {
   Call call(everything());
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                             encode_nothing);
   const auto& values = arguments.values();
   REQUIRE(call.spec.steps.size() == 3);
   CHECK(call.spec.steps[0].source.entry == "mask_pack");
@@ -93,7 +97,8 @@ TEST_CASE("a mask or bias per query is read in place") {
   Call call(args);
   REQUIRE(call.spec.steps.size() == 2);
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                             encode_nothing);
   const auto& values = arguments.values();
   CHECK(arguments.parameters(0)[1] == &values.features.bias);
   CHECK(arguments.parameters(0)[2] == &values.features.row_mask);
@@ -108,8 +113,9 @@ TEST_CASE("a mask or bias per query is read in place") {
 
 TEST_CASE("the values of the forward kernel") {
   Call call(everything());
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
-  const kernel::ForwardParams& p = arguments.values().forward;
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                             encode_nothing);
+  const kernel::ForwardParams& p = arguments.values().forward.base;
   CHECK(p.q == call.args.q.data);
   CHECK(p.k == call.args.k.data);
   CHECK(p.v == call.args.v.data);
@@ -133,8 +139,9 @@ TEST_CASE("the values of the forward kernel") {
   CHECK(arguments.values().features.bias.batch_stride == 0);
 
   Call plain(forward_args());
-  ForwardArguments late(plain.spec, plain.problem, plain.args, plain.layout(), nullptr);
-  CHECK(late.values().forward.exponent_scale == 0.125f * kernel::kLog2E);
+  ForwardArguments late(plain.spec, plain.problem, plain.args, plain.layout(), nullptr,
+                        encode_nothing);
+  CHECK(late.values().forward.base.exponent_scale == 0.125f * kernel::kLog2E);
 }
 
 TEST_CASE("the packed mask has a plane per batch element and head of the mask") {
@@ -156,7 +163,8 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
     CHECK(tiles.q_tiles == c.q_tiles);
     CHECK(tiles.kv_tiles == 6);
     CHECK(tiles.words_per_row == 6);
-    ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
+    ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                               encode_nothing);
     const auto& values = arguments.values();
     CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 6);
     CHECK(values.features.packed_mask.planes_per_batch == c.planes_per_batch);
@@ -181,7 +189,7 @@ TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothi
   CHECK(layout.bytes == 12544 + 256);
   CHECK(layout.classes % launch::kWorkspaceAlignment == 0);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
-                                   call.workspace());
+                                   call.workspace(), encode_nothing);
   CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_pack.classes) -
             reinterpret_cast<std::uintptr_t>(call.workspace()) ==
         layout.classes);
@@ -210,14 +218,15 @@ TEST_CASE("keys are split until the device is full, and the splits are added up"
   CHECK(grid.q_tiles == 1);
   CHECK(call.spec.block_slots == 264);  // of 128 threads, two have 255 registers each
   CHECK(grid.splits == 16);
-  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace());
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                             encode_nothing);
   CHECK(arguments.shape(0).grid[0] == 16 * 16);
   CHECK(arguments.runs(1));
   CHECK(arguments.shape(1).grid[0] == 2 * 8 * 3);  // a row each
   CHECK(arguments.shape(1).block == unsigned(call.spec.combine.num_threads()));
   CHECK(arguments.shape(1).shared_bytes == unsigned(call.spec.combine.shared_bytes()));
   const auto& [forward, combine] =
-      std::pair{arguments.values().forward, arguments.values().combine};
+      std::pair{arguments.values().forward.base, arguments.values().combine};
   CHECK(arguments.parameters(1)[0] == &arguments.values().combine);
   CHECK(forward.num_splits == 16);
   CHECK(combine.num_splits == 16);
@@ -282,9 +291,10 @@ TEST_CASE("row tiles of several planes take turns under a causal mask, as far as
   const Call call(args);
   // A kv head has 4 MiB of K and V; four of them, and the four query heads of each.
   CHECK(call.layout().grid.section_planes == 16);
-  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
-  CHECK(arguments.values().forward.section_planes == 16);
-  CHECK(arguments.values().forward.num_planes == 128);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  CHECK(arguments.values().forward.base.section_planes == 16);
+  CHECK(arguments.values().forward.base.num_planes == 128);
   CHECK(arguments.shape(0).grid[0] == 128 * 128);
 
   // Never more than there are, and at least one.
@@ -301,7 +311,7 @@ TEST_CASE("row tiles of several planes take turns under a causal mask, as far as
 
 TEST_CASE("packed heads share row tiles") {
   Call call(forward_args({.batch = 4, .heads_q = 32, .heads_kv = 8, .seqlen_q = 3}));
-  call.spec.config.pack_heads = true;
+  call.spec.tile.packed_heads = 4;
   const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
   CHECK(grid.planes == 32);
   CHECK(grid.q_tiles == 1);
@@ -313,14 +323,15 @@ TEST_CASE("packed heads share row tiles") {
 
 TEST_CASE("a problem without keys still runs its forward step") {
   Call call(forward_args({.seqlen_kv = 0}));
-  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
   CHECK(arguments.runs(0));
   CHECK(arguments.shape(0).grid[0] == 4 * 32 * 2);
 }
 
 TEST_CASE("a grid past what a launch can hold is refused by name") {
   const Call fits(forward_args({.batch = 70000, .heads_q = 8, .heads_kv = 8, .seqlen_q = 64}));
-  CHECK(ForwardArguments(fits.spec, fits.problem, fits.args, fits.layout(), nullptr)
+  CHECK(ForwardArguments(fits.spec, fits.problem, fits.args, fits.layout(), nullptr, encode_nothing)
             .shape(0)
             .grid[0] == 560000);
   const auto message = [](const test::Sizes& sizes) -> std::string {
@@ -328,7 +339,7 @@ TEST_CASE("a grid past what a launch can hold is refused by name") {
     // Any strides will do for inputs; the output is as dense as it can be.
     const Call call(args);
     try {
-      ForwardArguments(call.spec, call.problem, call.args, call.layout(), nullptr);
+      ForwardArguments(call.spec, call.problem, call.args, call.layout(), nullptr, encode_nothing);
     } catch (const Error& error) {
       CHECK(error.kind() == ErrorKind::kInvalidProblem);
       return error.what();

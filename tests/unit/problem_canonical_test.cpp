@@ -140,7 +140,10 @@ TEST_CASE("the scale defaults to 1 / sqrt(D), and zero has no sign") {
 TEST_CASE("aligned needs every base, stride and width to be multiples of 16 bytes") {
   CHECK(aligned_after([](auto&) {}));
   CHECK(aligned_after([](auto& a) { shift(a.q.data, 16); }));
-  CHECK(aligned_after([](auto& a) { a.k.strides = {-80, 0, 24, 1}; }));
+  CHECK(aligned_after([](auto& a) { a.k.strides = {80, 0, 24, 1}; }));
+  // Tensor maps have no such strides.
+  CHECK_FALSE(aligned_after([](auto& a) { a.k.strides = {-80, 0, 24, 1}; }));
+  CHECK_FALSE(aligned_after([](auto& a) { a.out.strides[0] = std::int64_t{1} << 50; }));
   CHECK_FALSE(aligned_after([](auto& a) { shift(a.q.data, 2); }));
   CHECK_FALSE(aligned_after([](auto& a) { shift(a.k.data, 8); }));
   CHECK_FALSE(aligned_after([](auto& a) { shift(a.v.data, 14); }));

@@ -187,7 +187,7 @@ TEST_CASE("a configuration is taken only if it is legal for the problem") {
 
   codegen::ForwardTunables other = engine.plan(small_problem(), arch()).tunables;
   other.block_kv = 128;
-  CHECK(engine.plan(small_problem(), arch(), other).config.block_kv == 128);
+  CHECK(engine.plan(small_problem(), arch(), other).tile.block_kv == 128);
 }
 
 TEST_CASE("a mask over keys brings its prepass, with the tile of the forward kernel") {
@@ -197,8 +197,8 @@ TEST_CASE("a mask over keys brings its prepass, with the tile of the forward ker
   const auto spec = engine.plan(problem::make_problem(args), arch());
   REQUIRE(spec.steps.size() == 3);
   REQUIRE(spec.mask_pack.has_value());
-  CHECK(spec.mask_pack->block_q == spec.config.block_q);
-  CHECK(spec.mask_pack->block_kv == spec.config.block_kv);
+  CHECK(spec.mask_pack->block_q == spec.tile.block_q);
+  CHECK(spec.mask_pack->block_kv == spec.tile.block_kv);
   args.mask = test::mask(args, "b1q1");
   CHECK(engine.plan(problem::make_problem(args), arch()).steps.size() == 2);
 }

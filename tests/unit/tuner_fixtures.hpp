@@ -29,8 +29,9 @@ inline tuner::BackwardTuneKey backward_tune_key(int bucket_q = 1024, int bucket_
 }
 
 inline void change_tile(codegen::ForwardTunables& config) {
-  config.block_q = 32;
-  config.num_warps = 2;
+  const bool wgmma = config.path == codegen::Path::kWgmma;
+  config.block_q = wgmma ? 64 : 32;
+  config.num_warps = wgmma ? 4 : 2;
 }
 inline void change_tile(codegen::BackwardTunables& tunables) { tunables.dkv.num_stages = 1; }
 

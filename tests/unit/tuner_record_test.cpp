@@ -91,7 +91,7 @@ TEST_CASE("every value of a record has a name") {
   CHECK(object.at("device").at("name") == "NVIDIA H200");
   CHECK(object.at("key").at("family").at("mask") == "none");
   CHECK(object.at("key").at("bucket_planes") == 16);
-  CHECK(object.at("config").at("block_q") == 32);
+  CHECK(object.at("config").at("block_q") == 64);
   CHECK(object.at("result").at("verdict") == "gain");
   CHECK(object.at("provenance").at("nvrtc") == "13.0.88");
   CHECK(to_json(sample()).find('\n') == std::string::npos);
@@ -129,7 +129,7 @@ TEST_CASE("what this version does not know makes a record useless, or is ignored
 TEST_CASE("a configuration that is not legal, or another family's, is refused") {
   CHECK(refusal_after([](Json& o) { o["config"]["block_kv"] = 48; }).find("block_kv") !=
         std::string::npos);
-  CHECK(refusal_after([](Json& o) { o["config"]["block_kv"] = 4096; }).find("shared memory") !=
+  CHECK(refusal_after([](Json& o) { o["config"]["num_stages"] = 4; }).find("shared memory") !=
         std::string::npos);
   CHECK(refusal_after([](Json& o) { o["config"]["head_dim"] = 64; }).find("unknown member") !=
         std::string::npos);

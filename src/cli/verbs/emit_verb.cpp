@@ -80,7 +80,8 @@ ExitCode emit_facts(const Workload& workload, const EmitOptions& options, Sessio
   if (!options.output.empty()) {
     usage_error("-o goes with --format cuda, stub, ptx and cubin; redirect stdout to keep facts");
   }
-  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes());
+  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes(),
+                  read_path(options.workload.path));
   const auto make_plan = [&](const Case& job, const codegen::Arch& arch) {
     return std::vector<Planned>{planner.plan(job, arch)};
   };
@@ -108,7 +109,8 @@ ExitCode emit(const EmitOptions& options, Session& session) {
         "and {} architectures were given; narrow them down or use --format facts",
         name, workload.cases.size(), archs.size());
   }
-  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes());
+  Planner planner(session.engine(), read_config(options.workload.config), session.device_classes(),
+                  read_path(options.workload.path));
   const Planned planned = planner.plan(workload.cases.front(), *archs.front());
   const PlannedStep& step = pick_step(planned, options.step);
   report(contents(format, planned, step, session), options, name, planned, step, session.console());

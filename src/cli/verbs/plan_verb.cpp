@@ -82,7 +82,8 @@ class PlanReport {
 ExitCode plan(const WorkloadOptions& options, Session& session) {
   const Workload workload = load_workload(options);
   const auto archs = choose_archs(workload, session);
-  Planner planner(session.engine(), read_config(options.config), session.device_classes());
+  Planner planner(session.engine(), read_config(options.config), session.device_classes(),
+                  read_path(options.path));
   PlanReport report(session);
   for (const Case& job : workload.cases) {
     for (const codegen::Arch* arch : archs) {

@@ -16,9 +16,9 @@ constexpr std::size_t kNameWidth = 56;
 // On a GPU, a problem runs as a call there would run it.
 std::unique_ptr<Runner> make_gpu_runner(const WorkloadOptions& options, Session& session) {
   auto runner = make_device_runner(session);
-  if (!options.config.empty() || !options.archs.empty()) {
+  if (!options.config.empty() || !options.archs.empty() || read_path(options.path)) {
     usage_error(
-        "--arch and --config choose the kernels of --on cpu; a GPU runs those that attnjit "
+        "--arch, --path and --config choose the kernels of --on cpu; a GPU runs those that attnjit "
         "plan shows, so leave them out or add --on cpu");
   }
   return runner;

@@ -46,7 +46,8 @@ class CpuRunner final : public Runner {
   CpuRunner(const WorkloadOptions& options, Session& session)
       : session_(session),
         arch_(choose_arch(options.archs)),
-        planner_(session.engine(), read_config(options.config), session.device_classes()),
+        planner_(session.engine(), read_config(options.config), session.device_classes(),
+                 read_path(options.path)),
         executor_(executor_options(session), session.engine().log()) {}
 
   std::string device() const override {

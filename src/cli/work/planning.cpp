@@ -57,7 +57,8 @@ void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& pr
   planned.workspace_bytes = layout.bytes;
   try {
     // For the grids: nothing is launched, so any address does for the workspace.
-    const typename Pass::Arguments launches(spec, problem, args, layout, &planned);
+    const auto launches =
+        Pass::arguments(spec, problem, args, layout, &planned, launch::encode_nothing);
     for (std::size_t i = 0; i < spec.steps.size(); ++i) {
       const unsigned(&grid)[3] = launches.shape(i).grid;
       planned.steps.push_back({spec.steps[i],
@@ -83,15 +84,42 @@ Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& cho
   return planned;
 }
 
+// The path that --config names.
+std::optional<codegen::Path> path_of(const base::Json& config) {
+  if (!config.contains("path")) return std::nullopt;
+  return base::from_json_value<codegen::Path>(config["path"], "--config: path");
+}
+
+// The reason why configuration 0 does not take wgmma.
+std::string why_mma(const problem::Family& family, const codegen::Arch& arch) {
+  return codegen::why_no_wgmma(family, arch)
+      .value_or("wgmma has tiles of 64 queries and more, too many for so few");
+}
+
+void expect_wgmma(const codegen::ForwardTunables& zero, const problem::PlanKey& key,
+                  const codegen::Arch& arch) {
+  if (zero.path == codegen::Path::kWgmma) return;
+  throw Error(
+      ErrorKind::kUnsupported,
+      fmt::format("--path wgmma: {}; use --path auto or --path mma", why_mma(key.family, arch)));
+}
+void expect_wgmma(const codegen::BackwardTunables&, const problem::BackwardPlanKey&,
+                  const codegen::Arch&) {
+  throw Error(ErrorKind::kUnsupported,
+              "--path wgmma: no backward of this version uses it; use --path auto or --path mma");
+}
+
 constexpr const char* kFromFlag = "--config";
+constexpr const char* kFromPath = "--path";
 constexpr const char* kWhyFromFlag =
     "given on the command line, over the members of configuration 0";
+constexpr const char* kWhyFromPath = "configuration 0 of the path that the command line names";
 
 }  // namespace
 
 Planner::Planner(runtime::Engine& engine, const std::optional<std::string>& config,
-                 std::vector<tuner::DeviceClass> devices)
-    : engine_(engine), devices_(std::move(devices)) {
+                 std::vector<tuner::DeviceClass> devices, std::optional<codegen::Path> path)
+    : engine_(engine), path_(path), devices_(std::move(devices)) {
   if (config) config_ = parse_config(*config);
 }
 
@@ -99,9 +127,13 @@ template <class Problem>
 auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
   const auto key = problem::plan_key(problem);
   using Tunables = decltype(tuner::config_zero(key, arch));
-  if (config_) {
-    return Choice<Tunables>{base::patched(tuner::config_zero(key, arch),
-                                          base::parse_patch<Tunables>(*config_, kFromFlag)),
+  const auto path = path_ || !config_ ? path_ : path_of(*config_);
+  if (config_ || path) {
+    const bool mma = path == codegen::Path::kMma;
+    const Tunables zero = tuner::config_zero(key, mma ? codegen::without_wgmma(arch) : arch);
+    if (path_ == codegen::Path::kWgmma) expect_wgmma(zero, key, arch);
+    if (!config_) return Choice<Tunables>{zero, kFromPath, kWhyFromPath};
+    return Choice<Tunables>{base::patched(zero, base::parse_patch<Tunables>(*config_, kFromFlag)),
                             kFromFlag, kWhyFromFlag};
   }
   const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch));
@@ -158,6 +190,10 @@ std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) con
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
   const problem::Problem problem = make_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
+  if (arch.wgmma && choice.config.path == codegen::Path::kMma && !config_ && !path_) {
+    planned.why += fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ",
+                               why_mma(problem::family(problem), arch));
+  }
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);
   return planned;

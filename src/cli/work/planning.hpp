@@ -42,12 +42,12 @@ struct Planned {
 class Planner {
  public:
   /// `config`, a JSON object, sets members of configuration 0. `devices` are those whose tuning
-  /// records count; an architecture uses its first.
+  /// records count; an architecture uses its first. `path` is the only one that plans may take.
   Planner(runtime::Engine& engine, const std::optional<std::string>& config,
-          std::vector<tuner::DeviceClass> devices);
+          std::vector<tuner::DeviceClass> devices, std::optional<codegen::Path> path = {});
 
-  /// The plan of a process on this machine. Throws as make_problem() does, and a usage error for a
-  /// config that is not legal here.
+  /// The plan of a process on this machine. Throws as make_problem() does, a usage error for a
+  /// config that is not legal here, and Error(kUnsupported) where the path does not serve.
   Planned plan(const Case& job, const codegen::Arch& arch);
 
   /// That plan itself, for those who run it.
@@ -79,6 +79,7 @@ class Planner {
 
   runtime::Engine& engine_;
   std::optional<base::Json> config_;
+  std::optional<codegen::Path> path_;
   std::vector<tuner::DeviceClass> devices_;
 };
 

@@ -9,22 +9,8 @@
 #include "cuda/device.hpp"
 
 namespace attnjit::cli {
-namespace {
-
-void check_path(const std::string& path) {
-  if (path == "auto" || path == "mma") return;
-  if (path == "wgmma") {
-    throw Error(ErrorKind::kUnsupported,
-                "--path wgmma: this version has no kernels for wgmma, those of mma.sync run on "
-                "every architecture; use --path auto or --path mma");
-  }
-  usage_error("--path: '{}'; expected one of auto, mma, wgmma", path);
-}
-
-}  // namespace
 
 Workload load_workload(const WorkloadOptions& options) {
-  check_path(options.path);
   if (options.manifest.empty()) return {{make_case(options.problem)}, options.archs, false};
   if (options.problem != ProblemFlags{}) {
     usage_error("--manifest {} describes the problems; leave the flags for a problem out",
@@ -50,6 +36,13 @@ std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session
                 "there is no GPU to take the architecture from; add --arch, for instance --arch "
                 "sm_90a (attnjit doctor says why there is none)");
   }
+}
+
+std::optional<codegen::Path> read_path(const std::string& flag) {
+  if (flag == "auto") return std::nullopt;
+  if (flag == "mma") return codegen::Path::kMma;
+  if (flag == "wgmma") return codegen::Path::kWgmma;
+  usage_error("--path: '{}'; expected one of auto, mma, wgmma", flag);
 }
 
 std::optional<std::string> read_config(const std::string& flag) {

@@ -6,6 +6,7 @@
 #include "cli/input/problem_flags.hpp"
 #include "cli/work/session.hpp"
 #include "codegen/arch.hpp"
+#include "codegen/tunables.hpp"
 
 namespace attnjit::cli {
 
@@ -24,12 +25,14 @@ struct Workload {
   bool from_manifest = false;
 };
 
-/// Throws Error(kUnsupported) for a path that this build lacks.
 Workload load_workload(const WorkloadOptions& options);
 
 /// The architectures of `workload`, or else that of the first GPU. Throws Error(kUnsupported) for
 /// an unknown one, Error(kNoDevice) where none is named and there is no GPU.
 std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session& session);
+
+/// The path that --path asks for; nullopt for auto.
+std::optional<codegen::Path> read_path(const std::string& flag);
 
 /// The JSON text that --config stands for; nullopt without the flag.
 std::optional<std::string> read_config(const std::string& flag);

@@ -10,6 +10,8 @@ namespace attnjit::kernel {
 // sides that are open are not compiled.
 template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
+  static constexpr bool kNarrows = true;
+
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
 
@@ -56,6 +58,16 @@ struct Band : Feature {
         if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
       });
     });
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    const int origin = first_key + block.thread_key;
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      kept.before(line, end_key(block, query) - origin);
+      if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
+    }
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/prefetch.cuh"
+#include "attnjit/ptx/prefetch_tensor.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/operand.cuh"
 #include "attnjit/score/operand_params.h"
@@ -9,8 +10,8 @@
 namespace attnjit::kernel {
 
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
-// meanwhile, unless kLate: then, and where elements are read one by one, there are too many registers
-// to keep through the product.
+// meanwhile, unless kLate: then, and where elements are read one by one, there are too many
+// registers to keep through the product.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
@@ -21,9 +22,10 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
   Registers bias;
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
   ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
     return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
@@ -32,6 +34,14 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
+    // A plain step adds an offset to them and loads.
+    if constexpr (kShape.strided_keys) {
+#pragma unroll
+      for (int line = 0; line < Registers::kLines; ++line) {
+        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+                          block.thread_key * kElementBytes;
+      }
+    }
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
@@ -43,6 +53,9 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
     if constexpr (kEarly) bias.read(*this, block, first_key);
+  }
+  ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
+    if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
@@ -57,6 +70,13 @@ struct Bias : Feature {
     });
   }
 
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
+    if constexpr (kVectorized && kExtent == Extent::kPerPair) {
+      ptx::prefetch_tensor(bias_map, first_key, block.first_query,
+                           block.head / params.heads_per_plane,
+                           params.batch_stride == 0 ? 0 : block.batch);
+    }
+  }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,

@@ -1,10 +1,17 @@
 #pragma once
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/score/block.cuh"
+#include "attnjit/tensor_map.h"
 #include "attnjit/tile/tile_use.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
+
+// TileUse::kPlain as a type: of a tile that is known to need no mask when the kernel is compiled,
+// and to lie inside of the tensors.
+struct PlainTile {
+  ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
+};
 
 // Keys that any query of the block may see.
 struct KeyRange {
@@ -19,19 +26,23 @@ struct RowState {
 
 // A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
 //
-// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile. The
-// two share nothing but what begin() sets, so that different warps may call them, each on a set of
-// features of its own.
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile.
+// The two share nothing but what begin() sets, so that different warps may call them, each on a set
+// of features of its own.
 struct Feature {
   // Whether scores are changed by more than an addition: transform() and differentiate() are there.
   static constexpr bool kTransforms = false;
+  // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
+  // tiles.
+  static constexpr bool kNarrows = false, kPicksKeys = false;
 
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
   ATTNJIT_DEVICE void begin(const Block&) {}
 
-  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it together.
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it
+  // together.
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
   // What the tile of keys `tile` needs; warps call it whole.
@@ -39,8 +50,12 @@ struct Feature {
   // Whether K and V of `key` may be read.
   ATTNJIT_DEVICE bool reads_key(int) const { return true; }
 
-  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what the
-  // others will want.
+  // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
+  // thread does.
+  ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
+  // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
   // Changes scaled scores in place.
   template <class S>
@@ -54,6 +69,9 @@ struct Feature {
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
+  // The same in bits (score/kept_keys.cuh), in place of mask().
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
   ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
 };
@@ -62,6 +80,8 @@ struct Feature {
 template <class... Features>
 struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
+  static constexpr bool kNarrows = (Features::kNarrows || ...);
+  static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -77,7 +97,11 @@ struct FeatureSet : Features... {
     return lowest;
   }
   ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
-  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
+    (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
@@ -96,6 +120,10 @@ struct FeatureSet : Features... {
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     (Features::mask(block, scores, first_key), ...);
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    (Features::keep(block, kept, first_key), ...);
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);

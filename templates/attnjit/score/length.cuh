@@ -23,6 +23,13 @@ struct Length : Feature {
       if (key >= end) score = -ptx::infinity();
     });
   }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+      kept.before(line, block.kv_len - first_key - block.thread_key);
+    }
+  }
 };
 
 }  // namespace attnjit::kernel

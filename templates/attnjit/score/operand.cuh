@@ -7,15 +7,20 @@
 // How a tensor over (query, key) reaches the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
-// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
-// together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
+// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
+// lie together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
   static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
   static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  // The beginning of the thread's keys of one of its rows.
+  struct Row {
+    const uint8* keys;
+  };
 
   uint32 word[kLines][kSpans][kWords];
 
@@ -33,11 +38,22 @@ struct OperandRegisters {
       }
     }
   }
+  // The same where all keys of the tile lie inside of the tensor.
+  ATTNJIT_DEVICE void read_whole(const Row (&rows)[kLines], int first_key) {
+    static_assert(kVectorized);
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+    }
+  }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
     const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+           (8 * kElementBytes * (i % kPerWord));
   }
 
  private:

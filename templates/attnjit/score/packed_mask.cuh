@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/permute.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
@@ -15,6 +16,7 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr bool kPicksKeys = !kPerPair;
   static constexpr int kRows = kPerPair ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
 
@@ -23,7 +25,9 @@ struct PackedMask : Feature {
   const uint8* classes;  // of the block's row of tiles
   int known;             // the group of 32 tiles whose classes are at hand, or -1
   uint32 active, partial;
-  uint32 keep[kRows][kSpans];  // the thread's eight keys of each span
+  // The thread's eight keys of each span: a word a span, or for keep() a byte.
+  static constexpr bool kBytes = kShape.strided_keys;
+  uint32 keep_words[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
       : params(p), bytes(nullptr), classes(nullptr), known(-1), active(0), partial(0) {}
@@ -55,21 +59,56 @@ struct PackedMask : Feature {
       // Rows past the tensor repeat its last one; their results are never stored.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
+      if constexpr (kBytes) {
+        gather(keep_words[r], bytes + query * params.words_per_row * 4 + first_key / 8,
+               block.thread_key / 8);
+      } else {
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
+        for (int s = 0; s < kSpans; ++s) {
+          keep_words[r][s] =
+              ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
+        }
       }
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 span = keep[kPerPair ? line : 0][key >> 5];
+      const uint32 span = keep_words[kPerPair ? line : 0][key >> 5];
       if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
     });
   }
 
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K& kept, int) {
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+#pragma unroll
+      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= keep_words[kPerPair ? line : 0][i];
+    }
+  }
+
  private:
+  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
+  // of span s.
+  template <int kWords>
+  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte) {
+    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      ptx::Vector16 v{};
+      if constexpr (kSpans % 4 == 0) {
+        v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
+      } else {
+#pragma unroll
+        for (int s = 4 * i; s < kSpans; ++s) {
+          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
+        }
+      }
+      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
+                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
+    }
+  }
   // Each lane reads one class; two votes make them bits.
   ATTNJIT_DEVICE void read_classes(int group) {
     const int tile = group * 32 + ptx::lane_index();

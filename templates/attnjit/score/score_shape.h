@@ -9,23 +9,28 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 
 // The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
 //
-// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs where
-// heads are packed. The thread's scores lie in lines, one for each of its rows. A row is given as its
-// distance from the thread's first row, Block::thread_row, a key as that from its first key,
-// Block::thread_key: constants once loops are unrolled.
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
+// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
+// given as its distance from the thread's first row, Block::thread_row, a key as that from its
+// first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;     // of the fragments, 16 rows each
-  int groups;        // of the fragments, 8 columns each
-  int block_q;       // rows of a tile of the thread block
-  int block_kv;      // its keys
-  int packed_heads;  // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;     // query heads that share a kv head
+  int row_tiles;              // of the fragments, 16 rows each
+  int groups;                 // of the fragments, 8 columns each
+  int block_q;                // rows of a tile of the thread block
+  int block_kv;               // its keys
+  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;              // query heads that share a kv head
+  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
-  ATTNJIT_INLINE_CONSTEXPR int keys() const { return queries_in_rows() ? 8 * groups : 16 * row_tiles; }
-  ATTNJIT_INLINE_CONSTEXPR int lines() const { return queries_in_rows() ? 2 * row_tiles : 2 * groups; }
+  ATTNJIT_INLINE_CONSTEXPR int keys() const {
+    return queries_in_rows() ? 8 * groups : 16 * row_tiles;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const {
+    return queries_in_rows() ? 2 * row_tiles : 2 * groups;
+  }
 
   // The line of fragment element (m, n, e), and its row.
   ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
@@ -36,7 +41,8 @@ struct ScoreShape {
   }
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
-    return queries_in_rows() ? KeyOrder::offset(n, e) : 16 * m + 8 * (e / 2);
+    if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
+    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {

@@ -7,6 +7,8 @@ namespace attnjit::kernel {
 
 // Lengths per batch element, clamped to the tensors'. Rows past the end are dead.
 struct Seqlens : Feature {
+  static constexpr bool kNarrows = true;
+
   const SeqlensParams& params;
 
   ATTNJIT_DEVICE explicit Seqlens(const SeqlensParams& p) : params(p) {}

@@ -26,4 +26,17 @@ struct KeyOrder {
   }
 };
 
+// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
+// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
+// keys
+//
+//     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
+//
+// and each thread holds eight neighbouring keys of each span again.
+struct StridedKeyOrder {
+  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
+    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  }
+};
+
 }  // namespace attnjit::kernel

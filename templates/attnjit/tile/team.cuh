@@ -15,4 +15,11 @@ struct BlockTeam {
   ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
 };
 
+// A whole warp.
+struct WarpTeam {
+  static constexpr int kSize = 32;
+  ATTNJIT_DEVICE int index() const { return ptx::lane_index(); }
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::warp_ballot(value) != 0; }
+};
+
 }  // namespace attnjit::kernel

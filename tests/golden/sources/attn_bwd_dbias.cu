@@ -87,6 +87,19 @@ struct KeyOrder {
   }
 };
 
+// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
+// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
+// keys
+//
+//     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
+//
+// and each thread holds eight neighbouring keys of each span again.
+struct StridedKeyOrder {
+  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
+    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  }
+};
+
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -96,23 +109,28 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 
 // The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
 //
-// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs where
-// heads are packed. The thread's scores lie in lines, one for each of its rows. A row is given as its
-// distance from the thread's first row, Block::thread_row, a key as that from its first key,
-// Block::thread_key: constants once loops are unrolled.
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
+// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
+// given as its distance from the thread's first row, Block::thread_row, a key as that from its
+// first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;     // of the fragments, 16 rows each
-  int groups;        // of the fragments, 8 columns each
-  int block_q;       // rows of a tile of the thread block
-  int block_kv;      // its keys
-  int packed_heads;  // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;     // query heads that share a kv head
+  int row_tiles;              // of the fragments, 16 rows each
+  int groups;                 // of the fragments, 8 columns each
+  int block_q;                // rows of a tile of the thread block
+  int block_kv;               // its keys
+  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;              // query heads that share a kv head
+  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
-  ATTNJIT_INLINE_CONSTEXPR int keys() const { return queries_in_rows() ? 8 * groups : 16 * row_tiles; }
-  ATTNJIT_INLINE_CONSTEXPR int lines() const { return queries_in_rows() ? 2 * row_tiles : 2 * groups; }
+  ATTNJIT_INLINE_CONSTEXPR int keys() const {
+    return queries_in_rows() ? 8 * groups : 16 * row_tiles;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const {
+    return queries_in_rows() ? 2 * row_tiles : 2 * groups;
+  }
 
   // The line of fragment element (m, n, e), and its row.
   ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
@@ -123,7 +141,8 @@ struct ScoreShape {
   }
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
-    return queries_in_rows() ? KeyOrder::offset(n, e) : 16 * m + 8 * (e / 2);
+    if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
+    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
@@ -605,6 +624,18 @@ ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tensor_map.h
+
+namespace attnjit::kernel {
+
+// A tensor in global memory as the copy engine sees it: address, extents, strides, box and swizzle,
+// in an encoding that is the driver's own (CUtensorMap of cuda.h).
+struct alignas(128) TensorMap {
+  uint64 word[16];
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/tile_use.h
 
 namespace attnjit::kernel {
@@ -615,6 +646,12 @@ enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
+
+// TileUse::kPlain as a type: of a tile that is known to need no mask when the kernel is compiled,
+// and to lie inside of the tensors.
+struct PlainTile {
+  ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
+};
 
 // Keys that any query of the block may see.
 struct KeyRange {
@@ -629,19 +666,23 @@ struct RowState {
 
 // A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
 //
-// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile. The
-// two share nothing but what begin() sets, so that different warps may call them, each on a set of
-// features of its own.
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile.
+// The two share nothing but what begin() sets, so that different warps may call them, each on a set
+// of features of its own.
 struct Feature {
   // Whether scores are changed by more than an addition: transform() and differentiate() are there.
   static constexpr bool kTransforms = false;
+  // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
+  // tiles.
+  static constexpr bool kNarrows = false, kPicksKeys = false;
 
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
   ATTNJIT_DEVICE void begin(const Block&) {}
 
-  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it together.
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it
+  // together.
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
   // What the tile of keys `tile` needs; warps call it whole.
@@ -649,8 +690,12 @@ struct Feature {
   // Whether K and V of `key` may be read.
   ATTNJIT_DEVICE bool reads_key(int) const { return true; }
 
-  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what the
-  // others will want.
+  // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
+  // thread does.
+  ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
+  // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
   // Changes scaled scores in place.
   template <class S>
@@ -664,6 +709,9 @@ struct Feature {
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
+  // The same in bits (score/kept_keys.cuh), in place of mask().
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
   ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
 };
@@ -672,6 +720,8 @@ struct Feature {
 template <class... Features>
 struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
+  static constexpr bool kNarrows = (Features::kNarrows || ...);
+  static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -687,7 +737,11 @@ struct FeatureSet : Features... {
     return lowest;
   }
   ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
-  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
+    (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
@@ -706,6 +760,10 @@ struct FeatureSet : Features... {
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     (Features::mask(block, scores, first_key), ...);
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    (Features::keep(block, kept, first_key), ...);
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);
@@ -1304,6 +1362,13 @@ struct BlockTeam {
   ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
   // Whether `value` holds for any thread; a barrier too.
   ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
+};
+
+// A whole warp.
+struct WarpTeam {
+  static constexpr int kSize = 32;
+  ATTNJIT_DEVICE int index() const { return ptx::lane_index(); }
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::warp_ballot(value) != 0; }
 };
 
 }  // namespace attnjit::kernel
@@ -2056,20 +2121,39 @@ ATTNJIT_DEVICE void prefetch_l2(const void* address) {
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/ptx/prefetch_tensor.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for a box of a tensor to be brought to the L2 cache; see tensor_load().
+ATTNJIT_DEVICE void prefetch_tensor(const TensorMap& map, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map),
+      "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
 // ---- attnjit/score/operand.cuh
 
 // How a tensor over (query, key) reaches the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
-// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
-// together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
+// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
+// lie together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
   static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
   static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  // The beginning of the thread's keys of one of its rows.
+  struct Row {
+    const uint8* keys;
+  };
 
   uint32 word[kLines][kSpans][kWords];
 
@@ -2087,11 +2171,22 @@ struct OperandRegisters {
       }
     }
   }
+  // The same where all keys of the tile lie inside of the tensor.
+  ATTNJIT_DEVICE void read_whole(const Row (&rows)[kLines], int first_key) {
+    static_assert(kVectorized);
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+    }
+  }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
     const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+           (8 * kElementBytes * (i % kPerWord));
   }
 
  private:
@@ -2246,8 +2341,8 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 namespace attnjit::kernel {
 
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
-// meanwhile, unless kLate: then, and where elements are read one by one, there are too many registers
-// to keep through the product.
+// meanwhile, unless kLate: then, and where elements are read one by one, there are too many
+// registers to keep through the product.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
@@ -2258,9 +2353,10 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
   Registers bias;
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
   ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
     return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
@@ -2269,6 +2365,14 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
+    // A plain step adds an offset to them and loads.
+    if constexpr (kShape.strided_keys) {
+#pragma unroll
+      for (int line = 0; line < Registers::kLines; ++line) {
+        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+                          block.thread_key * kElementBytes;
+      }
+    }
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
@@ -2280,6 +2384,9 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
     if constexpr (kEarly) bias.read(*this, block, first_key);
+  }
+  ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
+    if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
@@ -2294,6 +2401,13 @@ struct Bias : Feature {
     });
   }
 
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
+    if constexpr (kVectorized && kExtent == Extent::kPerPair) {
+      ptx::prefetch_tensor(bias_map, first_key, block.first_query,
+                           block.head / params.heads_per_plane,
+                           params.batch_stride == 0 ? 0 : block.batch);
+    }
+  }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
@@ -2436,6 +2550,8 @@ namespace attnjit::kernel {
 // sides that are open are not compiled.
 template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
+  static constexpr bool kNarrows = true;
+
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
 
@@ -2482,6 +2598,16 @@ struct Band : Feature {
         if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
       });
     });
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    const int origin = first_key + block.thread_key;
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      kept.before(line, end_key(block, query) - origin);
+      if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
+    }
   }
 };
 

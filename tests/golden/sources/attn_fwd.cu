@@ -85,6 +85,19 @@ struct KeyOrder {
   }
 };
 
+// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
+// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
+// keys
+//
+//     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
+//
+// and each thread holds eight neighbouring keys of each span again.
+struct StridedKeyOrder {
+  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
+    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  }
+};
+
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -94,23 +107,28 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 
 // The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
 //
-// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs where
-// heads are packed. The thread's scores lie in lines, one for each of its rows. A row is given as its
-// distance from the thread's first row, Block::thread_row, a key as that from its first key,
-// Block::thread_key: constants once loops are unrolled.
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
+// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
+// given as its distance from the thread's first row, Block::thread_row, a key as that from its
+// first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;     // of the fragments, 16 rows each
-  int groups;        // of the fragments, 8 columns each
-  int block_q;       // rows of a tile of the thread block
-  int block_kv;      // its keys
-  int packed_heads;  // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;     // query heads that share a kv head
+  int row_tiles;              // of the fragments, 16 rows each
+  int groups;                 // of the fragments, 8 columns each
+  int block_q;                // rows of a tile of the thread block
+  int block_kv;               // its keys
+  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;              // query heads that share a kv head
+  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
-  ATTNJIT_INLINE_CONSTEXPR int keys() const { return queries_in_rows() ? 8 * groups : 16 * row_tiles; }
-  ATTNJIT_INLINE_CONSTEXPR int lines() const { return queries_in_rows() ? 2 * row_tiles : 2 * groups; }
+  ATTNJIT_INLINE_CONSTEXPR int keys() const {
+    return queries_in_rows() ? 8 * groups : 16 * row_tiles;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const {
+    return queries_in_rows() ? 2 * row_tiles : 2 * groups;
+  }
 
   // The line of fragment element (m, n, e), and its row.
   ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
@@ -121,7 +139,8 @@ struct ScoreShape {
   }
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
-    return queries_in_rows() ? KeyOrder::offset(n, e) : 16 * m + 8 * (e / 2);
+    if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
+    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
@@ -244,6 +263,8 @@ struct ForwardParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/forward_rows.cuh
+
 // ---- attnjit/ptx/math.cuh
 
 // ---- attnjit/ptx/device.cuh
@@ -295,6 +316,310 @@ ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<i
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
 }  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/block.cuh
+
+namespace attnjit::kernel {
+
+// The part of the problem that one thread block works on, and the thread's place in it. Rows are
+// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
+// packs heads.
+struct Block {
+  int batch;
+  int head;                    // the query head, or the first of those that are packed
+  int first_row, end_row;      // of the block, as far as they are in use
+  int num_rows;                // of the plane
+  int first_query, end_query;  // that the rows belong to
+  int query_len, kv_len;       // queries and keys in use of this batch element
+  int seqlen_q, seqlen_kv;     // of the tensors
+  int thread_row;              // the thread's first row, see ScoreShape
+  int thread_key;              // its first key of a tile
+};
+
+// Whose row a row is.
+struct RowOwner {
+  int query, head;
+};
+
+template <int kPackedHeads>
+ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
+  return {row / kPackedHeads, block.head + row % kPackedHeads};
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/feature.cuh
+
+// ---- attnjit/tensor_map.h
+
+namespace attnjit::kernel {
+
+// A tensor in global memory as the copy engine sees it: address, extents, strides, box and swizzle,
+// in an encoding that is the driver's own (CUtensorMap of cuda.h).
+struct alignas(128) TensorMap {
+  uint64 word[16];
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// The work that a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// TileUse::kPlain as a type: of a tile that is known to need no mask when the kernel is compiled,
+// and to lie inside of the tensors.
+struct PlainTile {
+  ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
+};
+
+// Keys that any query of the block may see.
+struct KeyRange {
+  int begin, end;
+};
+
+// What softmax knows of one row at the end.
+struct RowState {
+  float max;  // largest score, scale and bias included; -inf if there is none
+  float sum;  // of exp(score - max); 0 marks a dead row
+};
+
+// A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
+//
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile.
+// The two share nothing but what begin() sets, so that different warps may call them, each on a set
+// of features of its own.
+struct Feature {
+  // Whether scores are changed by more than an addition: transform() and differentiate() are there.
+  static constexpr bool kTransforms = false;
+  // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
+  // tiles.
+  static constexpr bool kNarrows = false, kPicksKeys = false;
+
+  // Sets the lengths of the block's batch element.
+  ATTNJIT_DEVICE void set_lengths(Block&) {}
+  // Finds out what the feature needs to know of the block.
+  ATTNJIT_DEVICE void begin(const Block&) {}
+
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it
+  // together.
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
+  // What the tile of keys `tile` needs; warps call it whole.
+  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
+  // Whether K and V of `key` may be read.
+  ATTNJIT_DEVICE bool reads_key(int) const { return true; }
+
+  // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
+  // thread does.
+  ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
+  // the others will want.
+  ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
+  // Changes scaled scores in place.
+  template <class S>
+  ATTNJIT_DEVICE void transform(S&) {}
+  // The same, and multiplies `slopes` by the derivative.
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S&, S&) {}
+  // Adds to the scores.
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // Sets dropped scores to -inf; called for masked tiles only.
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
+  // The same in bits (score/kept_keys.cuh), in place of mask().
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
+  // Last word on a row.
+  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+};
+
+// All features of a kernel as one.
+template <class... Features>
+struct FeatureSet : Features... {
+  static constexpr bool kTransforms = (Features::kTransforms || ...);
+  static constexpr bool kNarrows = (Features::kNarrows || ...);
+  static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
+
+  ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
+
+  ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
+  ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
+    (Features::narrow(team, block, keys), ...);
+  }
+  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
+    TileUse lowest = TileUse::kPlain;
+    ((lowest = lower(lowest, Features::use(block, tile))), ...);
+    return lowest;
+  }
+  ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
+    (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
+    (Features::fetch(block, first_key, use), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void transform(S& scores) {
+    (Features::transform(scores), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+    slopes = 1.0f;
+    (Features::differentiate(scores, slopes), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    (Features::add(block, scores, first_key), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    (Features::mask(block, scores, first_key), ...);
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    (Features::keep(block, kept, first_key), ...);
+  }
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    (Features::finish(block, owner, row), ...);
+  }
+
+ private:
+  ATTNJIT_DEVICE static TileUse lower(TileUse a, TileUse b) { return a < b ? a : b; }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/schedule.cuh
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+namespace attnjit::kernel {
+
+// A place in the grid: one part of a plane's work.
+struct PlanePart {
+  uint32 plane, part;
+};
+
+// Place `index`, a thread block's own unless it is given. Places go through a section of planes
+// before the next one, and within it through part 0 of all its planes, then part 1: what takes
+// longest begins first, and what a section reads stays in L2. `grid` has num_planes and
+// section_planes.
+template <class Grid>
+ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane,
+                                         uint32 index = ptx::block_index()) {
+  const uint32 first_plane = index / (parts_per_plane * grid.section_planes) * grid.section_planes;
+  const uint32 rest = index - first_plane * parts_per_plane;
+  const uint32 left = grid.num_planes - first_plane;
+  const uint32 most = grid.section_planes;
+  const uint32 planes = left < most ? left : most;
+  return {first_plane + rest % planes, rest / planes};
+}
+
+}  // namespace attnjit::kernel
+
+// The rows of a forward, whichever its main loop: which ones a block of rows has, which keys they
+// walk over, and what is left of a row in the end.
+namespace attnjit::kernel {
+
+// Address of a head of a tensor.
+template <class T>
+ATTNJIT_DEVICE T* head_of(T* base, const RowStrides& strides, int batch, int head) {
+  return base + batch * strides.batch + head * strides.head;
+}
+
+// The block of rows at `place`, whose parts are the row tiles of a plane, each num_splits times.
+// Later rows come first: under a causal mask they take longest.
+template <int kBlockQ, int kHeads, class Features>
+ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
+                                 const PlanePart& place) {
+  Block block;
+  const int q_tile_index =
+      params.num_q_tiles - 1 - static_cast<int>(place.part / params.num_splits);
+  const int planes_per_batch = params.num_heads_q / kHeads;
+  block.batch = static_cast<int>(place.plane / planes_per_batch);
+  block.head = static_cast<int>(place.plane % planes_per_batch) * kHeads;
+  block.seqlen_q = block.query_len = params.seqlen_q;
+  block.seqlen_kv = block.kv_len = params.seqlen_kv;
+  features.set_lengths(block);
+  block.num_rows = block.seqlen_q * kHeads;
+  block.first_row = q_tile_index * kBlockQ;
+  const int rows_in_use = block.query_len * kHeads;
+  const int end = block.first_row + kBlockQ;
+  block.end_row = end < rows_in_use ? end : rows_in_use;
+  block.first_query = block.first_row / kHeads;
+  block.end_query = (block.end_row + kHeads - 1) / kHeads;
+  return block;
+}
+
+// Tiles of keys, from the first to one past the last.
+struct TileRange {
+  int next, end;
+};
+
+// Those of a split of the tiles that hold `keys`.
+ATTNJIT_DEVICE TileRange split_tiles(const KeyRange& keys, int block_kv, int num_splits,
+                                     int split) {
+  TileRange tiles{keys.begin / block_kv, (keys.end + block_kv - 1) / block_kv};
+  if (num_splits > 1 && tiles.next < tiles.end) {
+    const int share = (tiles.end - tiles.next + num_splits - 1) / num_splits;
+    tiles.next += split * share;
+    if (tiles.next + share < tiles.end) tiles.end = tiles.next + share;
+  }
+  return tiles;
+}
+
+// A row after its last tile: its owner, its state, and what its output is to be multiplied by.
+struct ClosedRow {
+  RowOwner owner;
+  float lse;      // -inf for a dead row
+  float inverse;  // of the sum
+  ATTNJIT_DEVICE float scaled(float value) const {
+    // A select, not a product with 0: the sum of a dead row may hold NaN.
+    return lse == -ptx::infinity() ? 0.0f : value * inverse;
+  }
+};
+
+// `row` is what the softmax knows of the row that is `distance` rows after the thread's first one.
+template <int kHeads, class Features>
+ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowState row,
+                                   int distance) {
+  const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
+  features.finish(block, owner, row);
+  if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
+  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
+}
+
+ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
+                               const RowOwner& owner) {
+  return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
+         owner.query;
+}
+
+}  // namespace attnjit::kernel
 
 // ---- attnjit/ptx/matrix.cuh
 
@@ -522,165 +847,6 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/ptx/thread.cuh
-
-namespace attnjit::kernel::ptx {
-
-ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
-ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
-// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
-ATTNJIT_DEVICE int warp_index() {
-  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
-}
-ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
-
-}  // namespace attnjit::kernel::ptx
-
-// ---- attnjit/score/feature.cuh
-
-// ---- attnjit/score/block.cuh
-
-namespace attnjit::kernel {
-
-// The part of the problem that one thread block works on, and the thread's place in it. Rows are
-// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
-// packs heads.
-struct Block {
-  int batch;
-  int head;                    // the query head, or the first of those that are packed
-  int first_row, end_row;      // of the block, as far as they are in use
-  int num_rows;                // of the plane
-  int first_query, end_query;  // that the rows belong to
-  int query_len, kv_len;       // queries and keys in use of this batch element
-  int seqlen_q, seqlen_kv;     // of the tensors
-  int thread_row;              // the thread's first row, see ScoreShape
-  int thread_key;              // its first key of a tile
-};
-
-// Whose row a row is.
-struct RowOwner {
-  int query, head;
-};
-
-template <int kPackedHeads>
-ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
-  return {row / kPackedHeads, block.head + row % kPackedHeads};
-}
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/tile/tile_use.h
-
-namespace attnjit::kernel {
-
-// The work that a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// Keys that any query of the block may see.
-struct KeyRange {
-  int begin, end;
-};
-
-// What softmax knows of one row at the end.
-struct RowState {
-  float max;  // largest score, scale and bias included; -inf if there is none
-  float sum;  // of exp(score - max); 0 marks a dead row
-};
-
-// A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
-//
-// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile. The
-// two share nothing but what begin() sets, so that different warps may call them, each on a set of
-// features of its own.
-struct Feature {
-  // Whether scores are changed by more than an addition: transform() and differentiate() are there.
-  static constexpr bool kTransforms = false;
-
-  // Sets the lengths of the block's batch element.
-  ATTNJIT_DEVICE void set_lengths(Block&) {}
-  // Finds out what the feature needs to know of the block.
-  ATTNJIT_DEVICE void begin(const Block&) {}
-
-  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it together.
-  template <class Team>
-  ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
-  // What the tile of keys `tile` needs; warps call it whole.
-  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
-  // Whether K and V of `key` may be read.
-  ATTNJIT_DEVICE bool reads_key(int) const { return true; }
-
-  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what the
-  // others will want.
-  ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
-  // Changes scaled scores in place.
-  template <class S>
-  ATTNJIT_DEVICE void transform(S&) {}
-  // The same, and multiplies `slopes` by the derivative.
-  template <class S>
-  ATTNJIT_DEVICE void differentiate(S&, S&) {}
-  // Adds to the scores.
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
-  // Sets dropped scores to -inf; called for masked tiles only.
-  template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
-  // Last word on a row.
-  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
-};
-
-// All features of a kernel as one.
-template <class... Features>
-struct FeatureSet : Features... {
-  static constexpr bool kTransforms = (Features::kTransforms || ...);
-
-  ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
-
-  ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
-  ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
-  template <class Team>
-  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
-    (Features::narrow(team, block, keys), ...);
-  }
-  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    TileUse lowest = TileUse::kPlain;
-    ((lowest = lower(lowest, Features::use(block, tile))), ...);
-    return lowest;
-  }
-  ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
-  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse use) {
-    (Features::fetch(block, first_key, use), ...);
-  }
-  template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
-    (Features::transform(scores), ...);
-  }
-  template <class S>
-  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
-    slopes = 1.0f;
-    (Features::differentiate(scores, slopes), ...);
-  }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    (Features::add(block, scores, first_key), ...);
-  }
-  template <class S>
-  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    (Features::mask(block, scores, first_key), ...);
-  }
-  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
-    (Features::finish(block, owner, row), ...);
-  }
-
- private:
-  ATTNJIT_DEVICE static TileUse lower(TileUse a, TileUse b) { return a < b ? a : b; }
-};
-
-}  // namespace attnjit::kernel
-
 // ---- attnjit/softmax.cuh
 
 // ---- attnjit/tile/fragments.cuh
@@ -751,9 +917,9 @@ using Probabilities = uint32[kRowTiles][kGroups][2];
 // 2018; FlashAttention).
 template <DType kDType, int kRowTiles>
 struct RunningMaxSoftmax {
-  // The reference that exponents are taken against, in log2 units, the same in all lanes of the quad: the
-  // running maximum, -inf before the first kept key. It is the rounded product of its time: a
-  // correction from anything else would weigh tiles differently where scores are large.
+  // The reference that exponents are taken against, in log2 units, the same in all lanes of the
+  // quad: the running maximum, -inf before the first kept key. It is the rounded product of its
+  // time: a correction from anything else would weigh tiles differently where scores are large.
   RowValues<kRowTiles> reference;
   RowValues<kRowTiles> sum;  // of this lane's keys only, until finish()
 
@@ -768,9 +934,9 @@ struct RunningMaxSoftmax {
     }
   }
 
-  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a row's
-  // reference may have changed, correct(m, h, factor) tells what its output so far, which was summed
-  // under the one before, is to be multiplied by.
+  // Turns the scores of a tile into probabilities 2^(exponent_scale score - reference). Where a
+  // row's reference may have changed, correct(m, h, factor) tells what its output so far, which was
+  // summed under the one before, is to be multiplied by.
   template <int kGroups, class Correct>
   ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
                            Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
@@ -858,6 +1024,73 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
     }
+  }
+};
+
+// The same without a first tile that is exact: rows begin with a reference that suits most scores,
+// and the first tile also has to show that it is not far too high for them.
+template <DType kDType, int kRowTiles>
+struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
+  using MaxFree = MaxFreeSoftmax<kDType, kRowTiles>;
+  static constexpr bool kWide = kDType == DType::kBFloat16;
+  // fp16 has nothing below 2^-24. A row whose first probabilities add up to 2^4 has one of 2^-4 at
+  // least in a tile of 256 keys, so that what is 2^20 times smaller still counts. With a reference
+  // of -6, rows of scores of unit variance begin between 2^4 and 2^14.
+  static constexpr float kStart = kWide ? 0.0f : -6.0f;
+  static constexpr float kLeast = kWide ? 0x1p-60f : 0x1p4f;  // of a row's first sum
+
+  ATTNJIT_DEVICE void begin() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        this->reference[m][h] = kStart;
+        this->sum[m][h] = 0.0f;
+      }
+    }
+  }
+
+  // As RunningMaxSoftmax::step(); kFirst: nothing has been summed up before this tile. Returns
+  // whether correct() was called. A function of the scores that are still there, so that `out` may
+  // be in use.
+  template <bool kFirst, int kGroups, class Correct>
+  ATTNJIT_DEVICE bool step(const Fragments<kRowTiles, kGroups>& scores,
+                           Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
+                           Correct correct) {
+    RowValues<kRowTiles> total = {};
+    bool in_range = true;
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      // Rows side by side, and pairs of keys first: sums that wait for each other less.
+#pragma unroll
+      for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const float origin = this->reference[m][h];
+          const float low = ptx::exp2_approx(scores[m][n][2 * h] * exponent_scale - origin);
+          const float high = ptx::exp2_approx(scores[m][n][2 * h + 1] * exponent_scale - origin);
+          total[m][h] += low + high;
+          probabilities[m][n][h] = ptx::pack<kDType>(low, high);
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        in_range &= total[m][h] <= MaxFree::kLimit;  // false for NaN
+        if (kFirst) in_range &= ptx::quad_sum(total[m][h]) >= kLeast;
+      }
+    }
+    if (ptx::warp_all(in_range)) {
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) this->sum[m][h] += total[m][h];
+      }
+      return false;
+    }
+    if (kFirst) Exact::begin();
+    Exact::step(scores, probabilities, exponent_scale, correct);
+    return true;
   }
 };
 
@@ -989,31 +1222,6 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/tile/schedule.cuh
-
-namespace attnjit::kernel {
-
-// A thread block's place in the grid: one part of a plane's work.
-struct PlanePart {
-  uint32 plane, part;
-};
-
-// Blocks go through a section of planes before the next one, and within it through part 0 of all its
-// planes, then part 1: what takes longest begins first, and what a section reads stays in L2. `grid` has
-// num_planes and section_planes.
-template <class Grid>
-ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane) {
-  const uint32 first_plane =
-      ptx::block_index() / (parts_per_plane * grid.section_planes) * grid.section_planes;
-  const uint32 rest = ptx::block_index() - first_plane * parts_per_plane;
-  const uint32 left = grid.num_planes - first_plane;
-  const uint32 most = grid.section_planes;
-  const uint32 planes = left < most ? left : most;
-  return {first_plane + rest % planes, rest / planes};
-}
-
-}  // namespace attnjit::kernel
-
 // ---- attnjit/tile/team.cuh
 
 namespace attnjit::kernel {
@@ -1027,6 +1235,13 @@ struct BlockTeam {
   ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
   // Whether `value` holds for any thread; a barrier too.
   ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
+};
+
+// A whole warp.
+struct WarpTeam {
+  static constexpr int kSize = 32;
+  ATTNJIT_DEVICE int index() const { return ptx::lane_index(); }
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::warp_ballot(value) != 0; }
 };
 
 }  // namespace attnjit::kernel
@@ -1078,8 +1293,8 @@ struct Forward {
   Features features;
   Block block;
   KeyRange keys;
-  int next_tile, end_tile;  // of the block's share
-  const uint16 *k, *v;      // of the block's kv head
+  TileRange tiles;      // of the block's share, those that are left
+  const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   Fragments<kRowTiles, kOutGroups> out;
 
@@ -1095,37 +1310,17 @@ struct Forward {
             slot * kConfig.v_bytes()};
   }
 
-  template <class T>
-  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
-    return base + batch * strides.batch + head * strides.head;
-  }
-
   // Which share of the keys is the block's. Computed anew where it is wanted: a register through
   // the main loop is worth more.
   ATTNJIT_DEVICE int split() const {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }
 
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const auto [plane, part] = find_plane_part(params, params.num_q_tiles * params.num_splits);
-    const int q_tile_index = params.num_q_tiles - 1 - static_cast<int>(part / params.num_splits);
-    const int planes_per_batch = params.num_heads_q / kHeads;
-    block.batch = static_cast<int>(plane / planes_per_batch);
-    block.head = static_cast<int>(plane % planes_per_batch) * kHeads;
-    block.seqlen_q = block.query_len = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    features.set_lengths(block);
-    block.num_rows = block.seqlen_q * kHeads;
-    block.first_row = q_tile_index * kConfig.block_q;
-    const int rows_in_use = block.query_len * kHeads;
-    const int end = block.first_row + kConfig.block_q;
-    block.end_row = end < rows_in_use ? end : rows_in_use;
-    block.first_query = block.first_row / kHeads;
-    block.end_query = (block.end_row + kHeads - 1) / kHeads;
+    block = locate_rows<kConfig.block_q, kHeads>(
+        params, features, find_plane_part(params, params.num_q_tiles * params.num_splits));
     const int lane = ptx::lane_index();
-    block.thread_row =
-        block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
+    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
@@ -1133,18 +1328,12 @@ struct Forward {
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
-    next_tile = keys.begin / kConfig.block_kv;
-    end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
-    if (params.num_splits > 1 && next_tile < end_tile) {
-      const int share = (end_tile - next_tile + params.num_splits - 1) / params.num_splits;
-      next_tile += split() * share;
-      if (next_tile + share < end_tile) end_tile = next_tile + share;
-    }
+    tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
   }
 
   ATTNJIT_DEVICE Job next_job() {
-    while (next_tile < end_tile) {
-      const int tile = next_tile++;
+    while (tiles.next < tiles.end) {
+      const int tile = tiles.next++;
       const TileUse use = features.use(block, tile);
       if (use != TileUse::kSkip) return {tile, use};
     }
@@ -1316,26 +1505,8 @@ struct Forward {
     }
   }
 
-  // Closes row h of row tile m: its owner, its state, and what its `out` is to be multiplied by.
-  struct ClosedRow {
-    RowOwner owner;
-    float lse;      // -inf for a dead row
-    float inverse;  // of the sum
-    ATTNJIT_DEVICE float scaled(float value) const {
-      // A select, not a product with 0: the sum of a dead row may hold NaN.
-      return lse == -ptx::infinity() ? 0.0f : value * inverse;
-    }
-  };
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    const RowOwner owner = owner_of<kHeads>(block, block.thread_row + 16 * m + 8 * h);
-    RowState row = softmax.finish(m, h);
-    features.finish(block, owner, row);
-    if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
-    return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
-  }
-  ATTNJIT_DEVICE int64 lse_index(const RowOwner& owner) const {
-    return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
-           owner.query;
+    return kernel::close_row<kHeads>(features, block, softmax.finish(m, h), 16 * m + 8 * h);
   }
 
   // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
@@ -1350,7 +1521,7 @@ struct Forward {
       for (int h = 0; h < 2; ++h) {
         const ClosedRow row = close_row(m, h);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
-          ptx::store_global(params.lse + lse_index(row.owner), row.lse);
+          ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
         }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
@@ -1376,7 +1547,7 @@ struct Forward {
       for (int h = 0; h < 2; ++h) {
         const ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
-        const int64 slot = lse_index(row.owner) * params.num_splits + split();
+        const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -1432,6 +1603,8 @@ namespace attnjit::kernel {
 
 // Lengths per batch element, clamped to the tensors'. Rows past the end are dead.
 struct Seqlens : Feature {
+  static constexpr bool kNarrows = true;
+
   const SeqlensParams& params;
 
   ATTNJIT_DEVICE explicit Seqlens(const SeqlensParams& p) : params(p) {}
@@ -1465,20 +1638,39 @@ ATTNJIT_DEVICE void prefetch_l2(const void* address) {
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/ptx/prefetch_tensor.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Asks for a box of a tensor to be brought to the L2 cache; see tensor_load().
+ATTNJIT_DEVICE void prefetch_tensor(const TensorMap& map, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(&map),
+      "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
 // ---- attnjit/score/operand.cuh
 
 // How a tensor over (query, key) reaches the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys of
-// every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and lie
-// together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
+// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
+// lie together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
   static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
   static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+
+  // The beginning of the thread's keys of one of its rows.
+  struct Row {
+    const uint8* keys;
+  };
 
   uint32 word[kLines][kSpans][kWords];
 
@@ -1496,11 +1688,22 @@ struct OperandRegisters {
       }
     }
   }
+  // The same where all keys of the tile lie inside of the tensor.
+  ATTNJIT_DEVICE void read_whole(const Row (&rows)[kLines], int first_key) {
+    static_assert(kVectorized);
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+    }
+  }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
     const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >> (8 * kElementBytes * (i % kPerWord));
+    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+           (8 * kElementBytes * (i % kPerWord));
   }
 
  private:
@@ -1655,8 +1858,8 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 namespace attnjit::kernel {
 
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
-// meanwhile, unless kLate: then, and where elements are read one by one, there are too many registers
-// to keep through the product.
+// meanwhile, unless kLate: then, and where elements are read one by one, there are too many
+// registers to keep through the product.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
@@ -1667,9 +1870,10 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
   Registers bias;
 
-  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr) {}
+  ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
   ATTNJIT_DEVICE const uint8* head_of(const uint8* base, int head) const {
     return base + head / params.heads_per_plane * params.head_stride * kElementBytes;
@@ -1678,6 +1882,14 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
+    // A plain step adds an offset to them and loads.
+    if constexpr (kShape.strided_keys) {
+#pragma unroll
+      for (int line = 0; line < Registers::kLines; ++line) {
+        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+                          block.thread_key * kElementBytes;
+      }
+    }
   }
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
@@ -1689,6 +1901,9 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
     if constexpr (kEarly) bias.read(*this, block, first_key);
+  }
+  ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
+    if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
@@ -1703,6 +1918,13 @@ struct Bias : Feature {
     });
   }
 
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
+    if constexpr (kVectorized && kExtent == Extent::kPerPair) {
+      ptx::prefetch_tensor(bias_map, first_key, block.first_query,
+                           block.head / params.heads_per_plane,
+                           params.batch_stride == 0 ? 0 : block.batch);
+    }
+  }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
@@ -1730,6 +1952,18 @@ struct Bias : Feature {
 
 // ---- attnjit/score/packed_mask.cuh
 
+// ---- attnjit/ptx/permute.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Byte i of the result is the byte of `low` (0 to 3) or `high` (4 to 7) that hexadecimal digit i of
+// `digits` names.
+ATTNJIT_DEVICE uint32 permute_bytes(uint32 low, uint32 high, uint32 digits) {
+  return __byte_perm(low, high, digits);
+}
+
+}  // namespace attnjit::kernel::ptx
+
 // ---- attnjit/score/packed_mask_params.h
 
 namespace attnjit::kernel {
@@ -1756,6 +1990,7 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr bool kPicksKeys = !kPerPair;
   static constexpr int kRows = kPerPair ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
 
@@ -1764,7 +1999,9 @@ struct PackedMask : Feature {
   const uint8* classes;  // of the block's row of tiles
   int known;             // the group of 32 tiles whose classes are at hand, or -1
   uint32 active, partial;
-  uint32 keep[kRows][kSpans];  // the thread's eight keys of each span
+  // The thread's eight keys of each span: a word a span, or for keep() a byte.
+  static constexpr bool kBytes = kShape.strided_keys;
+  uint32 keep_words[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
       : params(p), bytes(nullptr), classes(nullptr), known(-1), active(0), partial(0) {}
@@ -1796,21 +2033,56 @@ struct PackedMask : Feature {
       // Rows past the tensor repeat its last one; their results are never stored.
       const int last = row < block.num_rows ? row : block.num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
+      if constexpr (kBytes) {
+        gather(keep_words[r], bytes + query * params.words_per_row * 4 + first_key / 8,
+               block.thread_key / 8);
+      } else {
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        keep[r][s] = ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
+        for (int s = 0; s < kSpans; ++s) {
+          keep_words[r][s] =
+              ptx::load_global(bytes + query * params.words_per_row * 4 + byte + 4 * s);
+        }
       }
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 span = keep[kPerPair ? line : 0][key >> 5];
+      const uint32 span = keep_words[kPerPair ? line : 0][key >> 5];
       if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
     });
   }
 
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K& kept, int) {
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+#pragma unroll
+      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= keep_words[kPerPair ? line : 0][i];
+    }
+  }
+
  private:
+  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
+  // of span s.
+  template <int kWords>
+  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte) {
+    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      ptx::Vector16 v{};
+      if constexpr (kSpans % 4 == 0) {
+        v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
+      } else {
+#pragma unroll
+        for (int s = 4 * i; s < kSpans; ++s) {
+          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
+        }
+      }
+      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
+                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
+    }
+  }
   // Each lane reads one class; two votes make them bits.
   ATTNJIT_DEVICE void read_classes(int group) {
     const int tile = group * 32 + ptx::lane_index();
@@ -1843,6 +2115,8 @@ namespace attnjit::kernel {
 // sides that are open are not compiled.
 template <ScoreShape kShape, bool kLeft, bool kRight>
 struct Band : Feature {
+  static constexpr bool kNarrows = true;
+
   const BandParams& params;
   int diagonal;  // off: key of query 0 on the diagonal
 
@@ -1889,6 +2163,16 @@ struct Band : Feature {
         if (key >= end || (kLeft && key < begin)) score = -ptx::infinity();
       });
     });
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    const int origin = first_key + block.thread_key;
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      kept.before(line, end_key(block, query) - origin);
+      if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
+    }
   }
 };
 

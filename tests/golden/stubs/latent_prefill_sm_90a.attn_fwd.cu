@@ -1,30 +1,26 @@
-// attn_fwd bf16 d192 dv128 gqa1 right | q64 kv64 s1 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+// attn_fwd bf16 d192 dv128 gqa1 right | wgmma q128 kv96 s2
+#include "attnjit/forward_wgmma.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardWgmmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 192,
     .head_dim_v = 128,
     .gqa_ratio = 1,
-    .aligned = true,
     .scale_first = false,
-    .pack_heads = false,
-    .block_q = 64,
-    .block_kv = 64,
-    .num_stages = 1,
-    .num_warps = 4,
-    .min_blocks = 2,
-    .softmax = SoftmaxPolicy::kMaxFree,
+    .block_q = 128,
+    .block_kv = 96,
+    .num_stages = 2,
+    .producer_registers = 40,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
-    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ ForwardWgmmaParams params,
     const __grid_constant__ BandParams band) {
-  forward<kConfig>(params,
+  forward_wgmma<kConfig>(params,
     Band<kScores, false, true>(band));
 }

@@ -1,34 +1,30 @@
-// attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | q64 kv64 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+// attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | wgmma q128 kv128 s2
+#include "attnjit/forward_wgmma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardWgmmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 32,
     .head_dim_v = 32,
     .gqa_ratio = 1,
-    .aligned = true,
     .scale_first = true,
-    .pack_heads = false,
-    .block_q = 64,
-    .block_kv = 64,
+    .block_q = 128,
+    .block_kv = 128,
     .num_stages = 2,
-    .num_warps = 4,
-    .min_blocks = 2,
-    .softmax = SoftmaxPolicy::kMaxFree,
+    .producer_registers = 48,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
-    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ ForwardWgmmaParams params,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ PackedMaskParams mask) {
-  forward<kConfig>(params,
+  forward_wgmma<kConfig>(params,
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
     PackedMask<kScores, Extent::kPerKey>(mask),
     Length<kScores>());

@@ -1,4 +1,4 @@
-// mask_pack 1k | q64 kv64 w4
+// mask_pack 1k | q128 kv128 w4
 #include "attnjit/mask_pack.cuh"
 
 using namespace attnjit::kernel;
@@ -6,8 +6,8 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = false,
     .vectorized = true,
-    .block_q = 64,
-    .block_kv = 64,
+    .block_q = 128,
+    .block_kv = 128,
     .num_warps = 4,
 };
 

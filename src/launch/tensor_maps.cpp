@@ -1,0 +1,136 @@
+#include "launch/tensor_maps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "attnjit/error.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+constexpr cuuint64_t kElementBytes = 2;
+constexpr cuuint32_t kSlabColumns = 64;  // 128 bytes, the widest line of the swizzle
+
+static_assert(sizeof(kernel::TensorMap) == sizeof(CUtensorMap));
+static_assert(alignof(kernel::TensorMap) >= alignof(CUtensorMap));
+
+// A tensor of 16-bit elements as [batch, heads, rows, columns].
+struct Source {
+  const char* name;
+  void* data;
+  problem::RowStrides strides;
+  std::int32_t batch, heads, rows, columns;
+  cuuint32_t box_columns = kSlabColumns;
+};
+
+// An axis after that of the columns: its extent, its stride in elements, and of a box how many of
+// its rows are covered and every which one is taken.
+struct Axis {
+  std::int64_t extent, stride;
+  cuuint32_t box = 1, step = 1;
+};
+
+// An axis of extent 1 has no stride of its own; the encoder wants one.
+cuuint64_t byte_stride(const Axis& axis) {
+  return axis.extent == 1 ? 16 : static_cast<cuuint64_t>(axis.stride) * kElementBytes;
+}
+
+// Boxes of slabs are swizzled, as kernel::ForwardShared has it.
+template <std::size_t kAxes>
+void encode_map(EncodeTensorMap encode, const Source& source, DType dtype,
+                const std::array<Axis, kAxes>& axes, kernel::TensorMap& map) {
+  constexpr cuuint32_t kRank = kAxes + 1;
+  cuuint64_t extents[kRank] = {static_cast<cuuint64_t>(source.columns)};
+  cuuint64_t strides[kAxes];
+  cuuint32_t box[kRank] = {source.box_columns}, steps[kRank] = {1};
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    extents[i + 1] = static_cast<cuuint64_t>(axes[i].extent);
+    strides[i] = byte_stride(axes[i]);
+    box[i + 1] = axes[i].box;
+    steps[i + 1] = axes[i].step;
+  }
+  const auto type =
+      dtype == DType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  const auto swizzle =
+      source.box_columns == kSlabColumns ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE;
+  const CUresult result =
+      encode(reinterpret_cast<CUtensorMap*>(&map), type, kRank, source.data, extents, strides, box,
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result == CUDA_SUCCESS) return;
+  throw Error(
+      ErrorKind::kCuda,
+      fmt::format("the driver refuses a tensor map of {} (CUresult {}): address {}, strides "
+                  "{} {} {}; use --path mma",
+                  source.name, static_cast<int>(result), source.data, source.strides.batch,
+                  source.strides.head, source.strides.row));
+}
+
+// Rows follow one another.
+void encode_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_rows,
+                 kernel::TensorMap& map) {
+  const std::array axes{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows)},
+                        Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
+  encode_map(encode, s, dtype, axes, map);
+}
+
+// The tiles of kernel::StridedKeyOrder. `tail` is for the tile with the rows past the last multiple
+// of 4.
+void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int block_kv,
+                 kernel::TensorMap& map, kernel::TensorMap& tail) {
+  const std::int64_t fours = std::max(1, s.rows / 4);
+  const std::array axes{Axis{fours, 4 * s.strides.row, static_cast<cuuint32_t>(block_kv / 4)},
+                        Axis{s.rows < 4 ? 1 : 4, s.strides.row, 4}, Axis{s.heads, s.strides.head},
+                        Axis{s.batch, s.strides.batch}};
+  encode_map(encode, s, dtype, axes, map);
+  if (s.rows % 4 == 0) return;
+  const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(block_kv), 4},
+                                Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
+  encode_map(encode, s, dtype, every_fourth, tail);
+}
+
+}  // namespace
+
+CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+                                const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  return CUDA_SUCCESS;
+}
+
+void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p,
+                     const ForwardArgs& args, EncodeTensorMap encode,
+                     kernel::ForwardWgmmaParams& params) {
+  const Source q{"q", args.q.data, p.q, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim};
+  const Source out{"out", args.out.data, p.out, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
+  encode_rows(encode, q, p.dtype, config.block_q, params.q);
+  if (config.stages_out()) encode_rows(encode, out, p.dtype, 16, params.out);
+  if (p.bias.extent == problem::Extent::kPerPair) {
+    const problem::Operand& o = p.bias;
+    const Source bias{.name = "bias",
+                      .data = args.bias->data,
+                      .strides = {o.batch_stride, o.head_stride, o.query_stride},
+                      .batch = o.batched ? p.batch : 1,
+                      .heads = o.num_heads,
+                      .rows = p.seqlen_q,
+                      .columns = p.seqlen_kv,
+                      .box_columns = static_cast<cuuint32_t>(config.block_kv)};
+    encode_rows(encode, bias, o.dtype, config.block_q, params.bias);
+  }
+  if (p.seqlen_kv == 0) {
+    // All rows are dead, and the one tile that they get may hold anything: a row of q.
+    const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
+    encode_keys(encode, any, p.dtype, config.block_kv, params.k, params.k_tail);
+    params.v = params.k;
+    return;
+  }
+  const Source k{"k", args.k.data, p.k, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
+  const Source v{"v", args.v.data, p.v, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
+  encode_keys(encode, k, p.dtype, config.block_kv, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
+}
+
+}  // namespace attnjit::launch

@@ -1,0 +1,25 @@
+#pragma once
+#include <cuda.h>
+
+#include "attnjit/forward.hpp"
+#include "attnjit/forward_wgmma_config.h"
+#include "problem/problem.hpp"
+
+namespace attnjit::launch {
+
+/// The driver's cuTensorMapEncodeTiled, or a function that stands for it.
+using EncodeTensorMap = decltype(&cuTensorMapEncodeTiled);
+
+/// Leaves the map as it is: for those who want to know of launches and make none.
+CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+                                const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+/// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
+/// Error(kCuda) where a map is refused.
+void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
+                     const ForwardArgs& args, EncodeTensorMap encode,
+                     kernel::ForwardWgmmaParams& params);
+
+}  // namespace attnjit::launch

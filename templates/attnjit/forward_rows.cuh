@@ -1,0 +1,87 @@
+#pragma once
+#include "attnjit/forward_params.h"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/score/block.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/schedule.cuh"
+#include "attnjit/types.h"
+
+// The rows of a forward, whichever its main loop: which ones a block of rows has, which keys they
+// walk over, and what is left of a row in the end.
+namespace attnjit::kernel {
+
+// Address of a head of a tensor.
+template <class T>
+ATTNJIT_DEVICE T* head_of(T* base, const RowStrides& strides, int batch, int head) {
+  return base + batch * strides.batch + head * strides.head;
+}
+
+// The block of rows at `place`, whose parts are the row tiles of a plane, each num_splits times.
+// Later rows come first: under a causal mask they take longest.
+template <int kBlockQ, int kHeads, class Features>
+ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
+                                 const PlanePart& place) {
+  Block block;
+  const int q_tile_index =
+      params.num_q_tiles - 1 - static_cast<int>(place.part / params.num_splits);
+  const int planes_per_batch = params.num_heads_q / kHeads;
+  block.batch = static_cast<int>(place.plane / planes_per_batch);
+  block.head = static_cast<int>(place.plane % planes_per_batch) * kHeads;
+  block.seqlen_q = block.query_len = params.seqlen_q;
+  block.seqlen_kv = block.kv_len = params.seqlen_kv;
+  features.set_lengths(block);
+  block.num_rows = block.seqlen_q * kHeads;
+  block.first_row = q_tile_index * kBlockQ;
+  const int rows_in_use = block.query_len * kHeads;
+  const int end = block.first_row + kBlockQ;
+  block.end_row = end < rows_in_use ? end : rows_in_use;
+  block.first_query = block.first_row / kHeads;
+  block.end_query = (block.end_row + kHeads - 1) / kHeads;
+  return block;
+}
+
+// Tiles of keys, from the first to one past the last.
+struct TileRange {
+  int next, end;
+};
+
+// Those of a split of the tiles that hold `keys`.
+ATTNJIT_DEVICE TileRange split_tiles(const KeyRange& keys, int block_kv, int num_splits,
+                                     int split) {
+  TileRange tiles{keys.begin / block_kv, (keys.end + block_kv - 1) / block_kv};
+  if (num_splits > 1 && tiles.next < tiles.end) {
+    const int share = (tiles.end - tiles.next + num_splits - 1) / num_splits;
+    tiles.next += split * share;
+    if (tiles.next + share < tiles.end) tiles.end = tiles.next + share;
+  }
+  return tiles;
+}
+
+// A row after its last tile: its owner, its state, and what its output is to be multiplied by.
+struct ClosedRow {
+  RowOwner owner;
+  float lse;      // -inf for a dead row
+  float inverse;  // of the sum
+  ATTNJIT_DEVICE float scaled(float value) const {
+    // A select, not a product with 0: the sum of a dead row may hold NaN.
+    return lse == -ptx::infinity() ? 0.0f : value * inverse;
+  }
+};
+
+// `row` is what the softmax knows of the row that is `distance` rows after the thread's first one.
+template <int kHeads, class Features>
+ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowState row,
+                                   int distance) {
+  const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
+  features.finish(block, owner, row);
+  if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
+  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
+}
+
+ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
+                               const RowOwner& owner) {
+  return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
+         owner.query;
+}
+
+}  // namespace attnjit::kernel

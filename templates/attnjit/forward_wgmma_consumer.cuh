@@ -1,0 +1,386 @@
+#pragma once
+#include "attnjit/forward_rows.cuh"
+#include "attnjit/forward_wgmma_shared.cuh"
+#include "attnjit/ptx/exchange.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/kept_keys.cuh"
+#include "attnjit/softmax.cuh"
+#include "attnjit/tile/fragments.cuh"
+
+namespace attnjit::kernel {
+
+// A warpgroup of the Hopper forward that multiplies: 64 rows of each block of rows.
+//
+// One pipeline goes through all tiles of all blocks of rows. In a step, S = Q K^T of a tile runs
+// beside out += P V of the tile before, which may be the last one of the block of rows before; so
+// nothing stands alone but the very first S and the very last P V:
+//
+//     tensor cores    [ S(i)  | out += P V(i-1) ]                 [ S(i+1) | out += P V(i) ]
+//     other units                      [ softmax of S(i) -> P ]
+//
+// Warpgroups take turns with the tensor cores, so that one multiplies while the other
+// exponentiates.
+template <ForwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+struct ForwardConsumer {
+  static constexpr int kGroups = kConfig.block_kv / 8;          // of 8 keys
+  static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
+  static constexpr int kWarpgroups = kConfig.consumers();
+  using Shared = ForwardShared<kConfig>;
+  using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
+
+  // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
+  // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
+  enum class Step : int {
+    kBegin,   // the very first tile: nothing was multiplied before
+    kFirst,   // of a block of rows
+    kMasked,  // keys are dropped
+    kPlain,
+  };
+
+  // The rows at hand.
+  struct Rows {
+    Block block;
+    int split;  // of their keys
+    Softmax softmax;
+  };
+
+  const ForwardWgmmaParams& params;
+  Features features;
+  Shared shared;
+  const int warpgroup;  // among the consumers
+  const int lane = ptx::lane_index();
+  const int warp_row;  // of the warp's 16 rows in a block of rows
+  const uint64 q_descriptor, k_descriptor, v_descriptor;
+  ForwardJob job;
+  typename Shared::QueryTurn query_turn = {};  // of the rows at hand
+  typename Shared::TileTurn tile_turn = {};    // of the job
+  Rows rows;
+  Fragments<1, kOutGroups> out;
+  Probabilities<1, kGroups> probabilities;  // of the tile before
+  bool adds = false;                        // `out` holds products already
+  bool stores = false;                      // a store of the warp may still read a buffer of Q
+  uint32 stored = 0;                        // that buffer
+
+  ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
+      : params(p),
+        features(f),
+        warpgroup(group),
+        warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
+        q_descriptor(ptx::matrix_descriptor(shared.q(0) + 64 * group * 128, 16, 1024)),
+        k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
+        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
+
+  ATTNJIT_DEVICE void run() {
+    ptx::barrier_wait(shared.q_full(0), 0);
+    job = ForwardJob::from(shared.take(Shared::kFirstJob));
+    step<Step::kBegin>();
+    while (job.exists()) {
+      if (job.needs == 0) {
+        step<Step::kPlain>();
+      } else if (job.first()) {
+        step<Step::kFirst>();
+      } else {
+        step<Step::kMasked>();
+      }
+    }
+    end();
+  }
+
+ private:
+  // Turns: named barrier 1 + w opens when the warpgroup before w has issued its products.
+  ATTNJIT_DEVICE void await_turn() const {
+    if (kWarpgroups > 1) ptx::named_barrier_sync(1 + warpgroup, 256);
+  }
+  ATTNJIT_DEVICE void pass_turn() const {
+    if (kWarpgroups == 1) return;
+    const int next = warpgroup + 1 == kWarpgroups ? 0 : warpgroup + 1;
+    ptx::named_barrier_arrive(1 + next, 256);
+  }
+  // Of two warpgroups the first one waits for what is loaded, and the other comes after it by its
+  // turn.
+  ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
+
+  template <Step kStep>
+  ATTNJIT_DEVICE void step() {
+    constexpr bool kNew = kStep == Step::kBegin || kStep == Step::kFirst;  // rows
+    constexpr bool kBehind = kStep != Step::kBegin;  // a tile before waits for its P V
+    Rows closing;
+    uint32 closing_slot = 0;
+    const auto before = tile_turn;
+    if constexpr (kBehind) tile_turn.advance();
+    if constexpr (kNew) {
+      if constexpr (kBehind) {
+        closing = rows;
+        closing_slot = query_turn.slot();
+        query_turn.advance();
+        release_stored();
+      }
+      ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());
+      begin_rows();
+      fetch(TileUse::kMasked);
+    } else if constexpr (kStep == Step::kMasked) {
+      fetch(TileUse::kMasked);
+    } else {
+      fetch(PlainTile());
+    }
+    const int first_key = job.tile * kConfig.block_kv;
+    const uint32 slot = tile_turn.slot();
+    if (waits()) ptx::barrier_wait(shared.k_full(slot), tile_turn.full());
+    if (kBehind || warpgroup != 0) await_turn();
+    const uint32 next_job = shared.take(Shared::job_word(slot));
+
+    Fragments<1, kGroups> scores;
+    hold(scores);
+    hold_operands();
+    ptx::wgmma_fence();
+    multiply_q_k(scores, slot);
+    ptx::wgmma_commit();
+    if constexpr (kBehind) {
+      if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());
+      ptx::wgmma_fence();
+      multiply_p_v(before.slot());
+      ptx::wgmma_commit();
+    }
+    pass_turn();
+    ptx::wgmma_wait<kBehind ? 1 : 0>();
+    hold(scores);
+    ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
+    if constexpr (!kConfig.stages_out()) {
+      // The last use of this Q; `out` leaves another way.
+      const ForwardJob next = ForwardJob::from(next_job);
+      const bool last = !next.exists() || next.first();
+      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(query_turn.slot()));
+    }
+
+    if constexpr (kConfig.scale_first) scores *= params.base.score_scale;
+    if constexpr (Features::kTransforms) features.transform(scores);
+    features.add(rows.block, scores, first_key);
+    if constexpr (kStep != Step::kPlain) {
+      KeptKeys<kShape> kept;
+      features.keep(rows.block, kept, first_key);
+      kept.apply(scores);
+    }
+    Probabilities<1, kGroups> fresh;
+    RowValues<1> correction;
+    const bool corrects = rows.softmax.template step<kNew>(
+        scores, fresh, params.base.exponent_scale,
+        [&](int m, int h, float factor) { correction[m][h] = factor; });
+
+    if constexpr (kBehind) {
+      ptx::wgmma_wait<0>();
+      hold_operands();
+      ptx::barrier_arrive_if(lane == 0, shared.v_empty(before.slot()));
+    }
+    if constexpr (!kNew) release_stored();
+      // An operation, for the compiler would let both sets of probabilities share registers
+      // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
+      // C7513).
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
+    }
+    if constexpr (kNew) {
+      if constexpr (kBehind) write(closing, closing_slot);
+      adds = false;
+    } else {
+      adds = true;
+      if (corrects) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
+      }
+    }
+    job = ForwardJob::from(next_job);
+  }
+
+  // After the last step: the P V that it left.
+  ATTNJIT_DEVICE void end() {
+    ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());
+    hold_operands();
+    ptx::wgmma_fence();
+    multiply_p_v(tile_turn.slot());
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    hold_operands();
+    ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
+    release_stored();
+    write(rows, query_turn.slot());
+    if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
+  }
+
+  ATTNJIT_DEVICE void begin_rows() {
+    const ForwardParams& p = params.base;
+    const uint32 work = ptx::warp_broadcast(shared.take(Shared::work_word(query_turn.slot())), 0);
+    const PlanePart place = find_plane_part(p, p.num_q_tiles * p.num_splits, work);
+    rows.block = locate_rows<kConfig.block_q, 1>(p, features, place);
+    rows.split = static_cast<int>(place.part % p.num_splits);
+    rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
+    rows.block.thread_key = kShape.lane_key(lane);
+    rows.softmax.begin();
+    features.begin(rows.block);
+  }
+  // A tile past the last one has no operands; any will do, for its keys are dropped.
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(Use use) {
+    const int first_key = job.tile * kConfig.block_kv;
+    const bool inside = first_key < params.base.seqlen_kv;
+    features.fetch(rows.block, inside ? first_key : 0, use);
+  }
+
+  // scores = Q K^T
+  ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
+    const uint64 q = q_descriptor + query_turn.slot() * (kConfig.q_buffer_bytes() / 16);
+    const uint64 k = k_descriptor + slot * (kConfig.k_bytes() / 16);
+#pragma unroll
+    for (int i = 0; i < kConfig.depth() / 16; ++i) {
+      const int column = (i & 3) * 32 / 16, slab = i >> 2;
+      ptx::multiply_async<kConfig.dtype>(scores[0], q + column + slab * kConfig.block_q * 128 / 16,
+                                         k + column + slab * kConfig.block_kv * 128 / 16, i != 0);
+    }
+  }
+  // out += P V, or = where `out` holds nothing yet.
+  ATTNJIT_DEVICE void multiply_p_v(uint32 slot) {
+    const uint64 v = v_descriptor + slot * (kConfig.v_bytes() / 16);
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 16; ++i) {
+      // Two groups of P are the 16 columns of one operand.
+      const auto& a = reinterpret_cast<const uint32(&)[4]>(probabilities[0][2 * i]);
+      ptx::multiply_async<kConfig.dtype>(out[0], a, v + i * 16 * 128 / 16, adds || i != 0);
+    }
+  }
+  ATTNJIT_DEVICE static void hold(Fragments<1, kGroups>& scores) {
+    scores.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+  ATTNJIT_DEVICE void hold_operands() {
+    out.for_each([](float& x, int, int, int) { ptx::hold(x); });
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) ptx::hold(probabilities[0][n][h]);
+    }
+  }
+
+  // Hands the buffer of Q on from which the rows before have been stored.
+  ATTNJIT_DEVICE void release_stored() {
+    if constexpr (!kConfig.stages_out()) return;
+    ptx::tensor_store_wait_read();
+    ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));
+    stores = false;
+  }
+
+  // Writes `out` and lse of the rows.
+  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot) {
+    const ForwardParams& p = params.base;
+    ClosedRow closed[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      closed[h] = close_row<1>(features, closing.block, closing.softmax.finish(0, h), 8 * h);
+    }
+    if (p.num_splits > 1) {
+      write_partial(closing, closed);
+    } else {
+      write_lse(closing.block, closed);
+      if constexpr (!kConfig.stages_out()) write_out(closing.block, closed);
+    }
+    if constexpr (kConfig.stages_out()) {
+      if (p.num_splits == 1) stage_out(closing.block, closed, slot);
+      stores = true;
+      stored = slot;
+    }
+  }
+  ATTNJIT_DEVICE void write_lse(const Block& block, const ClosedRow (&closed)[2]) const {
+    float* const lse = params.base.lse;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowOwner& owner = closed[h].owner;
+      ptx::store_global_if(lse != nullptr && (lane & 3) == 0 && owner.query < block.seqlen_q,
+                           lse + lse_index(params.base, block, owner), closed[h].lse);
+    }
+  }
+  // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
+  // their store.
+  ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
+    const uint32 rows_of_warp = shared.q(slot) + warp_row * 128;
+    const uint32 line = rows_of_warp + (lane & 15) * 128;
+#pragma unroll
+    for (int n = 0; n < kOutGroups; n += 2) {
+      uint32 word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) word[i] = packed(closed[i & 1], n + i / 2, i & 1);
+      const uint32 chunk = (n & 7) + (lane >> 4);
+      ptx::store_matrices(line + n / 8 * kConfig.block_q * 128 + ((chunk ^ (lane & 7)) << 4), word);
+    }
+    ptx::fence_async_proxy();
+    ptx::warp_sync();  // all lanes have written
+#pragma unroll
+    for (int slab = 0; slab < ceil_div(kConfig.head_dim_v, 64); ++slab) {
+      ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * kConfig.block_q * 128,
+                           64 * slab, block.first_row + warp_row, block.head, block.batch);
+    }
+    ptx::tensor_store_commit();
+  }
+  // Writes 16 bytes a lane: four groups hold the columns 2t and 2t + 1 of the quad's lanes t, and
+  // the lanes trade words until each has a group of its own.
+  ATTNJIT_DEVICE void write_out(const Block& block, const ClosedRow (&closed)[2]) const {
+    const ForwardParams& p = params.base;
+    const bool odd = (lane & 1) != 0, high = (lane & 2) != 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int query = closed[h].owner.query;
+      uint16* const row =
+          head_of(static_cast<uint16*>(p.out), p.out_strides, block.batch, block.head) +
+          query * p.out_strides.row + 8 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < kOutGroups; n += 4) {
+        uint32 a[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = packed(closed[h], n + i, h);
+        trade(a[0], a[1], odd, 1);
+        trade(a[2], a[3], odd, 1);
+        trade(a[0], a[2], high, 2);
+        trade(a[1], a[3], high, 2);
+        const bool inside = query < block.seqlen_q && 8 * n + 8 * (lane & 3) < kConfig.head_dim_v;
+        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
+                             {{a[0], a[1], a[2], a[3]}});
+      }
+    }
+  }
+  // Swaps `second` of a lane with `first` of the lane `distance` further.
+  ATTNJIT_DEVICE static void trade(uint32& first, uint32& second, bool further, int distance) {
+    const uint32 received = ptx::exchange(further ? first : second, distance);
+    (further ? first : second) = received;
+  }
+  // Writes what a split knows of its rows, in fp32.
+  ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {
+    const ForwardParams& p = params.base;
+    constexpr int kColumns = round_up(kConfig.head_dim_v, 16);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowOwner& owner = closed[h].owner;
+      const bool inside = owner.query < closing.block.seqlen_q;
+      const int64 slot = lse_index(p, closing.block, owner) * p.num_splits + closing.split;
+      ptx::store_global_if(inside && (lane & 3) == 0, p.partial_lse + slot, closed[h].lse);
+      float* const target = p.partial_out + slot * kColumns + 2 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector8*>(target + 8 * n),
+                             {{ptx::as_bits(closed[h].scaled(out[0][n][2 * h])),
+                               ptx::as_bits(closed[h].scaled(out[0][n][2 * h + 1]))}});
+      }
+    }
+  }
+  // The two columns of group n in row h.
+  ATTNJIT_DEVICE uint32 packed(const ClosedRow& row, int n, int h) const {
+    return ptx::pack<kConfig.dtype>(row.scaled(out[0][n][2 * h]), row.scaled(out[0][n][2 * h + 1]));
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,229 @@
+#pragma once
+#include "attnjit/forward_rows.cuh"
+#include "attnjit/forward_wgmma_shared.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/schedule.cuh"
+#include "attnjit/tile/team.cuh"
+
+// The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
+// tiles, and loads; another, where keys may have to be hidden, sets rows of V to zero.
+namespace attnjit::kernel {
+
+// The walk of a thread block; a warp calls it whole.
+template <ForwardWgmmaConfig kConfig, class Features>
+struct ForwardWalk {
+  const ForwardWgmmaParams& params;
+  Features features;
+  Block block;
+  KeyRange keys;
+  TileRange tiles;  // that are left
+  int work;         // the block of rows
+  int round;        // of the schedule, the next one
+  bool first;       // no tile of the block of rows has been named
+
+  ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
+      : params(p), features(f), tiles{0, 0}, work(0), round(0), first(false) {}
+
+  // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
+  ATTNJIT_DEVICE ForwardJob next() {
+    while (true) {
+      while (tiles.next < tiles.end) {
+        const int tile = --tiles.end;
+        const TileUse use = features.use(block, tile);
+        if (use == TileUse::kSkip) continue;
+        return job(tile, use != TileUse::kPlain);
+      }
+      if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
+      do {
+        work = params.schedule.work(static_cast<int>(ptx::block_index()), round++);
+      } while (work == ForwardSchedule::kNothing);
+      if (work == ForwardSchedule::kEnd) return {0, ForwardJob::kEnd};
+      begin_rows();
+    }
+  }
+
+  static constexpr bool kHides = Features::kNarrows || Features::kPicksKeys;
+
+  // Whether V may have rows in the tile that no query of the block of rows sees. Whatever is stored
+  // there, a NaN included, would reach the output as 0 * NaN.
+  ATTNJIT_DEVICE bool hides_keys(const ForwardJob& job) const {
+    if (!kHides || (job.needs & ForwardJob::kMasks) == 0) return false;
+    const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
+    const int limit = end < params.base.seqlen_kv ? end : params.base.seqlen_kv;
+    return Features::kPicksKeys || begin < keys.begin || limit > keys.end;
+  }
+  // Keys past the tensor are zeros already.
+  ATTNJIT_DEVICE bool hides_key(int key) const {
+    if (key >= params.base.seqlen_kv) return false;
+    return key < keys.begin || key >= keys.end || !features.reads_key(key);
+  }
+
+ private:
+  ATTNJIT_DEVICE ForwardJob job(int tile, bool masks) {
+    const int needs = (masks ? ForwardJob::kMasks : 0) | (first ? ForwardJob::kFirst : 0);
+    first = false;
+    return {tile, needs};
+  }
+  ATTNJIT_DEVICE void begin_rows() {
+    const ForwardParams& p = params.base;
+    const PlanePart place =
+        find_plane_part(p, p.num_q_tiles * p.num_splits, static_cast<uint32>(work));
+    block = locate_rows<kConfig.block_q, 1>(p, features, place);
+    features.begin(block);
+    keys = {0, block.kv_len};
+    features.narrow(WarpTeam(), block, keys);
+    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits,
+                        static_cast<int>(place.part % p.num_splits));
+    first = true;
+  }
+};
+
+template <ForwardWgmmaConfig kConfig, class Features>
+struct ForwardProducer {
+  using Shared = ForwardShared<kConfig>;
+  using Walk = ForwardWalk<kConfig, Features>;
+
+  const ForwardWgmmaParams& params;
+  Shared shared;
+  Walk walk;
+  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
+  typename Shared::QueryTurn query_turn = {};
+  typename Shared::TileTurn k_turn = {}, v_turn = {};
+
+  // The place of K and V of a job, and whether rows of V are to be hidden.
+  struct Source {
+    int first_key, head, batch;
+    bool hides;
+  };
+
+  ATTNJIT_DEVICE ForwardProducer(const ForwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p, f) {}
+
+  // Loads K of a tile before V of the one ahead of it, which still has the softmax to wait for:
+  // Q, K0, K1, V0, K2, V1, ...
+  ATTNJIT_DEVICE void run() {
+    Source now{}, before{};
+    for (bool begun = false;; begun = true) {
+      const ForwardJob next = walk.next();
+      if (begun) {
+        load_k(now, next);
+        if (k_turn.turn > 1) load_v(before);
+        before = now;
+      } else if (issues) {
+        shared.put(Shared::kFirstJob, next.as_word());
+      }
+      if (!next.exists()) break;
+      if (next.first()) load_q();
+      now = {next.tile * kConfig.block_kv, walk.block.head / kConfig.gqa_ratio, walk.block.batch,
+             walk.hides_keys(next)};
+      if (issues) walk.features.prefetch_tile(walk.block, now.first_key, params.bias);
+    }
+    load_v(before);
+  }
+
+ private:
+  ATTNJIT_DEVICE void load_q() {
+    const uint32 slot = query_turn.slot();
+    ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
+    query_turn.advance();
+    if (!issues) return;
+    shared.put(Shared::work_word(slot), static_cast<uint32>(walk.work));
+    ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
+#pragma unroll 1
+    for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
+      ptx::tensor_load(shared.q(slot) + slab * kConfig.block_q * 128, params.q, shared.q_full(slot),
+                       64 * slab, walk.block.first_row, walk.block.head, walk.block.batch);
+    }
+  }
+  ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {
+    const uint32 slot = k_turn.slot();
+    ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());
+    k_turn.advance();
+    if (!issues) return;
+    shared.put(Shared::job_word(slot), next.as_word());
+    const uint32 full = shared.k_full(slot);
+    ptx::barrier_arrive_expecting(full, kConfig.k_bytes());
+    load_tile<kConfig.padded_head_dim()>(shared.k(slot), params.k, params.k_tail, full, source);
+  }
+  ATTNJIT_DEVICE void load_v(const Source& source) {
+    const uint32 slot = v_turn.slot();
+    ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());
+    v_turn.advance();
+    if (!issues) return;
+    const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
+    ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
+    load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, source);
+  }
+  // A tile in StridedKeyOrder: its rows are fours of neighbours to the map of the tensor, which has
+  // only whole fours. A tile with others is loaded row of four by row of four, every fourth row at
+  // a time.
+  template <int kColumns>
+  ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
+                                uint32 full, const Source& source) {
+    const int fours = params.base.seqlen_kv / 4 * 4;
+    const bool whole =
+        fours == params.base.seqlen_kv || source.first_key + kConfig.block_kv <= fours;
+#pragma unroll 1
+    for (int slab = 0; slab < kColumns / 64; ++slab, tile += kConfig.block_kv * 128) {
+      if (whole) {
+        ptx::tensor_load(tile, map, full, 64 * slab, source.first_key / 4, 0, source.head,
+                         source.batch);
+        continue;
+      }
+#pragma unroll 1
+      for (int row = 0; row < 4; ++row) {
+        ptx::tensor_load(tile + row * kConfig.block_kv / 4 * 128, tail, full, 64 * slab,
+                         source.first_key + row, source.head, source.batch);
+      }
+    }
+  }
+};
+
+// Walks along and sets the rows of hidden keys to zero.
+template <ForwardWgmmaConfig kConfig, class Features>
+ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
+  const ForwardShared<kConfig> shared;
+  ForwardWalk<kConfig, Features> walk(params, features);
+  typename ForwardShared<kConfig>::TileTurn turn;
+  uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
+  for (;; turn.advance()) {
+    const ForwardJob job = walk.next();
+    if (!job.exists()) return;
+    if (!walk.hides_keys(job)) continue;
+    const uint32 slot = turn.slot();
+    // The hidden keys, a bit each: all are asked about at once, for an answer may have to come from
+    // memory.
+    uint32 hidden[kConfig.block_kv / 32];
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
+      hidden[i] = ptx::warp_ballot(
+          walk.hides_key(job.tile * kConfig.block_kv + 32 * i + ptx::lane_index()));
+    }
+    ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
+    phases ^= 1u << slot;
+    // Four lines of 128 bytes at a time, eight lanes each.
+    const int chunk = ptx::lane_index() & 7;
+    for (int row = ptx::lane_index() >> 3; row < kConfig.block_kv; row += 4) {
+      const int key = 4 * (row % (kConfig.block_kv / 4)) + row / (kConfig.block_kv / 4);
+      uint32 of_span = 0;
+#pragma unroll
+      for (int i = 0; i < kConfig.block_kv / 32; ++i) {
+        if (i == key / 32) of_span = hidden[i];
+      }
+      if ((of_span >> key % 32 & 1) == 0) continue;
+      for (int slab = 0; slab < kConfig.padded_head_dim_v() / 64; ++slab) {
+        ptx::store_shared_16(shared.v(slot) + (slab * kConfig.block_kv + row) * 128 + 16 * chunk,
+                             {});
+      }
+    }
+    ptx::fence_async_proxy();
+    ptx::warp_sync();  // all rows are zero
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));
+  }
+}
+
+}  // namespace attnjit::kernel

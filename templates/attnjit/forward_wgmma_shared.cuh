@@ -1,0 +1,110 @@
+#pragma once
+#include "attnjit/forward_wgmma_config.h"
+#include "attnjit/ptx/load_if.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/tile_use.h"
+
+// Memory that the warps of the Hopper forward share: buffers, barriers, and the jobs that travel
+// from the walk to those that multiply.
+namespace attnjit::kernel {
+
+// A tile of keys for the block of rows at hand.
+struct ForwardJob {
+  int tile;   // one past the last tile where a block of rows has none: zeros
+  int needs;  // kMasks, kFirst; kEnd alone after the last job
+
+  static constexpr int kMasks = 1;  // keys are dropped from it
+  static constexpr int kFirst = 2;  // the next block of rows begins
+  static constexpr int kEnd = 4;
+
+  ATTNJIT_DEVICE bool exists() const { return needs != kEnd; }
+  ATTNJIT_DEVICE bool first() const { return (needs & kFirst) != 0; }
+
+  ATTNJIT_DEVICE uint32 as_word() const { return static_cast<uint32>(8 * tile + needs); }
+  // Of a word that lane 0 knows.
+  ATTNJIT_DEVICE static ForwardJob from(uint32 word) {
+    const uint32 uniform = ptx::warp_broadcast(word, 0);
+    return {static_cast<int>(uniform >> 3), static_cast<int>(uniform & 7)};
+  }
+};
+
+// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
+// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+template <ForwardWgmmaConfig kConfig>
+struct ForwardShared {
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kQueries = kConfig.q_buffers();
+  using QueryTurn = RingTurn<kQueries>;
+  using TileTurn = RingTurn<kStages>;
+
+  uint32 base = ptx::shared_base();
+
+  ATTNJIT_DEVICE uint32 q(uint32 slot) const { return base + slot * kConfig.q_buffer_bytes(); }
+  ATTNJIT_DEVICE uint32 k(uint32 slot) const {
+    return base + kConfig.k_offset() + slot * kConfig.k_bytes();
+  }
+  ATTNJIT_DEVICE uint32 v(uint32 slot) const {
+    return base + kConfig.v_offset() + slot * kConfig.v_bytes();
+  }
+  // A warp of the consumers holds a buffer of Q until its rows have left it, and tiles until it has
+  // used them.
+  ATTNJIT_DEVICE uint32 q_full(uint32 slot) const { return barrier(slot); }
+  ATTNJIT_DEVICE uint32 q_empty(uint32 slot) const { return barrier(2 + slot); }
+  ATTNJIT_DEVICE uint32 k_full(uint32 slot) const { return barrier(4 + slot); }
+  ATTNJIT_DEVICE uint32 k_empty(uint32 slot) const { return barrier(4 + kStages + slot); }
+  ATTNJIT_DEVICE uint32 v_full(uint32 slot) const { return barrier(4 + 2 * kStages + slot); }
+  ATTNJIT_DEVICE uint32 v_empty(uint32 slot) const { return barrier(4 + 3 * kStages + slot); }
+  // V has landed and still has rows to be set to zero.
+  ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return barrier(4 + 4 * kStages + slot); }
+
+  // One thread makes the barriers.
+  ATTNJIT_DEVICE void init_barriers() const {
+    constexpr int kReaders = 4 * kConfig.consumers();  // warps
+    for (int i = 0; i < kQueries; ++i) {
+      ptx::barrier_init(q_full(i), 1);
+      ptx::barrier_init(q_empty(i), kReaders);
+    }
+    for (int i = 0; i < kStages; ++i) {
+      ptx::barrier_init(k_full(i), 1);
+      ptx::barrier_init(k_empty(i), kReaders);
+      ptx::barrier_init(v_full(i), 1);
+      ptx::barrier_init(v_empty(i), kReaders);
+      ptx::barrier_init(v_landed(i), 1);
+    }
+    ptx::barrier_init_fence();
+  }
+
+  // Words that travel from the walk to those that multiply: with Q which block of rows it belongs
+  // to; with K the job after the one whose K it is, so that it is known a tile ahead; in the last
+  // word the very first job.
+  static constexpr int kFirstJob = kQueries + kStages;
+  ATTNJIT_DEVICE static int work_word(uint32 query_slot) { return static_cast<int>(query_slot); }
+  ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
+    return kQueries + static_cast<int>(tile_slot);
+  }
+  ATTNJIT_DEVICE void put(int word, uint32 value) const {
+    ptx::store_shared_4(word_address(word), value);
+  }
+  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used; the
+  // others get 0.
+  ATTNJIT_DEVICE uint32 take(int word) const {
+    return ptx::load_shared_4_if(ptx::lane_index() == 0, word_address(word));
+  }
+
+ private:
+  static constexpr int kWordsOffset = 8 * (4 + 5 * kStages);
+  static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
+
+  ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
+    return base + kConfig.control_offset() + 8 * index;
+  }
+  ATTNJIT_DEVICE uint32 word_address(int word) const {
+    return base + kConfig.control_offset() + kWordsOffset + 4 * word;
+  }
+};
+
+}  // namespace attnjit::kernel

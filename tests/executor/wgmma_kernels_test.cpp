@@ -1,0 +1,155 @@
+// The Hopper forward by name: its tiles, the edges of its tensor maps, its softmax, and what it
+// promises of NaN.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "bench.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+using tensor::BiasKind;
+using tensor::MaskKind;
+
+// A tile of the path; block_q rows are those of block_q / 64 warpgroups.
+std::string tile(int block_q, int block_kv, int num_stages = 2) {
+  return fmt::format(
+      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {},
+          "min_blocks": 1, "pack_heads": false, "softmax": "max_free"}})",
+      block_q, block_kv, num_stages, block_q / 16);
+}
+
+class WgmmaKernels {
+ public:
+  void expect_right(const ProblemSpec& spec, const std::string& config = tile(128, 64)) {
+    CAPTURE(instance::describe(spec));
+    CAPTURE(config);
+    CHECK(bench_.forward(spec, codegen::find_arch("sm_90a"), config) == "");
+  }
+
+ private:
+  Bench bench_;
+};
+
+const ProblemSpec kSmall = {
+    .batch = 2, .heads_q = 2, .heads_kv = 1, .seqlen_q = 150, .seqlen_kv = 200, .head_dim = 64};
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: one, two and three warpgroups, rings of two to four") {
+  for (const std::string& config :
+       {tile(64, 32, 4), tile(64, 128), tile(128, 96, 3), tile(192, 64), tile(192, 96)}) {
+    expect_right(kSmall, config);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels,
+                  "wgmma: rows and keys around the edges of tiles, and of fours of keys") {
+  for (const int seqlen : {1, 2, 3, 4, 5, 63, 64, 65, 127, 128, 129, 191, 193}) {
+    ProblemSpec spec = kSmall;
+    spec.seqlen_q = spec.seqlen_kv = seqlen;
+    expect_right(spec);
+  }
+  ProblemSpec none = kSmall;
+  none.seqlen_kv = 0;
+  expect_right(none);
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels,
+                  "wgmma: widths that are no slabs, and wide ones without a stage for out") {
+  const std::pair<int, int> dims[] = {{8, 8}, {40, 96}, {96, 40}, {192, 128}, {256, 256}};
+  for (const auto& [head_dim, head_dim_v] : dims) {
+    ProblemSpec spec = kSmall;
+    spec.head_dim = head_dim;
+    spec.head_dim_v = head_dim_v;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: split keys are added up by the combine step") {
+  for (const int head_dim : {64, 256}) {
+    ProblemSpec spec = {.seqlen_q = 70, .seqlen_kv = 1500, .head_dim = head_dim};
+    spec.causal = true;
+    spec.diagonal = Diagonal::kTopLeft;  // most splits have no keys
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: bands to both sides, whose rows may have no keys") {
+  for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+    ProblemSpec spec = kSmall;
+    spec.seqlen_q = 300;
+    spec.causal = true;
+    spec.diagonal = diagonal;
+    expect_right(spec);
+    spec.causal = false;
+    spec.window = {30, 20};
+    expect_right(spec);
+  }
+}
+
+// In log2 units, the row's keys all at an offset from the reference that rows begin with: up to 433
+// below it, and one key 14,427 above.
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: scores that leave the range of the softmax's reference") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ProblemSpec spec = kSmall;
+    spec.dtype = dtype;
+    spec.bias = "11qk";
+    for (const BiasKind kind : {BiasKind::kHugeLogit, BiasKind::kVeryNegative, BiasKind::kGraded,
+                                BiasKind::kMinusInfinity, BiasKind::kLowest}) {
+      spec.bias_kind = kind;
+      expect_right(spec);
+    }
+    spec.bias.clear();
+    for (const float scale : {1.0f, 4.0f, -4.0f, 1e-3f}) {
+      spec.scale = scale;
+      expect_right(spec);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels,
+                  "wgmma: every kind of mask, by key, by pair and by query, also beside a bias") {
+  ProblemSpec spec = kSmall;
+  for (const char* pattern : {"b11k", "bhqk", "bhq1"}) {
+    spec.mask = pattern;
+    for (int kind = 0; kind <= static_cast<int>(MaskKind::kAllFalse); ++kind) {
+      spec.mask_kind = static_cast<MaskKind>(kind);
+      expect_right(spec);
+    }
+  }
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kRandom;
+  for (const char* pattern : {"1h1k", "bhqk", "bhq1"}) {
+    spec.bias = pattern;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: NaN and Inf at keys that nobody reads stay there") {
+  ProblemSpec spec = kSmall;
+  spec.poison_dropped_keys = true;
+  spec.use_seqlens_kv = true;
+  spec.seqlens_kv = {150, 37};
+  expect_right(spec);
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  expect_right(spec);
+  spec.causal = false;
+  spec.use_seqlens_kv = false;
+  spec.window = {10, -1};
+  spec.diagonal = Diagonal::kBottomRight;
+  expect_right(spec);
+  spec.window = {};
+  spec.diagonal = {};
+  spec.mask = "b11k";
+  for (const MaskKind kind : {MaskKind::kRandom, MaskKind::kScattered, MaskKind::kSuffix}) {
+    spec.mask_kind = kind;
+    expect_right(spec);
+  }
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

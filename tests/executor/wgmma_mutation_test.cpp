@@ -1,0 +1,102 @@
+// The Hopper forward without one of its safeguards at a time: each must lead to the report that
+// names it.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "mutations.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kProducer = "attnjit/forward_wgmma_producer.cuh";
+const std::string kConsumer = "attnjit/forward_wgmma_consumer.cuh";
+const std::string kShared = "attnjit/forward_wgmma_shared.cuh";
+const std::string kEntry = "attnjit/forward_wgmma.cuh";
+
+// Two blocks of rows for a thread block of its own head, and rings that go round.
+const ProblemSpec kRows = {
+    .heads_q = 140, .heads_kv = 140, .seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64};
+// Enough for each thread block to have three of them, so that buffers of Q go round.
+const ProblemSpec kMany = {
+    .heads_q = 400, .heads_kv = 400, .seqlen_q = 66, .seqlen_kv = 64, .head_dim = 64};
+const std::string kTiles =
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 8,
+        "min_blocks": 1})";
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
+  expect_report(
+      {kConsumer, "if (waits()) ptx::barrier_wait(shared.k_full(slot), tile_turn.full());", ""},
+      {kRows, kTiles},
+      {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
+  expect_report(
+      {kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());",
+       ""},
+      {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report(
+      {kConsumer, "ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());", ""},
+      {kRows, kTiles},
+      {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
+  expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());", ""},
+                {kRows, kTiles}, {"arrives at the mbarrier at +", "has all of its 1 arrivals"});
+  expect_report(
+      {kProducer, "ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());", ""}, {kRows, kTiles},
+      {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup 1 read with no"});
+  expect_report({kProducer, "ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());", ""},
+                {kMany, kTiles},
+                {"store_matrices: writes shared memory at +", "tensor_load to it is under way"});
+  expect_report({kConsumer, "ptx::wgmma_wait<kBehind ? 1 : 0>();", ""}, {kRows, kTiles},
+                {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
+  expect_report(
+      {kConsumer, "ptx::wgmma_wait<0>();\n      hold_operands();\n      ptx::barrier_arrive_if",
+       "hold_operands();\n      ptx::barrier_arrive_if"},
+      {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
+  expect_report({kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));", ""},
+                {kRows, kTiles},
+                {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
+  expect_report(
+      {kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(before.slot()));", ""},
+      {kRows, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
+  expect_report(
+      {kConsumer, "ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));", ""},
+      {kMany, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
+  expect_report(
+      {kProducer, "ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());",
+       "ptx::barrier_arrive_if(true, shared.q_full(slot));"},
+      {kRows, kTiles}, {"reads shared memory at +", "which a tensor_load for the mbarrier at +"});
+  expect_report({kConsumer, "    pass_turn();\n", ""}, {kRows, kTiles},
+                {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
+  expect_report({kShared, "ptx::barrier_init_fence();", ""}, {kRows, kTiles},
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""},
+                {kRows, kTiles}, {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_q_k",
+                 "hold_operands();\n    multiply_q_k"},
+                {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
+  expect_report(
+      {kConsumer, "ptx::fence_async_proxy();\n    ptx::warp_sync();", "ptx::warp_sync();"},
+      {kRows, kTiles},
+      {"tensor_store_if: has the copy engine read shared memory at +",
+       "fence_async_proxy is missing"});
+  expect_report(
+      {kConsumer, "ptx::warp_sync();  // all lanes have written", ""}, {kRows, kTiles},
+      {"tensor_store_if: reads shared memory at +", "with no barrier of the block in between"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
+  expect_report({kConsumer, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
+                 "ptx::barrier_arrive_if(stores"},
+                {kMany, kTiles},
+                {"tensor_load: writes shared memory at +", "tensor_store_wait_read is missing"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

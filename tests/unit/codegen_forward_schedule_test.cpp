@@ -1,0 +1,75 @@
+// The order in which thread blocks of the Hopper forward share out their work.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "attnjit/forward_schedule.h"
+
+using attnjit::kernel::ForwardSchedule;
+using attnjit::kernel::paired_turns;
+
+namespace {
+
+// Walks all thread blocks to their ends: how often each piece of work is had, and the cost of each
+// block's, where part i of n costs n - i.
+struct Shares {
+  std::vector<int> had, costs;
+};
+
+Shares share_out(const ForwardSchedule& schedule) {
+  Shares shares;
+  shares.had.resize(static_cast<std::size_t>(schedule.num_planes) * schedule.num_parts);
+  shares.costs.resize(static_cast<std::size_t>(schedule.num_blocks));
+  for (int block = 0; block < schedule.num_blocks; ++block) {
+    for (int round = 0;; ++round) {
+      const int work = schedule.work(block, round);
+      if (work == ForwardSchedule::kEnd) break;
+      if (work == ForwardSchedule::kNothing) continue;
+      ++shares.had.at(static_cast<std::size_t>(work));
+      shares.costs[static_cast<std::size_t>(block)] +=
+          schedule.num_parts - work % schedule.num_parts;
+    }
+  }
+  return shares;
+}
+
+ForwardSchedule falling(int blocks, int planes, int parts) {
+  return {blocks, planes, parts, paired_turns(blocks, planes, parts)};
+}
+
+}  // namespace
+
+TEST_CASE("every piece of work is had once, whatever the numbers") {
+  for (const int blocks : {1, 2, 7, 132}) {
+    for (const int planes : {1, 2, 3, 8, 33, 128}) {
+      for (const int parts : {1, 2, 3, 4, 5, 11, 16, 64, 65}) {
+        CAPTURE(blocks);
+        CAPTURE(planes);
+        CAPTURE(parts);
+        for (const auto& schedule :
+             {ForwardSchedule{blocks, planes, parts, -1}, falling(blocks, planes, parts)}) {
+          const Shares shares = share_out(schedule);
+          CHECK(std::ranges::count(shares.had, 1) == planes * parts);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("falling costs are shared out evenly") {
+  struct Case {
+    int planes, parts;
+    double most;  // of the busiest block's cost over the mean
+  };
+  // The causal rows of bench/shapes on 132 SMs, tiles of 128 and of 192 rows.
+  for (const auto& [planes, parts, most] :
+       {Case{32, 64, 1.03}, Case{128, 16, 1.03}, Case{512, 4, 1.06}, Case{64, 43, 1.04},
+        Case{256, 11, 1.04}}) {
+    const Shares shares = share_out(falling(132, planes, parts));
+    const double mean = planes * parts * (parts + 1) / 2.0 / 132;
+    CAPTURE(planes);
+    CAPTURE(parts);
+    CHECK(*std::ranges::max_element(shares.costs) <= most * mean);
+  }
+}

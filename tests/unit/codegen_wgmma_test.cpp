@@ -1,0 +1,99 @@
+// The rules of the Hopper forward.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+
+#include "codegen/kernel_configs.hpp"
+
+using namespace attnjit;
+using attnjit::codegen::ForwardTunables;
+using attnjit::codegen::Path;
+using attnjit::kernel::ForwardWgmmaConfig;
+
+namespace {
+
+constexpr problem::Family kFamily{.head_dim = 128, .head_dim_v = 128, .aligned = true};
+constexpr ForwardTunables kTunables{.path = Path::kWgmma,
+                                    .block_q = 128,
+                                    .block_kv = 128,
+                                    .num_stages = 2,
+                                    .num_warps = 8,
+                                    .min_blocks = 1};
+
+std::string unfit(const ForwardTunables& tunables, const problem::Family& family = kFamily,
+                  const char* arch = "sm_90a") {
+  return codegen::why_unfit(tunables, family, codegen::find_arch(arch)).value_or("");
+}
+
+}  // namespace
+
+TEST_CASE("wgmma is for sm_90a, and for tensors that the copy engine can address") {
+  CHECK(unfit(kTunables) == "");
+  CHECK(unfit(kTunables, kFamily, "sm_80") == "path: sm_80 has no wgmma; use mma");
+  CHECK(unfit(kTunables, kFamily, "sm_100") == "path: sm_100 has no wgmma; use mma");
+  problem::Family odd = kFamily;
+  odd.aligned = false;
+  CHECK(
+      unfit(kTunables, odd).starts_with("path: wgmma needs addresses and strides of q, k, v and "));
+  odd = kFamily;
+  odd.bias = problem::Extent::kPerPair;
+  odd.bias_vectorized = true;
+  CHECK(unfit(kTunables, odd) == "");
+  odd.bias_dtype = DType::kFloat32;
+  CHECK(unfit(kTunables, odd) == "path: wgmma has no registers for a bias of fp32; use mma");
+  odd.bias_dtype = DType::kBFloat16;
+  odd.bias_vectorized = false;
+  CHECK(unfit(kTunables, odd) ==
+        "path: wgmma needs rows of the bias to be multiples of 16 bytes; use mma");
+}
+
+TEST_CASE("each rule of a wgmma tile, broken once") {
+  const std::pair<void (*)(ForwardTunables&), std::string> cases[] = {
+      {[](auto& t) { t.pack_heads = true; }, "pack_heads is true; path wgmma packs none"},
+      {[](auto& t) { t.num_warps = 4; }, "num_warps must be block_q / 16 with path wgmma"},
+      {[](auto& t) { t.min_blocks = 2; }, "min_blocks must be 1 with path wgmma"},
+      {[](auto& t) { t.softmax = kernel::SoftmaxPolicy::kRunningMax; },
+       "softmax must be max_free with path wgmma"},
+      {[](auto& t) { t.block_q = 96, t.num_warps = 6; }, "block_q must be 64, 128 or 192"},
+      {[](auto& t) { t.block_q = 256, t.num_warps = 16; }, "block_q must be 64, 128 or 192"},
+      {[](auto& t) { t.block_kv = 48; }, "block_kv must be a multiple of 32 keys up to 256"},
+      {[](auto& t) { t.num_stages = 1; }, "num_stages must be 2 to 4"},
+      {[](auto& t) { t.block_kv = 192; },
+       "block_kv and head_dim_v need more registers than a thread has"}};
+  for (const auto& [change, expected] : cases) {
+    ForwardTunables tunables = kTunables;
+    change(tunables);
+    CHECK(unfit(tunables) == expected);
+  }
+  ForwardTunables deep = kTunables;
+  deep.num_stages = 4;
+  CHECK(unfit(deep).starts_with("needs 295"));
+}
+
+TEST_CASE("output is staged where two buffers of Q have room, else it leaves from registers") {
+  const auto config = [](int head_dim, int block_kv) {
+    problem::Family family = kFamily;
+    family.head_dim = family.head_dim_v = head_dim;
+    ForwardTunables tunables = kTunables;
+    tunables.block_kv = block_kv;
+    return codegen::forward_wgmma_config(family, tunables);
+  };
+  CHECK(config(64, 128).stages_out());
+  CHECK(config(128, 128).stages_out());
+  CHECK(config(128, 128).shared_bytes() == 192 * 1024 + 256);
+  CHECK_FALSE(config(256, 64).stages_out());
+  CHECK(config(256, 64).shared_bytes() == 192 * 1024 + 256);
+}
+
+TEST_CASE("registers of all warpgroups add up to what a launch gets") {
+  ForwardWgmmaConfig config{.block_q = 128, .producer_registers = 40};
+  CHECK(config.consumer_registers() == 232);
+  config.producer_registers = 24;
+  CHECK(config.consumer_registers() == 240);
+  config.block_q = 192;
+  config.producer_registers = 32;
+  CHECK(config.consumer_registers() == 160);
+  config.block_q = 64;
+  CHECK(config.consumer_registers() == 240);
+}

@@ -1,0 +1,109 @@
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "forward_fixtures.hpp"
+#include "launch/tensor_maps.hpp"
+
+using namespace attnjit;
+using attnjit::test::forward_args;
+
+namespace {
+
+// The calls of the encoder, in order.
+struct Asked {
+  void* address;
+  std::vector<cuuint64_t> extents, strides;
+  std::vector<cuuint32_t> box, steps;
+};
+std::vector<Asked> asked;
+CUresult answer = CUDA_SUCCESS;
+
+CUresult CUDAAPI record(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void* address,
+                        const cuuint64_t* extents, const cuuint64_t* strides, const cuuint32_t* box,
+                        const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle,
+                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  asked.push_back({address,
+                   {extents, extents + rank},
+                   {strides, strides + rank - 1},
+                   {box, box + rank},
+                   {steps, steps + rank}});
+  return answer;
+}
+
+void set_maps(const ForwardArgs& args, int head_dim = 128) {
+  asked.clear();
+  const kernel::ForwardWgmmaConfig config{.dtype = kernel::DType::kBFloat16,
+                                          .head_dim = head_dim,
+                                          .head_dim_v = head_dim,
+                                          .gqa_ratio = 1,
+                                          .scale_first = false,
+                                          .block_q = 128,
+                                          .block_kv = 64,
+                                          .num_stages = 2,
+                                          .producer_registers = 40};
+  kernel::ForwardWgmmaParams params{};
+  launch::set_tensor_maps(config, problem::make_problem(args), args, record, params);
+}
+
+using Numbers = std::vector<cuuint64_t>;
+using Small = std::vector<cuuint32_t>;
+
+}  // namespace
+
+TEST_CASE("q and out are read and written by rows, k and v by fours of rows") {
+  const ForwardArgs args = forward_args({.batch = 2,
+                                         .heads_q = 4,
+                                         .heads_kv = 2,
+                                         .seqlen_q = 100,
+                                         .seqlen_kv = 200,
+                                         .head_dim = 128});
+  set_maps(args);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[0].address == args.q.data);
+  CHECK(asked[0].extents == Numbers{128, 100, 4, 2});
+  CHECK(asked[0].strides == Numbers{256, 25600, 102400});
+  CHECK(asked[0].box == Small{64, 128, 1, 1});
+  CHECK(asked[1].address == args.out.data);
+  CHECK(asked[1].box == Small{64, 16, 1, 1});
+  CHECK(asked[2].address == args.k.data);
+  CHECK(asked[2].extents == Numbers{128, 50, 4, 2, 2});
+  CHECK(asked[2].strides == Numbers{1024, 256, 51200, 102400});
+  CHECK(asked[2].box == Small{64, 16, 4, 1, 1});
+  CHECK(asked[3].address == args.v.data);
+}
+
+TEST_CASE("rows past the last four have maps of their own") {
+  set_maps(forward_args({.seqlen_q = 100, .seqlen_kv = 203, .head_dim = 128}));
+  REQUIRE(asked.size() == 6);
+  CHECK(asked[2].extents[1] == 50);
+  CHECK(asked[3].extents[1] == 203);
+  CHECK(asked[3].box[1] == 64);
+  CHECK(asked[3].steps == Small{1, 4, 1, 1});
+}
+
+TEST_CASE("out has no map where it is written from registers") {
+  set_maps(forward_args({.seqlen_q = 100, .seqlen_kv = 200, .head_dim = 256}), 256);
+  CHECK(asked.size() == 3);
+}
+
+TEST_CASE("axes of extent 1 have strides that the encoder takes") {
+  set_maps(forward_args(
+      {.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 1, .seqlen_kv = 4, .head_dim = 128}));
+  for (const Asked& map : asked) {
+    for (const cuuint64_t stride : map.strides) {
+      CHECK(stride % 16 == 0);
+      CHECK(stride > 0);
+    }
+  }
+}
+
+TEST_CASE("a map that the driver refuses is named") {
+  answer = CUDA_ERROR_INVALID_VALUE;
+  CHECK_THROWS_WITH_AS(set_maps(forward_args({.head_dim = 128})),
+                       doctest::Contains("the driver refuses a tensor map of q"), Error);
+  answer = CUDA_SUCCESS;
+}
