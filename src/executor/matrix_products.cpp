@@ -88,6 +88,7 @@ void MatrixProducts::multiply(void* const* members) {
   for (const MatrixProduct* other : threads) {
     if (other->a_tile != product.a_tile || other->b_tile != product.b_tile ||
         other->adds != product.adds || other->columns != product.columns ||
+        other->columns_in_lines != product.columns_in_lines ||
         (other->a == nullptr) != (product.a == nullptr)) {
       throw Violation("gets descriptors that are not the same for all threads of the warpgroup");
     }
@@ -108,8 +109,9 @@ void MatrixProducts::multiply(void* const* members) {
   const OperandTile tile(product.b_tile);
   const int columns = product.columns;
   const std::vector<float> b =
-      product.a != nullptr ? tile.load_columns(columns, product.bfloat16, load)
-                           : transposed(tile.load_lines(columns, product.bfloat16, load), columns);
+      product.columns_in_lines
+          ? tile.load_columns(columns, product.bfloat16, load)
+          : transposed(tile.load_lines(columns, product.bfloat16, load), columns);
   if (!product.adds) std::ranges::fill(sums.rows, 0.0f);
   multiply_dense(sums.rows, a, b, columns);
 }

@@ -17,9 +17,9 @@ using LoadChunk = std::function<void(unsigned address, std::span<std::byte, 16> 
 /// The value of a 16-bit element.
 float widen(std::uint16_t bits, bool bfloat16);
 
-/// A tile in shared memory as matrix_descriptor() of ptx/wgmma.cuh describes it, with lines of 128
-/// bytes and the 128-byte swizzle. All functions throw Violation for a descriptor that does not
-/// name such a tile.
+/// A tile in shared memory as the functions of ptx/wgmma.cuh describe it: with lines of 128 bytes
+/// and the 128-byte swizzle, or with lines of 16. All functions throw Violation for a descriptor
+/// that does not name such a tile.
 class OperandTile {
  public:
   explicit OperandTile(unsigned long long descriptor);
@@ -31,6 +31,7 @@ class OperandTile {
   std::vector<float> load_columns(int columns, bool bfloat16, const LoadChunk& load) const;
 
  private:
+  bool swizzled_;
   unsigned address_;
   unsigned leading_;  // bytes between slabs
   unsigned stride_;   // bytes between groups of 8 lines

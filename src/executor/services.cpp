@@ -127,9 +127,23 @@ const Services& ThreadBlock::services() {
           },
       .tensor_store_commit = [] { current_->tensor_copies_.commit(current_->self()); },
       .tensor_store_wait_read =
-          [] {
+          [](int pending) {
             current_->threads_.enter("tensor_store_wait_read");
-            current_->tensor_copies_.wait_read(current_->self());
+            current_->tensor_copies_.wait_read(current_->self(), pending);
+          },
+      .bulk_load =
+          [](unsigned shared, const void* global, unsigned bytes, unsigned barrier) {
+            ThreadBlock& block = *current_;
+            block.threads_.enter("bulk_load");
+            block.tensor_copies_.load_bytes(block.self(), shared, global, bytes, barrier,
+                                            block.waited_[block.self()]);
+          },
+      .bulk_add =
+          [](void* global, unsigned shared, unsigned bytes) {
+            ThreadBlock& block = *current_;
+            block.threads_.enter("bulk_add_if");
+            block.tensor_copies_.add_floats(block.self(), global, shared, bytes,
+                                            block.waited_[block.self()]);
           },
       .fence_async_proxy = [] { current_->shared_.fence_async_proxy(current_->self()); },
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -78,6 +79,15 @@ void for_each_stored_chunk(const Box& box, Visit visit) {
   });
 }
 
+// Several thread blocks may add at once.
+void add(std::byte* to, std::span<const std::byte> floats) {
+  for (std::size_t i = 0; i < floats.size(); i += sizeof(float)) {
+    float value;
+    std::memcpy(&value, &floats[i], sizeof value);
+    std::atomic_ref(*reinterpret_cast<float*>(to + i)) += value;
+  }
+}
+
 // The largest power of two, at most 16, that `address` is a multiple of and that fits in `bytes`.
 unsigned access_size(const std::byte* address, unsigned bytes) {
   unsigned size = 16;
@@ -95,9 +105,18 @@ void TensorCopies::reset() {
 void TensorCopies::load(int thread, unsigned shared, const void* map, unsigned barrier,
                         std::span<const int> start, bool waited) {
   barriers_.check(barrier);
-  const Box box = make_box(map, shared, start);
+  start_load(make_box(map, shared, start), barrier, thread, waited);
+}
+
+void TensorCopies::load_bytes(int thread, unsigned shared, const void* global, unsigned bytes,
+                              unsigned barrier, bool waited) {
+  barriers_.check(barrier);
+  start_load(make_bytes(global, shared, bytes), barrier, thread, waited);
+}
+
+void TensorCopies::start_load(const Box& box, unsigned barrier, int thread, bool waited) {
   check_global(box, GlobalAccess::kRead, waited);
-  shared_.begin_load(thread, shared, static_cast<unsigned>(box.tensor.box_bytes()));
+  shared_.begin_load(thread, box.shared, static_cast<unsigned>(box.tensor.box_bytes()));
   loads_.push_back({box, barrier, thread});
 }
 
@@ -118,31 +137,49 @@ bool TensorCopies::land() {
 
 void TensorCopies::store(int thread, const void* map, unsigned shared, std::span<const int> start,
                          bool waited) {
-  const Box box = make_box(map, shared, start);
+  start_store(make_box(map, shared, start), thread, GlobalAccess::kWrite, waited);
+}
+
+void TensorCopies::add_floats(int thread, void* global, unsigned shared, unsigned bytes,
+                              bool waited) {
+  Box box = make_bytes(global, shared, bytes);
+  box.adds = true;
+  start_store(box, thread, GlobalAccess::kAdd, waited);
+}
+
+void TensorCopies::start_store(const Box& box, int thread, GlobalAccess access, bool waited) {
   for_each_stored_chunk(box, [&](unsigned chunk, unsigned, std::byte*, unsigned) {
     shared_.begin_store(thread, chunk, kChunkBytes);
   });
-  check_global(box, GlobalAccess::kWrite, waited);
+  check_global(box, access, waited);
   stores_[thread].open.push_back(box);
 }
 
 void TensorCopies::commit(int thread) {
-  auto& [open, closed] = stores_[thread];
-  closed.insert(closed.end(), open.begin(), open.end());
-  open.clear();
+  auto& [open, groups] = stores_[thread];
+  groups.push_back(std::exchange(open, {}));
 }
 
-void TensorCopies::wait_read(int thread) {
-  if (!stores_[thread].open.empty()) {
+void TensorCopies::wait_read(int thread, int pending) {
+  auto& [open, groups] = stores_[thread];
+  if (!open.empty()) {
     throw Violation("waits for a tensor store of no group: tensor_store_commit is missing");
   }
-  for (const Box& box : std::exchange(stores_[thread].closed, {})) {
-    for_each_stored_chunk(box, [&](unsigned chunk, unsigned first, std::byte* to, unsigned bytes) {
-      std::array<std::byte, kChunkBytes> data;
-      shared_.finish_store(thread, chunk, data);
-      std::memcpy(to, &data[first], bytes);
-    });
+  for (; groups.size() > static_cast<std::size_t>(pending); groups.pop_front()) {
+    for (const Box& box : groups.front()) finish_store(box, thread);
   }
+}
+
+void TensorCopies::finish_store(const Box& box, int thread) {
+  for_each_stored_chunk(box, [&](unsigned chunk, unsigned first, std::byte* to, unsigned bytes) {
+    std::array<std::byte, kChunkBytes> data;
+    shared_.finish_store(thread, chunk, data);
+    if (box.adds) {
+      add(to, data);
+    } else {
+      std::memcpy(to, &data[first], bytes);
+    }
+  });
 }
 
 void TensorCopies::check_done() const {
@@ -153,7 +190,9 @@ void TensorCopies::check_done() const {
                     loads_.front().thread, loads_.front().box.shared - SharedMemory::kBase));
   }
   for (std::size_t t = 0; t < stores_.size(); ++t) {
-    if (stores_[t].open.empty() && stores_[t].closed.empty()) continue;
+    const auto& [open, groups] = stores_[t];
+    const bool done = open.empty() && std::ranges::all_of(groups, &std::vector<Box>::empty);
+    if (done) continue;
     throw Violation(
         fmt::format("ends while thread {}'s tensor store reads shared memory: "
                     "tensor_store_wait_read is missing",
@@ -180,6 +219,25 @@ TensorCopies::Box TensorCopies::make_box(const void* map, unsigned shared,
     throw Violation(fmt::format("has a swizzled box of {} bytes; whole lines of 128 are wanted",
                                 box.tensor.box_bytes()));
   }
+  return box;
+}
+
+TensorCopies::Box TensorCopies::make_bytes(const void* global, unsigned shared, unsigned bytes) {
+  if (shared % kChunkBytes != 0 || reinterpret_cast<std::uintptr_t>(global) % kChunkBytes != 0 ||
+      bytes % kChunkBytes != 0 || bytes / kChunkBytes > 0xffff) {
+    throw Violation(
+        fmt::format("copies {} bytes between {} and +{} of shared memory; all three are "
+                    "multiples of 16, and the bytes fewer than 2^20",
+                    bytes, global, shared - SharedMemory::kBase));
+  }
+  Box box{};
+  box.shared = shared;
+  box.tensor.address = const_cast<std::byte*>(static_cast<const std::byte*>(global));
+  box.tensor.count[0] = static_cast<std::uint16_t>(bytes / kChunkBytes);
+  box.tensor.last[0] = box.tensor.count[0] - 1u;
+  box.tensor.step[0] = 1;
+  box.tensor.rank = 1;
+  box.tensor.element_bytes = box.tensor.swizzled_bytes = kChunkBytes;
   return box;
 }
 

@@ -12,9 +12,10 @@
 
 namespace attnjit::executor {
 
-/// The copies of boxes of tensors that a block has under way. A load is done when nothing else can
-/// go on, a store when its thread waits for it: as late as can be. Global memory is checked where
-/// they start. The functions throw Violation for a box that does not fit its map or its place.
+/// The copies of the copy engine that a block has under way: of boxes of tensors, and of bytes that
+/// follow one another. A load is done when nothing else can go on, a store when its thread waits
+/// for it: as late as can be. Global memory is checked where they start. The functions throw
+/// Violation for a box that does not fit its map or its place.
 class TensorCopies {
  public:
   TensorCopies(Mbarriers& barriers, SharedMemory& shared, GlobalMemory& memory, int threads)
@@ -27,13 +28,17 @@ class TensorCopies {
   /// has waited for earlier kernels.
   void load(int thread, unsigned shared, const void* map, unsigned barrier,
             std::span<const int> start, bool waited);
+  void load_bytes(int thread, unsigned shared, const void* global, unsigned bytes, unsigned barrier,
+                  bool waited);
   /// Does the oldest load; false where there is none.
   bool land();
 
   void store(int thread, const void* map, unsigned shared, std::span<const int> start, bool waited);
+  /// `thread` starts to add floats to global memory.
+  void add_floats(int thread, void* global, unsigned shared, unsigned bytes, bool waited);
   void commit(int thread);
-  /// Does all stores of `thread`.
-  void wait_read(int thread);
+  /// Does the stores of `thread` until at most `pending` groups are left.
+  void wait_read(int thread, int pending);
 
   /// Throws for what is under way when all threads have ended.
   void check_done() const;
@@ -43,6 +48,7 @@ class TensorCopies {
     TensorDescription tensor;
     std::array<int, TensorDescription::kMaxRank> start;
     unsigned shared;
+    bool adds = false;  // floats, instead of writing bytes
   };
   struct Load {
     Box box;
@@ -50,11 +56,15 @@ class TensorCopies {
     int thread;
   };
   struct Stores {
-    std::vector<Box> open;  // of no group yet
-    std::vector<Box> closed;
+    std::vector<Box> open;                // of no group yet
+    std::deque<std::vector<Box>> groups;  // oldest first
   };
 
   static Box make_box(const void* map, unsigned shared, std::span<const int> start);
+  static Box make_bytes(const void* global, unsigned shared, unsigned bytes);
+  void start_load(const Box& box, unsigned barrier, int thread, bool waited);
+  void finish_store(const Box& box, int thread);
+  void start_store(const Box& box, int thread, GlobalAccess access, bool waited);
   void check_global(const Box& box, GlobalAccess access, bool waited);
 
   Mbarriers& barriers_;

@@ -43,7 +43,7 @@ void store_tile(void* const* p) {
     const int start[] = {0, 4, 0, 0};
     call().tensor_store(p[0], kTile, start, 4);
     if ((what & 4) != 0) call().tensor_store_commit();
-    if ((what & 8) != 0) call().tensor_store_wait_read();
+    if ((what & 8) != 0) call().tensor_store_wait_read(0);
   }
   if ((what & 16) != 0 && thread() == 0) store(kTile, 0);
 }

@@ -27,7 +27,7 @@ void multiply(float (&c)[kColumns / 2], bool adds, unsigned long long a = tile(k
   call().multiply_async({c, kColumns, nullptr, a, b, adds, true});
 }
 void multiply(float (&c)[kColumns / 2], const unsigned (&a)[4], bool adds) {
-  call().multiply_async({c, kColumns, a, 0, tile(kB), adds, true});
+  call().multiply_async({c, kColumns, a, 0, tile(kB), adds, true, true});
 }
 
 /// A report from the name of the primitive on: which thread is the last to come does not matter.
@@ -157,6 +157,33 @@ TEST_CASE("wgmma: registers that are touched too early") {
         "it");
 }
 
+// Lines of 16 bytes, 8 elements each, the same for both halves of the depth: line n holds n + 1, 0
+// ...
+TEST_CASE("wgmma: lines of half the depth are read twice") {
+  CHECK(from_primitive(run_block(
+            [](void* const*) {
+              for (unsigned i = 0; i < 16; ++i) store(kA + 4 * (thread() + 128 * i), kOne);
+              if (thread() < kColumns) {
+                constexpr unsigned kNumbers[] = {0x3f80, 0x4000, 0x4040, 0x4080};  // 1 to 4
+                for (unsigned i = 0; i < 4; ++i) {
+                  store(kB + 16 * thread() + 4 * i, i == 0 ? kNumbers[thread() % 4] : 0);
+                }
+              }
+              call().fence_async_proxy();
+              block_sync();
+              float c[kColumns / 2];
+              call().wgmma_fence();
+              multiply(c, false, tile(kA), kB >> 4 | 8ull << 32);
+              call().wgmma_commit();
+              call().wgmma_wait(0);
+              for (int i = 0; i < kColumns / 2; ++i) {
+                const int column = 8 * (i / 4) + 2 * (thread() % 4) + i % 2;
+                CHECK(c[i] == 2 * (column % 4 + 1));
+              }
+            },
+            128)) == "");
+}
+
 TEST_CASE("wgmma: descriptors") {
   CHECK(run_warpgroup([] {
           float c[kColumns / 2];
@@ -164,14 +191,20 @@ TEST_CASE("wgmma: descriptors") {
           multiply(c, false, thread() == 3 ? tile(kB) : tile(kA));
         }) ==
         "multiply_async: gets descriptors that are not the same for all threads of the warpgroup");
-  CHECK(
-      run_warpgroup([] {
-        float c[kColumns / 2];
-        call().wgmma_fence();
-        multiply(c, false, tile(kA) & ~(1ull << 62));
-      }) ==
-      "multiply_async: gets 0x0000004000010080, which is no descriptor of a tile with the 128-byte "
-      "swizzle");
+  CHECK(run_warpgroup([] {
+          float c[kColumns / 2];
+          call().wgmma_fence();
+          multiply(c, false, tile(kA) & ~(1ull << 62));
+        }) ==
+        "multiply_async: gets a tile without a swizzle whose 8 columns of the depth are 16 bytes "
+        "apart and whose groups of 8 lines 1024; 0 and 128 are known");
+  CHECK(run_warpgroup([] {
+          float c[kColumns / 2];
+          call().wgmma_fence();
+          multiply(c, false, tile(kA) | 1ull << 63);
+        }) ==
+        "multiply_async: gets 0xc000004000010080, which is no descriptor of a tile without a "
+        "swizzle or with that of 128 bytes");
   CHECK(run_warpgroup([] {
           float c[kColumns / 2];
           call().wgmma_fence();

@@ -11,5 +11,12 @@ ATTNJIT_DEVICE void store_matrices(uint32 address, const uint32 (&word)[4]) {
                "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
                : "memory");
 }
+// The same of their transposes, from where load_matrices_transposed() would have them.
+ATTNJIT_DEVICE void store_matrices_transposed(uint32 address, const uint32 (&word)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   address),
+               "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
+               : "memory");
+}
 
 }  // namespace attnjit::kernel::ptx

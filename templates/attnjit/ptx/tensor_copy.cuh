@@ -43,10 +43,11 @@ ATTNJIT_DEVICE void tensor_store_if(bool condition, const TensorMap& map, uint32
 ATTNJIT_DEVICE void tensor_store_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Waits until all stores of the thread have read shared memory. They are complete when the kernel
-// ends.
+// Waits until the stores of the thread have read shared memory, but for those of the last kPending
+// groups. They are complete when the kernel ends.
+template <int kPending = 0>
 ATTNJIT_DEVICE void tensor_store_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 // Shows what this thread has written to shared memory to the copy engine and to wgmma ("async

@@ -24,14 +24,24 @@ ATTNJIT_DEVICE void wgmma_wait() {
 ATTNJIT_DEVICE void hold(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 ATTNJIT_DEVICE void hold(uint32& value) { asm volatile("" : "+r"(value)::"memory"); }
 
+// What lies side by side in a line of an operand's tile: the depth of the product ("K-major"), or
+// its columns ("MN-major").
+enum class Major : int { kDepth = 0, kColumns = 1 };
+
 // The descriptor of a tile in shared memory whose lines are 128 bytes with the 128-byte swizzle, 8
-// lines at a time `stride_bytes` apart. `leading_bytes` lies between slabs of 64 columns where
-// these are the rows of the product (b of the second form below); it is without effect otherwise.
-// Addresses within a tile are reached by adding bytes / 16.
+// lines at a time `stride_bytes` apart. `leading_bytes` lies between slabs of 64 columns of
+// Major::kColumns; it is without effect otherwise. Addresses within a tile are reached by adding
+// bytes / 16.
 ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int stride_bytes) {
   return static_cast<uint64>((address & 0x3ffff) >> 4) |
          static_cast<uint64>(leading_bytes >> 4) << 16 |
          static_cast<uint64>(stride_bytes >> 4) << 32 | 1ull << 62;
+}
+
+// The descriptor of a tile of Major::kDepth whose lines are 16 bytes, one after another: half of
+// the depth, which is read twice.
+ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
+  return static_cast<uint64>((address & 0x3ffff) >> 4) | static_cast<uint64>(128 >> 4) << 32;
 }
 
 // The operands of c by 32 columns. Inline assembly wants literals, so that each width is an
@@ -54,71 +64,74 @@ ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int s
 #define ATTNJIT_COLUMNS_128(c, n) ATTNJIT_COLUMNS_64(c, n), ATTNJIT_COLUMNS_64(c, n + 8)
 
 // One product of `width` columns, with its operands' numbers, and in the end those of c: a and b
-// from shared memory, both with the 16 columns of the depth side by side in a line; or a from
-// registers, and b with the depth across the lines.
-#define ATTNJIT_WGMMA_SHARED(width, types, registers, pa, pb, padds, ...)                         \
+// from shared memory, or a from registers.
+#define ATTNJIT_WGMMA_SHARED(width, types, registers, pa, pb, padds, pmajor, ...)                 \
   asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " padds                                    \
                ", 0;\n"                                                                           \
                "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." types " {" registers "}, " pa \
-               ", " pb ", adds, 1, 1, 0, 0;\n}"                                                   \
+               ", " pb ", adds, 1, 1, 0, " pmajor ";\n}"                                          \
                : __VA_ARGS__                                                                      \
-               : "l"(a), "l"(b), "r"(static_cast<uint32>(adds)))
-#define ATTNJIT_WGMMA_REGISTERS(width, types, registers, pa0, pa1, pa2, pa3, pb, padds, ...) \
-  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " padds                               \
-               ", 0;\n"                                                                      \
-               "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." types " {" registers     \
-               "}, {" pa0 ", " pa1 ", " pa2 ", " pa3 "}, " pb ", adds, 1, 1, 1;\n}"          \
-               : __VA_ARGS__                                                                 \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                         \
-                 "r"(static_cast<uint32>(adds)))
+               : "l"(a), "l"(b), "r"(static_cast<uint32>(adds)), "n"(static_cast<int>(kMajor)))
+#define ATTNJIT_WGMMA_REGISTERS(width, types, registers, pa0, pa1, pa2, pa3, pb, padds, pmajor, \
+                                ...)                                                            \
+  asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " padds                                  \
+               ", 0;\n"                                                                         \
+               "wgmma.mma_async.sync.aligned.m64n" width "k16.f32." types " {" registers        \
+               "}, {" pa0 ", " pa1 ", " pa2 ", " pa3 "}, " pb ", adds, 1, 1, " pmajor ";\n}"    \
+               : __VA_ARGS__                                                                    \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                            \
+                 "r"(static_cast<uint32>(adds)), "n"(static_cast<int>(kMajor)))
 
-// A width, both forms, both types of elements. p0 to p5 are the numbers after those of c.
-#define ATTNJIT_WGMMA(width, text, registers, p0, p1, p2, p3, p4, p5, ...)                        \
-  template <DType kDType>                                                                         \
-  ATTNJIT_DEVICE void multiply_async(float(&c)[width / 8][4], uint64 a, uint64 b, bool adds) {    \
-    if constexpr (kDType == DType::kBFloat16) {                                                   \
-      ATTNJIT_WGMMA_SHARED(text, "bf16.bf16", registers, p0, p1, p2, __VA_ARGS__);                \
-    } else {                                                                                      \
-      ATTNJIT_WGMMA_SHARED(text, "f16.f16", registers, p0, p1, p2, __VA_ARGS__);                  \
-    }                                                                                             \
-  }                                                                                               \
-  template <DType kDType>                                                                         \
-  ATTNJIT_DEVICE void multiply_async(float(&c)[width / 8][4], const uint32(&a)[4], uint64 b,      \
-                                     bool adds) {                                                 \
-    if constexpr (kDType == DType::kBFloat16) {                                                   \
-      ATTNJIT_WGMMA_REGISTERS(text, "bf16.bf16", registers, p0, p1, p2, p3, p4, p5, __VA_ARGS__); \
-    } else {                                                                                      \
-      ATTNJIT_WGMMA_REGISTERS(text, "f16.f16", registers, p0, p1, p2, p3, p4, p5, __VA_ARGS__);   \
-    }                                                                                             \
+// A width, both forms, both types of elements. p0 to p6 are the numbers after those of c.
+#define ATTNJIT_WGMMA(width, text, registers, p0, p1, p2, p3, p4, p5, p6, ...)                   \
+  template <DType kDType, Major kMajor = Major::kDepth>                                          \
+  ATTNJIT_DEVICE void multiply_async(float(&c)[width / 8][4], uint64 a, uint64 b, bool adds) {   \
+    if constexpr (kDType == DType::kBFloat16) {                                                  \
+      ATTNJIT_WGMMA_SHARED(text, "bf16.bf16", registers, p0, p1, p2, p3, __VA_ARGS__);           \
+    } else {                                                                                     \
+      ATTNJIT_WGMMA_SHARED(text, "f16.f16", registers, p0, p1, p2, p3, __VA_ARGS__);             \
+    }                                                                                            \
+  }                                                                                              \
+  template <DType kDType, Major kMajor = Major::kColumns>                                        \
+  ATTNJIT_DEVICE void multiply_async(float(&c)[width / 8][4], const uint32(&a)[4], uint64 b,     \
+                                     bool adds) {                                                \
+    if constexpr (kDType == DType::kBFloat16) {                                                  \
+      ATTNJIT_WGMMA_REGISTERS(text, "bf16.bf16", registers, p0, p1, p2, p3, p4, p5, p6,          \
+                              __VA_ARGS__);                                                      \
+    } else {                                                                                     \
+      ATTNJIT_WGMMA_REGISTERS(text, "f16.f16", registers, p0, p1, p2, p3, p4, p5, p6,            \
+                              __VA_ARGS__);                                                      \
+    }                                                                                            \
   }
 
-// c = a b, or c += a b where `adds`.
-ATTNJIT_WGMMA(32, "32", ATTNJIT_C0, "%16", "%17", "%18", "%19", "%20", "%21",
+// c = a b, or c += a b where `adds`. a lies in shared memory by lines of its depth, or in
+// registers; b by lines of its depth or of its columns.
+ATTNJIT_WGMMA(32, "32", ATTNJIT_C0, "%16", "%17", "%18", "%19", "%20", "%21", "%22",
               ATTNJIT_COLUMNS_32(c, 0))
-ATTNJIT_WGMMA(64, "64", ATTNJIT_C0 ", " ATTNJIT_C1, "%32", "%33", "%34", "%35", "%36", "%37",
+ATTNJIT_WGMMA(64, "64", ATTNJIT_C0 ", " ATTNJIT_C1, "%32", "%33", "%34", "%35", "%36", "%37", "%38",
               ATTNJIT_COLUMNS_64(c, 0))
 ATTNJIT_WGMMA(96, "96", ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2, "%48", "%49", "%50", "%51",
-              "%52", "%53", ATTNJIT_COLUMNS_64(c, 0), ATTNJIT_COLUMNS_32(c, 8))
+              "%52", "%53", "%54", ATTNJIT_COLUMNS_64(c, 0), ATTNJIT_COLUMNS_32(c, 8))
 ATTNJIT_WGMMA(128, "128", ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3, "%64", "%65",
-              "%66", "%67", "%68", "%69", ATTNJIT_COLUMNS_128(c, 0))
+              "%66", "%67", "%68", "%69", "%70", ATTNJIT_COLUMNS_128(c, 0))
 ATTNJIT_WGMMA(160, "160",
               ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3 ", " ATTNJIT_C4, "%80",
-              "%81", "%82", "%83", "%84", "%85", ATTNJIT_COLUMNS_128(c, 0),
+              "%81", "%82", "%83", "%84", "%85", "%86", ATTNJIT_COLUMNS_128(c, 0),
               ATTNJIT_COLUMNS_32(c, 16))
 ATTNJIT_WGMMA(192, "192",
               ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3 ", " ATTNJIT_C4
                          ", " ATTNJIT_C5,
-              "%96", "%97", "%98", "%99", "%100", "%101", ATTNJIT_COLUMNS_128(c, 0),
+              "%96", "%97", "%98", "%99", "%100", "%101", "%102", ATTNJIT_COLUMNS_128(c, 0),
               ATTNJIT_COLUMNS_64(c, 16))
 ATTNJIT_WGMMA(224, "224",
               ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3 ", " ATTNJIT_C4
                          ", " ATTNJIT_C5 ", " ATTNJIT_C6,
-              "%112", "%113", "%114", "%115", "%116", "%117", ATTNJIT_COLUMNS_128(c, 0),
+              "%112", "%113", "%114", "%115", "%116", "%117", "%118", ATTNJIT_COLUMNS_128(c, 0),
               ATTNJIT_COLUMNS_64(c, 16), ATTNJIT_COLUMNS_32(c, 24))
 ATTNJIT_WGMMA(256, "256",
               ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3 ", " ATTNJIT_C4
                          ", " ATTNJIT_C5 ", " ATTNJIT_C6 ", " ATTNJIT_C7,
-              "%128", "%129", "%130", "%131", "%132", "%133", ATTNJIT_COLUMNS_128(c, 0),
+              "%128", "%129", "%130", "%131", "%132", "%133", "%134", ATTNJIT_COLUMNS_128(c, 0),
               ATTNJIT_COLUMNS_128(c, 16))
 
 #undef ATTNJIT_C0

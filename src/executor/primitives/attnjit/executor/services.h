@@ -25,8 +25,9 @@ struct MatrixProduct {
   const unsigned* a;  ///< 4 words; null: a_tile holds them
   unsigned long long a_tile;
   unsigned long long b_tile;
-  bool adds;      ///< to c
-  bool bfloat16;  ///< the elements; otherwise float16
+  bool adds;              ///< to c
+  bool bfloat16;          ///< the elements; otherwise float16
+  bool columns_in_lines;  ///< of b's tile; otherwise the depth
 };
 
 /// `function` is the name of the primitive, for reports. A call that breaks a rule does not return.
@@ -60,7 +61,9 @@ struct Services {
                       int axes);
   void (*tensor_store)(const void* map, unsigned shared, const int* start, int axes);
   void (*tensor_store_commit)();
-  void (*tensor_store_wait_read)();
+  void (*tensor_store_wait_read)(int pending);
+  void (*bulk_load)(unsigned shared, const void* global, unsigned bytes, unsigned barrier);
+  void (*bulk_add)(void* global, unsigned shared, unsigned bytes);
   void (*fence_async_proxy)();
 
   void (*wgmma_fence)();

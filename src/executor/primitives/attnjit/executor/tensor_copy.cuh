@@ -23,7 +23,10 @@ ATTNJIT_DEVICE void tensor_store_if(bool condition, const TensorMap& map, uint32
   if (condition) services->tensor_store(&map, shared, start, 4);
 }
 ATTNJIT_DEVICE void tensor_store_commit() { services->tensor_store_commit(); }
-ATTNJIT_DEVICE void tensor_store_wait_read() { services->tensor_store_wait_read(); }
+template <int kPending = 0>
+ATTNJIT_DEVICE void tensor_store_wait_read() {
+  services->tensor_store_wait_read(kPending);
+}
 
 ATTNJIT_DEVICE void fence_async_proxy() { services->fence_async_proxy(); }
 

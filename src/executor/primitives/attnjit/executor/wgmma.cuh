@@ -15,23 +15,31 @@ ATTNJIT_DEVICE void wgmma_wait() {
 ATTNJIT_DEVICE void hold(float&) {}
 ATTNJIT_DEVICE void hold(uint32&) {}
 
+enum class Major : int { kDepth = 0, kColumns = 1 };
+
 ATTNJIT_DEVICE uint64 matrix_descriptor(uint32 address, int leading_bytes, int stride_bytes) {
   return static_cast<uint64>((address & 0x3ffff) >> 4) |
          static_cast<uint64>(leading_bytes >> 4) << 16 |
          static_cast<uint64>(stride_bytes >> 4) << 32 | 1ull << 62;
 }
 
+ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
+  return static_cast<uint64>((address & 0x3ffff) >> 4) | static_cast<uint64>(128 >> 4) << 32;
+}
+
 // Both forms, of the widths that the device's header has.
-template <DType kDType, int kSlabs>
+template <DType kDType, Major kMajor = Major::kDepth, int kSlabs>
 ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], uint64 a, uint64 b, bool adds) {
   static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
-  services->multiply_async({c[0], 8 * kSlabs, nullptr, a, b, adds, kDType == DType::kBFloat16});
+  services->multiply_async({c[0], 8 * kSlabs, nullptr, a, b, adds, kDType == DType::kBFloat16,
+                            kMajor == Major::kColumns});
 }
-template <DType kDType, int kSlabs>
+template <DType kDType, Major kMajor = Major::kColumns, int kSlabs>
 ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], const uint32 (&a)[4], uint64 b,
                                    bool adds) {
   static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
-  services->multiply_async({c[0], 8 * kSlabs, a, 0, b, adds, kDType == DType::kBFloat16});
+  services->multiply_async(
+      {c[0], 8 * kSlabs, a, 0, b, adds, kDType == DType::kBFloat16, kMajor == Major::kColumns});
 }
 
 }  // namespace attnjit::kernel::ptx
