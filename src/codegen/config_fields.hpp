@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_config.h"
 #include "attnjit/backward_preprocess_config.h"
+#include "attnjit/backward_wgmma_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
@@ -64,11 +65,21 @@ constexpr auto fields(const BackwardConfig*) {
       base::Field{"fresh", &C::fresh});
 }
 
+constexpr auto fields(const BackwardWgmmaConfig*) {
+  using C = BackwardWgmmaConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"producer_registers", &C::producer_registers},
+      base::Field{"dq_registers", &C::dq_registers});
+}
+
 constexpr auto fields(const BackwardPreprocessConfig*) {
   using C = BackwardPreprocessConfig;
   return base::fields_of<C>(base::Field{"dtype", &C::dtype},
                             base::Field{"head_dim_v", &C::head_dim_v},
-                            base::Field{"aligned", &C::aligned});
+                            base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces});
 }
 
 constexpr auto fields(const FragmentSumConfig*) {

@@ -88,6 +88,20 @@ kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
 kernel::BackwardConfig dkv_config(const BackwardFamily& f, const BackwardTunables& tunables) {
   return backward_config(f, tunables.dkv, tunables.dq_method == DqMethod::kAdd);
 }
+kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
+                                             const BackwardTunables& tunables) {
+  // Registers of those that load and of those of dq: as many as they need, so that threads that
+  // have keys of 128 columns get 208 (ptxas 13.0).
+  const bool narrow = tunables.dkv.block_q == 128;
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim = f.scores.head_dim,
+          .head_dim_v = f.scores.head_dim_v,
+          .gqa_ratio = f.scores.gqa_ratio,
+          .block_q = tunables.dkv.block_q,
+          .num_stages = tunables.dkv.num_stages,
+          .producer_registers = narrow ? 40 : 32,
+          .dq_registers = narrow ? 72 : 64};
+}
 kernel::BackwardConfig dq_config(const BackwardFamily& f, const BackwardTunables& tunables) {
   return backward_config(f, tunables.dq, false);
 }
@@ -101,10 +115,12 @@ std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamil
                                    .vectorized = f.scores.mask_vectorized};
 }
 
-kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f) {
+kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
+                                                   const BackwardTunables& tunables) {
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
-          .aligned = f.scores.aligned};
+          .aligned = f.scores.aligned,
+          .pieces = tunables.dkv.path == Path::kWgmma};
 }
 
 kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "attnjit/backward_preprocess_config.h"
+#include "attnjit/backward_wgmma_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_wgmma_config.h"
@@ -26,12 +27,15 @@ kernel::ForwardCombineConfig forward_combine_config(const problem::Family& famil
 // The kernels of a backward.
 kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
                                   const BackwardTunables& tunables);
+kernel::BackwardWgmmaConfig dkv_wgmma_config(const problem::BackwardFamily& family,
+                                             const BackwardTunables& tunables);
 kernel::BackwardConfig dq_config(const problem::BackwardFamily& family,
                                  const BackwardTunables& tunables);
 kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
                                     const BackwardTunables& tunables);
 std::optional<kernel::MaskClassesConfig> mask_classes_config(const problem::BackwardFamily& family);
-kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family);
+kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
+                                                   const BackwardTunables& tunables);
 kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns);
 /// None where dbias is complete without a last step.
 std::optional<kernel::BiasSumConfig> bias_sum_config(const problem::BackwardFamily& family,

@@ -156,6 +156,16 @@ Source render_forward_combine(const kernel::ForwardCombineConfig& config,
 
 Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
                            const TemplateSet& templates) {
+  if (tunables.dkv.path == Path::kWgmma) {
+    return render(
+        {.entry = "attn_bwd_dkv",
+         .header = "backward_dkv_wgmma.cuh",
+         .function = "backward_dkv_wgmma",
+         .params = {"BackwardWgmmaParams", "params"}},
+        "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
+        fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
+        family.scores, Pass::kBackward, templates);
+  }
   ScoreKernel kernel{.entry = "attn_bwd_dkv",
                      .header = "backward_dkv_mma.cuh",
                      .function = "backward_dkv",
@@ -198,10 +208,11 @@ Source render_mask_classes(const kernel::MaskClassesConfig& config, const Templa
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
-  return render_small("backward_preprocess", "backward_preprocess", "BackwardPreprocess",
-                      fmt::format("backward_preprocess {} dv{}{}", name(config.dtype),
-                                  config.head_dim_v, config.aligned ? "" : " unaligned"),
-                      config, kThreadsAndOne, templates);
+  return render_small(
+      "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
+      fmt::format("backward_preprocess {} dv{}{}{}", name(config.dtype), config.head_dim_v,
+                  config.aligned ? "" : " unaligned", config.pieces ? " pieces" : ""),
+      config, kThreadsAndOne, templates);
 }
 
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {

@@ -11,8 +11,6 @@ using problem::BackwardFamily;
 using problem::Extent;
 using Rule = std::optional<std::string>;
 
-constexpr const char* kNoWgmma = "path: wgmma is in no backward of this version; use mma";
-
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
   if (const char* rule = kernel::why_invalid(config)) return rule;
@@ -25,7 +23,9 @@ Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
 
 Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::BackwardConfig& config,
                  int shared_bytes, const Arch& arch) {
-  if (tile.path != Path::kMma) return fmt::format("{}: {}", what, kNoWgmma);
+  if (tile.path != Path::kMma) {
+    return fmt::format("{}: path: there is no such kernel with wgmma; use mma", what);
+  }
   const Rule rule = why_invalid(config, shared_bytes, arch);
   return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
 }
@@ -39,6 +39,26 @@ Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const A
     return "softmax must be max_free with path wgmma";
   const kernel::ForwardWgmmaConfig config = forward_wgmma_config(f, t);
   return why_invalid(config, config.shared_bytes(), arch);
+}
+
+Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
+  if (t.dq_method != DqMethod::kAdd) return "dq_method must be add where dkv has path wgmma";
+  const kernel::BackwardWgmmaConfig config = dkv_wgmma_config(f, t);
+  const BackwardTile& tile = t.dkv;
+  if (tile.block_kv != config.block_kv) {
+    return fmt::format("dkv: block_kv must be {} with path wgmma", config.block_kv);
+  }
+  if (tile.num_warps * 32 != config.num_threads() || tile.query_warps != 1 ||
+      tile.min_blocks != 1) {
+    return fmt::format("dkv: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
+                       config.num_threads() / 32);
+  }
+  if (tile.late || tile.fresh != kernel::Fresh::kNone) {
+    return "dkv: late must be false and fresh none with path wgmma";
+  }
+  const Rule rule = why_invalid(config, config.shared_bytes(), arch);
+  return rule ? Rule(fmt::format("dkv: {}", *rule)) : std::nullopt;
 }
 
 Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
@@ -66,6 +86,35 @@ Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
     if (!f.bias_vectorized) return "wgmma needs rows of the bias to be multiples of 16 bytes";
   }
   return std::nullopt;
+}
+
+Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
+  if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
+  if (!f.scores.aligned) {
+    return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
+  }
+  if (f.scores.head_dim > 128 || f.scores.head_dim_v > 128) {
+    return "wgmma has no registers for heads of more than 128 columns in a backward";
+  }
+  if (problem::varies_over_keys(f.scores.mask) || f.scores.bias != Extent::kAbsent) {
+    return "wgmma is in no backward with a mask or a bias yet";
+  }
+  if (!f.scores.positive_scale) return "wgmma needs a positive scale in a backward";
+  if (f.deterministic) return "wgmma adds up dq in no fixed order";
+  return std::nullopt;
+}
+
+// 128 queries as far as the registers go: the wider product is the faster one (a prototype on an
+// H200: a fifth).
+BackwardTile wgmma_tile(const BackwardFamily& f) {
+  const bool narrow = f.scores.head_dim <= 64 && f.scores.head_dim_v <= 64;
+  return {.path = Path::kWgmma,
+          .block_q = narrow ? 128 : 64,
+          .block_kv = kernel::BackwardWgmmaConfig::block_kv,
+          .num_stages = 2,
+          .num_warps = 16,
+          .query_warps = 1,
+          .min_blocks = 1};
 }
 
 DbiasMethod default_dbias_method(const BackwardFamily& f) {
@@ -103,8 +152,12 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
     return "dq_method: add is not deterministic; use kernel";
   }
   if (f.deterministic && tunables.split) return "split: it is not deterministic; set it to false";
-  const auto dkv = dkv_config(f, tunables);
-  if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
+  if (tunables.dkv.path == Path::kWgmma) {
+    if (auto rule = why_wgmma_unfit(tunables, f, arch)) return rule;
+  } else {
+    const auto dkv = dkv_config(f, tunables);
+    if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
+  }
   if (tunables.dq_method == DqMethod::kKernel) {
     const auto dq = dq_config(f, tunables);
     if (auto rule = why_invalid("dq", tunables.dq, dq, dq.dq_shared_bytes(), arch)) return rule;
@@ -129,6 +182,9 @@ std::string describe_tile(const ForwardTunables& t) {
 }
 
 std::string describe_tile(const BackwardTile& t) {
+  if (t.path == Path::kWgmma) {
+    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
+  }
   return fmt::format(
       "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
       t.query_warps, t.min_blocks, t.late ? " late" : "",

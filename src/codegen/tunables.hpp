@@ -15,7 +15,7 @@ namespace attnjit::codegen {
 /// The main loop of a kernel.
 enum class Path {
   kMma,    ///< mma.sync, for every architecture
-  kWgmma,  ///< wgmma and TMA, for sm_90a; in no backward of this version
+  kWgmma,  ///< wgmma and TMA, for sm_90a; of a backward the kernel of dk and dv alone
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardConfig and ForwardWgmmaConfig.
@@ -95,8 +95,13 @@ constexpr auto fields(const BackwardTunables*) {
 /// The method that serves `family` where nothing speaks for another.
 DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
 
-/// The rule that keeps every forward of `family` on `arch` from Path::kWgmma, or nullopt.
+/// The rule that keeps every forward of `family` on `arch`, or the kernel of dk and dv of every
+/// backward, from Path::kWgmma, or nullopt.
 std::optional<std::string> why_no_wgmma(const problem::Family& family, const Arch& arch);
+std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, const Arch& arch);
+
+/// The tile of the kernel of dk and dv of a backward on Path::kWgmma.
+BackwardTile wgmma_tile(const problem::BackwardFamily& family);
 
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
 /// nullopt.

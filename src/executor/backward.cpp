@@ -1,5 +1,6 @@
 // Executor::backward: the tensors that a backward's kernels may touch, and its steps in order.
 #include "executor/executor.hpp"
+#include "executor/tensor_map.hpp"
 #include "executor/tensors.hpp"
 #include "launch/backward_arguments.hpp"
 
@@ -32,11 +33,13 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
 void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& arguments,
                    const launch::BackwardLayout& layout) {
   const auto& values = arguments.values();
-  const kernel::BackwardParams& dkv = values.dkv;
+  const kernel::BackwardParams& dkv = values.dkv.base;
   const std::int64_t rows = std::int64_t{dkv.batch} * dkv.num_heads_q * dkv.padded_rows;
   add_array(memory, "lse of live rows", dkv.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "delta", dkv.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "row pieces", values.dkv.row_pieces, rows * (kernel::kRowPieceBytes / 4),
+            kFloatBytes, TensorRole::kOutput);
   add_array(memory, "dlse of live rows", values.preprocess.dlse_rows, rows, kFloatBytes,
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
@@ -53,7 +56,8 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
                         const problem::BackwardProblem& problem, const BackwardArgs& args) {
   const launch::BackwardLayout layout = launch::workspace_layout(plan, problem);
   const Scratch workspace(layout.bytes);
-  launch::BackwardArguments arguments(plan, problem, args, layout, workspace.data());
+  launch::BackwardArguments arguments(plan, problem, args, layout, workspace.data(),
+                                      encode_tensor_map);
   GlobalMemory memory;
   add_tensors(memory, args);
   add_workspace(memory, arguments, layout);

@@ -19,12 +19,19 @@ constexpr std::int64_t kPiece = 16;
 // A warp's part of dS where it is added up in fragments.
 constexpr int kPieceQueries = 16, kPieceKeys = 32;
 
+template <class Config>
+void set_tiles(kernel::BackwardParams& params, const Config& config,
+               const problem::Problem& problem) {
+  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, config.block_q);
+  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);
+}
+
 }  // namespace
 
 BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
                                      const problem::BackwardProblem& problem,
                                      const BackwardArgs& args, const BackwardLayout& layout,
-                                     void* workspace)
+                                     void* workspace, EncodeTensorMap encode)
     : spec_(spec), layout_(layout), workspace_(workspace) {
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
@@ -32,6 +39,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   if (spec.mask_classes) set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
+  if (spec.wgmma) set_tensor_maps(*spec.wgmma, problem, args, encode, values_.dkv);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   set_shapes(problem);
   list_parameters();
@@ -40,7 +48,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
 void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
                                    const BackwardArgs& args) {
   const problem::Problem& forward = problem.forward;
-  kernel::BackwardParams& p = values_.dkv;
+  kernel::BackwardParams& p = values_.dkv.base;
   p.q = args.forward.q.data;
   p.k = args.forward.k.data;
   p.v = args.forward.v.data;
@@ -72,16 +80,10 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq = values_.dbias = p;
-  set_tiles(values_.dkv, spec_.dkv, forward);
+  set_tiles(p, spec_.dkv, forward);
+  if (spec_.wgmma) values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
   if (spec_.dq) set_tiles(values_.dq, *spec_.dq, forward);
   if (spec_.dbias) set_tiles(values_.dbias, *spec_.dbias, forward);
-}
-
-void BackwardArguments::set_tiles(kernel::BackwardParams& params,
-                                  const kernel::BackwardConfig& config,
-                                  const problem::Problem& problem) const {
-  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, config.block_q);
-  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);
 }
 
 void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
@@ -125,40 +127,44 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
   const std::int64_t blocks = std::max<std::int64_t>(row_blocks, layout_.sum_bytes > 0 ? 1 : 0);
   set_shape(BackwardStep::kPreprocess, blocks);
   const bool rows = spec_.tunables.dbias_method == DbiasMethod::kRows;
-  values_.preprocess = {.out = args.forward.out.data,
-                        .dout = args.dout.data,
-                        .lse = args.forward.lse,
-                        .dlse = args.dlse,
-                        .rows = values_.dkv.rows,
-                        .dlse_rows = rows ? at<float>(layout_.dlse_rows) : nullptr,
-                        .sums = at<float>(layout_.sums),
-                        .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
-                        .out_strides = row_strides(forward.out),
-                        .dout_strides = row_strides(problem.dout),
-                        .num_heads_q = forward.num_heads_q,
-                        .seqlen_q = forward.seqlen_q,
-                        .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
-                        .num_blocks = static_cast<kernel::int32>(blocks)};
+  values_.preprocess = {
+      .out = args.forward.out.data,
+      .dout = args.dout.data,
+      .lse = args.forward.lse,
+      .dlse = args.dlse,
+      .rows = values_.dkv.base.rows,
+      .dlse_rows = rows ? at<float>(layout_.dlse_rows) : nullptr,
+      .sums = at<float>(layout_.sums),
+      .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
+      .out_strides = row_strides(forward.out),
+      .dout_strides = row_strides(problem.dout),
+      .num_heads_q = forward.num_heads_q,
+      .seqlen_q = forward.seqlen_q,
+      .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
+      .num_blocks = static_cast<kernel::int32>(blocks),
+      .row_pieces = spec_.wgmma ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
+      .inverse_scale = 1.0f / forward.scale};
 }
 
 void BackwardArguments::set_sums(const problem::Problem& problem) {
   const auto sum = [](const float* sums, void* target, const kernel::RowStrides& strides, int heads,
-                      int seqlen, float factor) {
+                      int seqlen, int row_blocks, float factor) {
     return kernel::FragmentSumParams{.sums = sums,
                                      .target = target,
                                      .target_strides = strides,
                                      .num_heads = heads,
                                      .seqlen = seqlen,
-                                     .num_row_blocks = kernel::ceil_div(seqlen, kernel::kRowBlock),
+                                     .num_row_blocks = row_blocks,
                                      .factor = factor};
   };
-  const kernel::BackwardParams& p = values_.dkv;
-  values_.dq_sum =
-      sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q, problem.scale);
-  values_.dk_sum =
-      sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv, problem.scale);
+  const kernel::BackwardParams& p = values_.dkv.base;
+  const int kv_blocks = kernel::ceil_div(problem.seqlen_kv, kernel::kRowBlock);
+  values_.dq_sum = sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q,
+                       layout_.grid.row_blocks, problem.scale);
+  values_.dk_sum = sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv,
+                       kv_blocks, problem.scale);
   values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv,
-                       1.0f / spec_.dkv.probability_scale());
+                       kv_blocks, 1.0f / spec_.dkv.probability_scale);
 }
 
 void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,

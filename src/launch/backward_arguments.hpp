@@ -10,6 +10,7 @@
 #include "attnjit/score/bias_grad_params.h"
 #include "cuda/launch.hpp"
 #include "launch/backward_plan_spec.hpp"
+#include "launch/tensor_maps.hpp"
 
 namespace attnjit::launch {
 
@@ -19,9 +20,10 @@ class BackwardArguments {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
   /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
-  /// grid would be too large.
+  /// grid would be too large, and Error(kCuda) when `encode` refuses a tensor map.
   BackwardArguments(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem,
-                    const BackwardArgs& args, const BackwardLayout& layout, void* workspace);
+                    const BackwardArgs& args, const BackwardLayout& layout, void* workspace,
+                    EncodeTensorMap encode);
   BackwardArguments(const BackwardArguments&) = delete;
   BackwardArguments& operator=(const BackwardArguments&) = delete;
 
@@ -39,7 +41,8 @@ class BackwardArguments {
 
   /// The parameter values.
   struct Values {
-    kernel::BackwardParams dkv{}, dq{}, dbias{};  ///< of these kernels
+    kernel::BackwardWgmmaParams dkv{};     ///< of this kernel; mma takes the base alone
+    kernel::BackwardParams dq{}, dbias{};  ///< of these kernels
     kernel::BiasPlanes planes{};
     kernel::BiasGradParams dkv_dbias{};    ///< where the kernel of dk and dv puts dS
     kernel::BiasGradParams dbias_dbias{};  ///< where the kernel of dbias does
@@ -55,8 +58,6 @@ class BackwardArguments {
   static constexpr std::size_t index(BackwardStep step) { return static_cast<std::size_t>(step); }
 
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
-  void set_tiles(kernel::BackwardParams& params, const kernel::BackwardConfig& config,
-                 const problem::Problem& problem) const;
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);

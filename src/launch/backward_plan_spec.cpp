@@ -17,6 +17,18 @@ constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4};
 
 constexpr int kGroup = 8;  // columns of a fragment
 
+// Adds the kernel of dk and dv with `config` to the plan.
+template <class Config>
+void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
+             const codegen::Arch& arch, const codegen::TemplateSet& templates) {
+  spec.dkv = {config.block_q, config.block_kv, scale_first, config.probability_scale()};
+  spec.block_slots = arch.sm_count * blocks_per_sm(config, arch);
+  spec.steps.push_back(
+      {make_step(codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
+                 config.shared_bytes()),
+       BackwardStep::kDkv});
+}
+
 }  // namespace
 
 std::size_t BackwardPlanSpec::dkv_step() const {
@@ -31,14 +43,12 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   BackwardPlanSpec spec{.family = family,
                         .tunables = tunables,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
-                        .dkv = codegen::dkv_config(family, tunables),
                         .mask_classes = codegen::mask_classes_config(family),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method)};
   if (tunables.dq_method == DqMethod::kKernel) spec.dq = codegen::dq_config(family, tunables);
   if (tunables.dbias_method == DbiasMethod::kKernel) {
     spec.dbias = codegen::dbias_config(family, tunables);
   }
-  spec.block_slots = arch.sm_count * blocks_per_sm(spec.dkv, arch);
 
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
     spec.steps.push_back({make_step(std::move(source), config, bytes), kind});
@@ -47,11 +57,16 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kMaskClasses, codegen::render_mask_classes(*spec.mask_classes, templates),
         *spec.mask_classes, 0);
   }
-  const auto preprocess = codegen::preprocess_config(family);
+  const auto preprocess = codegen::preprocess_config(family, tunables);
   add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
       preprocess, 0);
-  add(BackwardStep::kDkv, codegen::render_backward_dkv(family, tunables, templates), spec.dkv,
-      spec.dkv.shared_bytes());
+  if (tunables.dkv.path == codegen::Path::kWgmma) {
+    spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
+    add_dkv(spec, *spec.wgmma, false, arch, templates);
+  } else {
+    const auto config = codegen::dkv_config(family, tunables);
+    add_dkv(spec, config, config.scale_first, arch, templates);
+  }
   const auto add_sum = [&](BackwardStep kind, int columns) {
     const auto config = codegen::fragment_sum_config(family, columns);
     add(kind, codegen::render_fragment_sum(config, templates), config, config.shared_bytes());
@@ -82,7 +97,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   BackwardGrid grid;
   grid.q_tiles = kernel::ceil_div(p.seqlen_q, spec.dkv.block_q);
   grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, spec.dkv.block_kv);
-  grid.row_blocks = kernel::ceil_div(p.seqlen_q, kernel::kRowBlock);
+  // The copy engine brings the numbers of whole tiles of rows.
+  const int rows =
+      spec.wgmma ? std::max(spec.wgmma->block_q, kernel::kRowBlock) : kernel::kRowBlock;
+  grid.row_blocks = kernel::ceil_div(p.seqlen_q, rows) * (rows / kernel::kRowBlock);
   grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
   if (spec.tunables.split) {
     grid.splits =
@@ -114,6 +132,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   layout.lse = take(rows * kFloat);
   layout.delta = take(rows * kFloat);
   layout.live = take(rows / 8);
+  if (spec.wgmma) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
   if (spec.mask_classes) {

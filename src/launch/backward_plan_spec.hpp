@@ -29,8 +29,16 @@ struct BackwardPlanSpec {
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
   std::vector<const codegen::Feature*> features;
-  kernel::BackwardConfig dkv{};
-  std::optional<kernel::BackwardConfig> dq, dbias;  ///< where these have kernels of their own
+  /// What the host wants to know of the kernel of dk and dv, whichever its path.
+  struct Dkv {
+    int block_q = 0, block_kv = 0;
+    bool scale_first = false;
+    float probability_scale = 1;
+  };
+
+  Dkv dkv;
+  std::optional<kernel::BackwardWgmmaConfig> wgmma;  ///< of that kernel on this path
+  std::optional<kernel::BackwardConfig> dq, dbias;   ///< where these have kernels of their own
   std::optional<kernel::MaskClassesConfig> mask_classes;
   std::optional<kernel::BiasSumConfig> bias_sum;
   int block_slots =
@@ -66,6 +74,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
+  std::size_t row_pieces = 0;                ///< of path wgmma
   std::size_t dlse_rows = 0;                 ///< where dbias does not vary over keys
   std::size_t classes = 0;                   ///< a byte per mask tile
   std::size_t sums = 0;                      ///< where what is set to zero begins

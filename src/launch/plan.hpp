@@ -32,8 +32,9 @@ struct BackwardPass {
   using Spec = BackwardPlanSpec;
   using Layout = BackwardLayout;
   static BackwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                     const Layout& layout, void* workspace, EncodeTensorMap) {
-    return {spec, problem, args, layout, workspace};
+                                     const Layout& layout, void* workspace,
+                                     EncodeTensorMap encode) {
+    return {spec, problem, args, layout, workspace, encode};
   }
 };
 

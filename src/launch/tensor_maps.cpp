@@ -133,4 +133,23 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
 }
 
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
+  const problem::Problem& p = problem.forward;
+  if (p.seqlen_kv == 0) return;  // there is no thread block
+  const ForwardArgs& forward = args.forward;
+  const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
+                        int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
+    const Source source{name, tensor.data, strides, p.batch, heads, seqlen, columns};
+    encode_rows(encode, source, p.dtype, box, map);
+  };
+  rows("k", forward.k, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim, config.block_kv, params.k);
+  rows("v", forward.v, p.v, p.num_heads_kv, p.seqlen_kv, p.head_dim_v, config.block_kv, params.v);
+  if (p.seqlen_q == 0) return;  // nothing of the others is loaded
+  rows("q", forward.q, p.q, p.num_heads_q, p.seqlen_q, p.head_dim, config.block_q, params.q);
+  rows("dout", args.dout, problem.dout, p.num_heads_q, p.seqlen_q, p.head_dim_v, config.block_q,
+       params.dout);
+}
+
 }  // namespace attnjit::launch

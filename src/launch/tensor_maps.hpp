@@ -1,8 +1,11 @@
 #pragma once
 #include <cuda.h>
 
+#include "attnjit/backward.hpp"
+#include "attnjit/backward_wgmma_config.h"
 #include "attnjit/forward.hpp"
 #include "attnjit/forward_wgmma_config.h"
+#include "problem/backward_problem.hpp"
 #include "problem/problem.hpp"
 
 namespace attnjit::launch {
@@ -21,5 +24,8 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
                      const ForwardArgs& args, EncodeTensorMap encode,
                      kernel::ForwardWgmmaParams& params);
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
 
 }  // namespace attnjit::launch

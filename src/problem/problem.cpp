@@ -178,8 +178,8 @@ Family family(const Problem& problem) {
   f.gqa_ratio = problem.gqa_ratio();
   f.aligned = problem.aligned;
   // Folded into the exponent it is multiplied by log2(e), which a scale near the largest fp32 does
-  // not survive.
-  f.positive_scale = problem.scale > 0.0f && std::isfinite(problem.scale * 1.4427f);
+  // not survive, and lse may be divided by it (kernel::kRowPieceBytes).
+  f.positive_scale = problem.scale >= 0x1p-64f && std::isfinite(problem.scale * 1.4427f);
   f.mask = problem.mask.extent;
   f.mask_vectorized = problem.mask.vectorized;
   f.mask_per_query_head =

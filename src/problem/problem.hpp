@@ -90,7 +90,7 @@ struct Family {
   DType dtype = DType::kBFloat16;
   std::int32_t head_dim = 0, head_dim_v = 0, gqa_ratio = 1;
   bool aligned = false;
-  bool positive_scale = true;  ///< and small enough to be folded into the exponent
+  bool positive_scale = true;  ///< and of a size to be folded into the exponent
   Extent mask = Extent::kAbsent;
   bool mask_vectorized = false;
   bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head

@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/backward_params.h"
 #include "attnjit/score/score_shape.h"
 #include "attnjit/types.h"
 
@@ -43,11 +44,7 @@ struct BackwardConfig {
     return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
   }
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
-  // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
-  // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
-  ATTNJIT_CONSTEXPR float probability_scale() const {
-    return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
-  }
+  ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
   // The part of a tile of scores that one warp computes.

@@ -2,7 +2,6 @@
 #include "attnjit/backward_scores_mma.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/opaque.cuh"
-#include "attnjit/tile/schedule.cuh"
 
 // The portable backward, keys at rest: dk, dv and, as the config says, a part of dq, for every GPU
 // from sm_80 on. With P and dS of backward_scores_mma.cuh,
@@ -39,9 +38,10 @@ struct NoBiasGrad {
 };
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
-struct BackwardDkv : GradientScores<kConfig, Features> {
-  using Base = GradientScores<kConfig, Features>;
-  using Base::block, Base::features, Base::params;
+struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
+  using Base = KeyTileWalk<GradientScores<kConfig, Features>>;
+  using Base::block, Base::features, Base::kv_tile, Base::params;
+  using typename Base::Job;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
   using typename Base::Team;
@@ -64,20 +64,8 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
   static constexpr int kQuerySplit = kConfig.dq_warps() * kQueryRows / kConfig.block_q;
   using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
 
-  // A tile of queries to be worked on; none after the last.
-  struct Job {
-    int head, tile;
-    TileUse use;  // what the mask says
-    LiveRows live;
-    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
-  };
-
   BiasGrad bias_grad;
   uint32 shared;  // base of the shared memory
-  int kv_tile, first_head;
-  int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
-  int next_position, end_position;  // the same as numbers
-  LiveRows looked_up;               // of the position that the lane has looked up
   int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
   int ds_slot;                      // of the tile at hand
   Fragments<kKeyTiles, KShare::kGroups> dk;
@@ -104,51 +92,9 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
     return {stage(kStages) + (1 + slot) * kConfig.scores_bytes()};
   }
 
-  // Finds the block's place. First keys come first: under a causal mask they take longest.
-  ATTNJIT_DEVICE void locate() {
-    const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
-    const int split = static_cast<int>(part % params.num_splits);
-    kv_tile = static_cast<int>(part / params.num_splits);
-    const int kv_heads = params.num_heads_q / kConfig.gqa_ratio;
-    const bool batch_fastest = params.batch_fastest != 0;
-    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
-    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
-    first_head = kv_head * kConfig.gqa_ratio;
-    this->enter_batch(batch, first_head);
-    const int positions = kConfig.gqa_ratio * params.num_q_tiles;
-    const int share = (positions + params.num_splits - 1) / params.num_splits;
-    next_position = split * share;
-    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
-    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
-    end_position = next_position + share < positions ? next_position + share : positions;
-  }
-
-  // The use of the tile of queries at `position`; looks up its live rows as well.
-  ATTNJIT_DEVICE TileUse use_of(int position) {
-    if (position >= end_position) return TileUse::kSkip;
-    const int head = first_head + position / params.num_q_tiles;
-    const int tile = position % params.num_q_tiles;
-    looked_up = this->load_live(head, tile);
-    return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
-  }
   ATTNJIT_DEVICE Job next_job() {
-    while (next_position < end_position) {
-      Job job = {next_head, next_tile, TileUse::kSkip, {}};
-      const int position = next_position++;
-      if (++next_tile == params.num_q_tiles) {
-        next_tile = 0;
-        ++next_head;
-      }
-      job.use = this->look_up(position, [&](int index) { return use_of(index); });
-      const KeyRange seen = this->keys_of(job.tile);
-      const int first_key = kv_tile * kConfig.block_kv;
-      if (job.exists() && seen.begin < first_key + kConfig.block_kv && seen.end > first_key) {
-        job.live = looked_up.template broadcast<kConfig.block_q>(position & 31);
-        return job;
-      }
-      bias_grad.skip(*this, job.head, job.tile, kv_tile);
-    }
-    return {0, 0, TileUse::kSkip, {}};
+    return Base::next_job(
+        [&](int head, int tile) { bias_grad.skip(*this, head, tile, kv_tile); });
   }
 
   ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
@@ -316,7 +262,7 @@ struct BackwardDkv : GradientScores<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void run() {
-    locate();
+    this->locate();
     bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);

@@ -33,6 +33,8 @@ struct BackwardPreprocess {
   }
 
  private:
+  static constexpr float kNoProbability = -0x1p100f;
+
   ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
     return plane * params.num_row_blocks * kRowBlock + row;
   }
@@ -83,8 +85,31 @@ struct BackwardPreprocess {
     }
     sum = ptx::lanes_sum<kLanes>(sum);
     if (lane == 0) {
-      ptx::store_global(params.rows.delta + padded_row(plane, row),
-                        live ? sum - dlse_of(plane, row) : 0.0f);
+      const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
+      ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
+      if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
+    }
+  }
+  // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
+  // it is 0.
+  ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
+    const float lse = lse_of(plane, row);
+    const bool vanishes = !live || lse == ptx::infinity();
+    ptx::Vector16 v{};
+    split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
+    split(-delta, v, 3);
+    ptx::store_global(reinterpret_cast<ptx::Vector16*>(params.row_pieces) + padded_row(plane, row),
+                      v);
+  }
+  // Three bf16 numbers that add up to `value`, from the one with index `first` on. An infinity and
+  // NaN are the first of them.
+  ATTNJIT_DEVICE static void split(float value, ptx::Vector16& v, int first) {
+#pragma unroll
+    for (int i = first; i < first + 3; ++i) {
+      const uint32 bits = ptx::pack<DType::kBFloat16>(value, 0.0f);
+      v.word[i / 2] |= bits << (16 * (i & 1));
+      const float rest = value - ptx::widen<DType::kBFloat16>(static_cast<uint16>(bits));
+      value = rest == rest ? rest : 0.0f;
     }
   }
   ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,

@@ -8,6 +8,7 @@ struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
   bool aligned;  // rows of out and dout move in 16-byte pieces
+  bool pieces;   // writes row_pieces
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -32,6 +33,8 @@ struct BackwardPreprocessParams {
   int32 seqlen_q;
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
   int32 num_blocks;      // of the launch
+  uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
+  float inverse_scale;   // 1 / scale of the scores
 };
 
 }  // namespace attnjit::kernel

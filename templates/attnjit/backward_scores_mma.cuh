@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/backward_block.cuh"
 #include "attnjit/backward_config.h"
 #include "attnjit/backward_params.h"
 #include "attnjit/ptx/math.cuh"
@@ -21,8 +22,10 @@
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
-struct GradientScores {
+struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
+  using Base = BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>>;
+  using Base::block, Base::features, Base::params;
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kShape.row_tiles;
   static constexpr int kGroups = kShape.groups;
@@ -32,20 +35,13 @@ struct GradientScores {
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
   using Tile = Fragments<kRowTiles, kGroups>;
-  using Team = BlockTeam<kThreads>;
-  static constexpr int kBlockQ = kConfig.block_q;
-  static constexpr int kBlockKv = kConfig.block_kv;
+  using Base::kBlockKv, Base::kBlockQ;
   static constexpr int kQueryWarps = kConfig.query_warps;
 
-  const BackwardParams& params;
-  Features features;
-  Block block;
-  int warp;           // of the block
-  int known;          // the group of 32 tiles that is looked up, or -1
-  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+  int warp;  // of the block
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
-      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
+      : Base(p, f), warp(ptx::warp_index()) {}
 
   ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
   ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
@@ -59,86 +55,18 @@ struct GradientScores {
     return key_warp() * kConfig.warp_keys() + 32 * span;
   }
 
-  template <class T>
-  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
-    return base + batch * strides.batch + head * strides.head;
-  }
-  ATTNJIT_DEVICE int kv_head() const { return block.head / kConfig.gqa_ratio; }
-
-  // Turns to a batch element, then to one of its query heads, then to a tile of queries.
-  ATTNJIT_DEVICE void enter_batch(int batch, int head) {
-    block.batch = batch;
-    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    block.thread_key = kShape.lane_key(ptx::lane_index());
-    features.set_lengths(block);
-    enter_head(head);
-  }
-  ATTNJIT_DEVICE void enter_head(int head) {
-    block.head = head;
-    features.begin(block);
-  }
-  ATTNJIT_DEVICE static void set_rows(Block& block, int q_tile) {
-    block.first_row = block.first_query = q_tile * kConfig.block_q;
-    const int end = block.first_row + kConfig.block_q;
-    block.end_row = block.end_query = end < block.query_len ? end : block.query_len;
-  }
+  // Turns to a tile of queries.
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
-    set_rows(block, q_tile);
+    this->set_rows(block, q_tile);
     block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
-  // The use of tile `index` of a walk, which use_of(index) computes. Each lane asks for one of 32
-  // tiles, so that their latencies are paid together; two votes make bits of the answers.
-  template <class UseOf>
-  ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
-    if (index / 32 != known) {
-      known = index / 32;
-      const TileUse use = use_of(known * 32 + ptx::lane_index());
-      some = ptx::warp_ballot(use != TileUse::kSkip);
-      part = ptx::warp_ballot(use == TileUse::kMasked);
-    }
-    const uint32 bit = 1u << (index & 31);
-    if ((some & bit) == 0) return TileUse::kSkip;
-    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
-  }
-
-  // The keys that queries of the tile may see, mask aside.
-  ATTNJIT_DEVICE KeyRange keys_of(int q_tile) {
-    Block rows = block;
-    set_rows(rows, q_tile);
-    return keys_of(rows);
-  }
-  // The keys that any query of the head may see, mask aside.
-  ATTNJIT_DEVICE KeyRange keys_of_head() {
-    Block rows = block;
-    rows.first_row = rows.first_query = 0;
-    rows.end_row = rows.end_query = block.query_len;
-    return keys_of(rows);
-  }
-  ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
-    KeyRange keys = {0, block.kv_len};
-    features.narrow(Team(), rows, keys);
-    return keys;
-  }
-
-  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
-    const int words = params.padded_rows / 32;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
-    LiveRows live;
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 32; ++i) {
-      const int word = q_tile * (kConfig.block_q / 32) + i;
-      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
-    }
-    return live;
-  }
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
   // become zero: whatever is stored there must not meet a probability of 0.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
                                    int head, int q_tile, const LiveRows& live) const {
-    const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+    const uint16* source = Base::head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
     load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
@@ -150,7 +78,7 @@ struct GradientScores {
                                 int kv_tile, const KeyRange& keys) {
     const int first = kv_tile * kConfig.block_kv;
     const uint16* source =
-        head_of(static_cast<const uint16*>(base), strides, block.batch, kv_head()) +
+        Base::head_of(static_cast<const uint16*>(base), strides, block.batch, this->kv_head()) +
         first * strides.row;
     load_tile<kConfig.aligned, kColumns, kThreads>(
         tile, [=](int row) { return source + row * strides.row; },

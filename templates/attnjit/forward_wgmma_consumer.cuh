@@ -1,7 +1,6 @@
 #pragma once
 #include "attnjit/forward_rows.cuh"
 #include "attnjit/forward_wgmma_shared.cuh"
-#include "attnjit/ptx/exchange.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
 #include "attnjit/ptx/store_if.cuh"
@@ -14,6 +13,7 @@
 #include "attnjit/score/kept_keys.cuh"
 #include "attnjit/softmax.cuh"
 #include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/quad_rows.cuh"
 
 namespace attnjit::kernel {
 
@@ -327,11 +327,9 @@ struct ForwardConsumer {
     }
     ptx::tensor_store_commit();
   }
-  // Writes 16 bytes a lane: four groups hold the columns 2t and 2t + 1 of the quad's lanes t, and
-  // the lanes trade words until each has a group of its own.
+  // Writes 16 bytes a lane.
   ATTNJIT_DEVICE void write_out(const Block& block, const ClosedRow (&closed)[2]) const {
     const ForwardParams& p = params.base;
-    const bool odd = (lane & 1) != 0, high = (lane & 2) != 0;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int query = closed[h].owner.query;
@@ -343,20 +341,12 @@ struct ForwardConsumer {
         uint32 a[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[i] = packed(closed[h], n + i, h);
-        trade(a[0], a[1], odd, 1);
-        trade(a[2], a[3], odd, 1);
-        trade(a[0], a[2], high, 2);
-        trade(a[1], a[3], high, 2);
+        gather_group(a);
         const bool inside = query < block.seqlen_q && 8 * n + 8 * (lane & 3) < kConfig.head_dim_v;
         ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
                              {{a[0], a[1], a[2], a[3]}});
       }
     }
-  }
-  // Swaps `second` of a lane with `first` of the lane `distance` further.
-  ATTNJIT_DEVICE static void trade(uint32& first, uint32& second, bool further, int distance) {
-    const uint32 received = ptx::exchange(further ? first : second, distance);
-    (further ? first : second) = received;
   }
   // Writes what a split knows of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {

@@ -65,9 +65,23 @@ TEST_CASE("a forward's plan on Hopper says why it does not take wgmma, and may b
   job.spec.head_dim = 64;
   job.spec.seqlen_q = 8;
   CHECK(plan(job).why.find("too many for so few") != std::string::npos);
-  CHECK_THROWS_WITH_AS(
-      Planner(engine, std::nullopt, {}, codegen::Path::kWgmma).plan(backward_case(), arch),
-      doctest::Contains("no backward of this version uses it"), Error);
+}
+
+TEST_CASE("--path wgmma gives a backward the kernel of Hopper where that serves it") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  Planner planner(engine, std::nullopt, {}, codegen::Path::kWgmma);
+  Case job = backward_case();
+  job.spec.mask.clear();
+  job.spec.bias.clear();
+  job.spec.want_dbias = false;
+  const Planned planned = planner.plan(job, arch);
+  CHECK(planned.steps[planned.main_step].tile.starts_with("wgmma q"));
+  CHECK(planned.config_from == "--path");
+  job.spec.bias = "11qk";
+  CHECK_THROWS_WITH_AS(planner.plan(job, arch),
+                       doctest::Contains("wgmma is in no backward with a mask or a bias yet"),
+                       Error);
 }
 
 TEST_CASE("a backward's plan lists its kernels, and the one of dk and dv is the main one") {

@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as sma
                          .bias = "111k",
                          .bias_kind = tensor::BiasKind::kGraded,
                          .backward = true};
-  expect_report({"attnjit/backward_config.h", "return dtype == DType::kFloat16 ? 16384.0f : 1.0f;",
+  expect_report({"attnjit/backward_params.h", "return dtype == DType::kFloat16 ? 16384.0f : 1.0f;",
                  "return 1.0f;"},
                 {spec, kAlternating}, {"dv:"});
 }

@@ -53,7 +53,8 @@ class Bench {
     const BackwardArgs args = host.backward_args();
     const problem::BackwardProblem problem = problem::make_problem(args);
     const problem::BackwardPlanKey key = problem::plan_key(problem);
-    const auto tunables = patched(tuner::config_zero(key, arch), config_json);
+    const auto tunables =
+        patched(tuner::config_zero(key, codegen::without_wgmma(arch)), config_json);
     if (const auto rule = codegen::why_unfit(tunables, key.family, arch)) return *rule;
     const auto plan = launch::make_backward_plan_spec(key.family, tunables, arch, templates_);
     try {

@@ -8,6 +8,7 @@
 #include "base/parallel.hpp"
 #include "bench.hpp"
 #include "random_problem.hpp"
+#include "wgmma_backward.hpp"
 
 namespace attnjit::executor_test {
 namespace {
@@ -74,12 +75,23 @@ instance::ProblemSpec backward_problem(std::uint64_t index) {
   return spec;
 }
 
+// The path of Hopper where that serves a problem, with queries split over blocks and without.
+std::string config_of_backward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
+                               std::uint64_t index) {
+  instance::HostProblem host(spec, 1);
+  const problem::BackwardFamily family =
+      problem::family(problem::make_problem(host.backward_args()));
+  if (codegen::why_no_wgmma(family, arch)) return "{}";
+  return wgmma_backward(codegen::wgmma_tile(family).block_q, 2, index % 4 == 1);
+}
+
 void sweep_backward(std::uint64_t first, std::uint64_t count) {
   sweep(
       first, count, [](auto i) { return instance::describe(backward_problem(i)); },
       [](Bench& bench, std::uint64_t i) {
         const codegen::Arch& arch = i % 8 == 5 ? codegen::find_arch("sm_86") : arch_of(i);
-        return bench.backward(backward_problem(i), arch);
+        const instance::ProblemSpec spec = backward_problem(i);
+        return bench.backward(spec, arch, config_of_backward(spec, arch, i));
       });
 }
 

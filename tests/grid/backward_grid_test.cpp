@@ -7,3 +7,35 @@ TEST_CASE("configuration 0 of backwards compiles without a spill for every pair 
   CHECK(test::grid_rows("backward_grid.json").size() >= 30);  // pairs of (bias, mask) need as many
   test::expect_sound(test::backward_grid());
 }
+
+TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that it serves") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  test::GridJobs jobs;
+  for (const int head_dim : {64, 96, 128}) {
+    for (const int band : {0, 1, 2, 3}) {
+      // Types and lengths by turns: every pair of choices is there.
+      const int turn = band + head_dim / 32;
+      problem::BackwardFamily family;
+      family.scores = {.dtype = turn % 2 == 0 ? DType::kBFloat16 : DType::kFloat16,
+                       .head_dim = head_dim,
+                       .head_dim_v = head_dim,
+                       .gqa_ratio = 1 + band,
+                       .aligned = true,
+                       .bounded_left = band >= 2,
+                       .bounded_right = band % 2 == 1,
+                       .seqlens = turn / 2 % 2 == 1};
+      const codegen::BackwardTunables tunables{.dkv = codegen::wgmma_tile(family)};
+      CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
+      const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
+      jobs.add(arch, plan.steps[plan.dkv_step()]);
+    }
+  }
+  for (const test::GridJob& job : jobs.compile()) {
+    // By the threads that load, which have 32 registers or 40.
+    constexpr int kMostSpilled = 24;
+    const std::string wrong = complaint(job);
+    CHECK_MESSAGE(wrong.empty(), job.step.source.title, ":", wrong);
+    CHECK_MESSAGE(job.facts.spill_store_bytes <= kMostSpilled, job.step.source.title, " spills ",
+                  job.facts.spill_store_bytes, " bytes");
+  }
+}

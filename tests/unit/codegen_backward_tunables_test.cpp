@@ -160,9 +160,11 @@ TEST_CASE("a patch that cannot be read says why") {
             .starts_with("config: dbias: block_q is 64.5; expected an integer"));
 }
 
-TEST_CASE("a path that no backward has is refused") {
-  CHECK(unfit_after([](BackwardTunables& t) { t.dkv.path = Path::kWgmma; }) ==
-        "dkv: path: wgmma is in no backward of this version; use mma");
+TEST_CASE("a path that a kernel of the backward does not have is refused") {
+  CHECK(unfit_after([](BackwardTunables& t) {
+          t.dq.path = Path::kWgmma;
+          t.dq_method = codegen::DqMethod::kKernel;
+        }) == "dq: path: there is no such kernel with wgmma; use mma");
   CHECK(unfit_after([](BackwardTunables& t) { t.dq.path = Path::kWgmma; }) ==
         "");  // it does not run
 }

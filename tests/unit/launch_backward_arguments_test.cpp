@@ -39,7 +39,7 @@ struct Call {
     spec = launch::make_backward_plan_spec(key.family, tunables, arch, codegen::TemplateSet());
     layout = launch::workspace_layout(spec, problem);
   }
-  BackwardArguments arguments() const { return {spec, problem, args, layout, workspace()}; }
+  BackwardArguments arguments() const { return {spec, problem, args, layout, workspace(), launch::encode_nothing}; }
   void* workspace() const { return fake_address(30); }
   std::vector<BackwardStep> kinds() const {
     std::vector<BackwardStep> list;
@@ -150,15 +150,15 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   const Call call(everything());
   const BackwardArguments arguments = call.arguments();
   const auto& v = arguments.values();
-  CHECK(v.dkv.q == call.args.forward.q.data);
-  CHECK(v.dkv.dout == call.args.dout.data);
-  CHECK(v.dkv.dk == call.args.dk.data);
-  CHECK(v.dkv.dv_strides.head == call.args.dv.strides[1]);
-  CHECK(v.dkv.padded_rows == 128);
-  CHECK(v.dkv.num_q_tiles == 128 / call.spec.dkv.block_q);
-  CHECK(v.dkv.num_kv_tiles == (192 + call.spec.dkv.block_kv - 1) / call.spec.dkv.block_kv);
-  CHECK(v.dkv.scale == -2.0f);
-  CHECK(v.dkv.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
+  CHECK(v.dkv.base.q == call.args.forward.q.data);
+  CHECK(v.dkv.base.dout == call.args.dout.data);
+  CHECK(v.dkv.base.dk == call.args.dk.data);
+  CHECK(v.dkv.base.dv_strides.head == call.args.dv.strides[1]);
+  CHECK(v.dkv.base.padded_rows == 128);
+  CHECK(v.dkv.base.num_q_tiles == 128 / call.spec.dkv.block_q);
+  CHECK(v.dkv.base.num_kv_tiles == (192 + call.spec.dkv.block_kv - 1) / call.spec.dkv.block_kv);
+  CHECK(v.dkv.base.scale == -2.0f);
+  CHECK(v.dkv.base.exponent_scale == kernel::kLog2E);  // the bias is added to scaled scores
   CHECK(v.features.band.left == 5);
   CHECK(v.features.seqlens.kv == call.args.forward.seqlens_kv);
   CHECK(v.features.bias.heads_per_plane == 1);
@@ -167,7 +167,7 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   CHECK(v.preprocess.out == call.args.forward.out.data);
   CHECK(v.bias_sum.target == call.args.dbias->data);
   const BackwardArguments plain = Call(backward_args()).arguments();
-  CHECK(plain.values().dkv.exponent_scale ==
+  CHECK(plain.values().dkv.base.exponent_scale ==
         doctest::Approx(kernel::kLog2E / 8.0f));  // 1 / sqrt(64), folded
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("splits appear where the grid is small, and never in a deterministic c
   const Call split(backward_args(small));
   CHECK(split.layout.grid.splits > 1);
   CHECK(split.arguments().runs(BackwardStep::kDkSum));
-  CHECK(split.arguments().values().dkv.num_splits == split.layout.grid.splits);
+  CHECK(split.arguments().values().dkv.base.num_splits == split.layout.grid.splits);
   const Call whole(backward_args());
   CHECK(whole.layout.grid.splits == 1);
   CHECK_FALSE(whole.arguments().runs(BackwardStep::kDkSum));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "backward_fixtures.hpp"
 #include "forward_fixtures.hpp"
 #include "launch/tensor_maps.hpp"
 
@@ -106,4 +107,40 @@ TEST_CASE("a map that the driver refuses is named") {
   CHECK_THROWS_WITH_AS(set_maps(forward_args({.head_dim = 128})),
                        doctest::Contains("the driver refuses a tensor map of q"), Error);
   answer = CUDA_SUCCESS;
+}
+
+TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there are any") {
+  constexpr kernel::BackwardWgmmaConfig kConfig{.dtype = kernel::DType::kBFloat16,
+                                                .head_dim = 64,
+                                                .head_dim_v = 64,
+                                                .gqa_ratio = 2,
+                                                .block_q = 128,
+                                                .num_stages = 2,
+                                                .producer_registers = 40,
+                                                .dq_registers = 72};
+  const auto set = [&](int seqlen_q) {
+    asked.clear();
+    const BackwardArgs args = test::backward_args(forward_args({.batch = 2,
+                                                                .heads_q = 4,
+                                                                .heads_kv = 2,
+                                                                .seqlen_q = seqlen_q,
+                                                                .seqlen_kv = 200,
+                                                                .head_dim = 64}));
+    kernel::BackwardWgmmaParams params{};
+    launch::set_tensor_maps(kConfig, problem::make_problem(args), args, record, params);
+    return args;
+  };
+  const BackwardArgs args = set(100);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[0].address == args.forward.k.data);
+  CHECK(asked[0].extents == Numbers{64, 200, 2, 2});
+  CHECK(asked[0].strides == Numbers{128, 25600, 51200});
+  CHECK(asked[0].box == Small{64, 128, 1, 1});
+  CHECK(asked[1].address == args.forward.v.data);
+  CHECK(asked[2].address == args.forward.q.data);
+  CHECK(asked[2].extents == Numbers{64, 100, 4, 2});
+  CHECK(asked[2].box == Small{64, 128, 1, 1});
+  CHECK(asked[3].address == args.dout.data);
+  set(0);
+  CHECK(asked.size() == 2);
 }

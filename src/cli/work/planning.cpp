@@ -96,17 +96,21 @@ std::string why_mma(const problem::Family& family, const codegen::Arch& arch) {
       .value_or("wgmma has tiles of 64 queries and more, too many for so few");
 }
 
-void expect_wgmma(const codegen::ForwardTunables& zero, const problem::PlanKey& key,
-                  const codegen::Arch& arch) {
-  if (zero.path == codegen::Path::kWgmma) return;
-  throw Error(
-      ErrorKind::kUnsupported,
-      fmt::format("--path wgmma: {}; use --path auto or --path mma", why_mma(key.family, arch)));
-}
-void expect_wgmma(const codegen::BackwardTunables&, const problem::BackwardPlanKey&,
-                  const codegen::Arch&) {
+[[noreturn]] void refuse_wgmma(const std::string& why) {
   throw Error(ErrorKind::kUnsupported,
-              "--path wgmma: no backward of this version uses it; use --path auto or --path mma");
+              fmt::format("--path wgmma: {}; use --path auto or --path mma", why));
+}
+// Configuration 0 on wgmma.
+codegen::ForwardTunables on_wgmma(const codegen::ForwardTunables& zero, const problem::PlanKey& key,
+                                  const codegen::Arch& arch) {
+  if (zero.path != codegen::Path::kWgmma) refuse_wgmma(why_mma(key.family, arch));
+  return zero;
+}
+codegen::BackwardTunables on_wgmma(codegen::BackwardTunables zero,
+                                   const problem::BackwardPlanKey& key, const codegen::Arch& arch) {
+  if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_wgmma(*rule);
+  zero.dkv = codegen::wgmma_tile(key.family);
+  return zero;
 }
 
 constexpr const char* kFromFlag = "--config";
@@ -130,8 +134,8 @@ auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
   const auto path = path_ || !config_ ? path_ : path_of(*config_);
   if (config_ || path) {
     const bool mma = path == codegen::Path::kMma;
-    const Tunables zero = tuner::config_zero(key, mma ? codegen::without_wgmma(arch) : arch);
-    if (path_ == codegen::Path::kWgmma) expect_wgmma(zero, key, arch);
+    Tunables zero = tuner::config_zero(key, mma ? codegen::without_wgmma(arch) : arch);
+    if (path_ == codegen::Path::kWgmma) zero = on_wgmma(zero, key, arch);
     if (!config_) return Choice<Tunables>{zero, kFromPath, kWhyFromPath};
     return Choice<Tunables>{base::patched(zero, base::parse_patch<Tunables>(*config_, kFromFlag)),
                             kFromFlag, kWhyFromFlag};

@@ -4,11 +4,11 @@
 
 // ---- attnjit/backward_scores_mma.cuh
 
-// ---- attnjit/backward_config.h
+// ---- attnjit/backward_block.cuh
 
-// ---- attnjit/score/score_shape.h
+// ---- attnjit/backward_params.h
 
-// ---- attnjit/tile/key_order.h
+// ---- attnjit/forward_params.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -64,231 +64,6 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// Which key a column of a score fragment stands for.
-//
-// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
-// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
-// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
-//
-//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
-//
-// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
-// mask one byte, without a detour through shared memory.
-struct KeyOrder {
-  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
-  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
-    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
-  }
-  // The thread's first key, relative to the tile.
-  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int lane) { return 8 * (lane & 3); }
-  // Key that stands in `column` (0 ... 7) of column group `n`.
-  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) {
-    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
-  }
-};
-
-// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
-// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
-// keys
-//
-//     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
-//
-// and each thread holds eight neighbouring keys of each span again.
-struct StridedKeyOrder {
-  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
-    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
-  }
-};
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// Which axis of a fragment of scores runs along the queries; the keys have the other one.
-enum class QueryAxis : int { kRows = 0, kColumns = 1 };
-
-// The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
-//
-// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
-// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
-// given as its distance from the thread's first row, Block::thread_row, a key as that from its
-// first key, Block::thread_key: constants once loops are unrolled.
-struct ScoreShape {
-  QueryAxis query_axis;
-  int row_tiles;              // of the fragments, 16 rows each
-  int groups;                 // of the fragments, 8 columns each
-  int block_q;                // rows of a tile of the thread block
-  int block_kv;               // its keys
-  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;              // query heads that share a kv head
-  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
-
-  ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
-  // Keys that the scores verbs see at a time.
-  ATTNJIT_INLINE_CONSTEXPR int keys() const {
-    return queries_in_rows() ? 8 * groups : 16 * row_tiles;
-  }
-  ATTNJIT_INLINE_CONSTEXPR int lines() const {
-    return queries_in_rows() ? 2 * row_tiles : 2 * groups;
-  }
-
-  // The line of fragment element (m, n, e), and its row.
-  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
-    return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
-  }
-  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
-    return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
-  }
-  // The key of element (m, n, e).
-  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
-    if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
-    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
-  }
-  // The first row of lane `lane` in the tile of its warp, and its first key.
-  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
-    return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
-  }
-  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
-    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
-  }
-};
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// Values that are computed anew for each tile of queries, to save registers: those that follow from the
-// base of shared memory, from the number of the warp (both in the kernel of dk and dv alone), and from
-// that of the thread, for copies.
-enum class Fresh {
-  kNone = 0,
-  kShared = 1,
-  kWarp = 2,
-  kSharedWarp = 3,
-  kThread = 4,
-  kSharedThread = 5,
-  kWarpThread = 6,
-  kSharedWarpThread = 7,
-};
-
-// Everything that specialises a kernel of the backward that computes scores, apart from its
-// features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
-struct BackwardConfig {
-  DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
-  int head_dim;      // columns of q and k, 1 ... 256
-  int head_dim_v;    // columns of v and out, 1 ... 256
-  int gqa_ratio;     // query heads that share one kv head
-  bool aligned;      // all tensors move in 16-byte pieces; else element by element
-  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  bool adds_dq;      // dq is added up in fp32 by the kernel of dk and dv
-  int block_q;       // query rows of a tile
-  int block_kv;      // keys of a tile
-  int num_stages;    // buffers of what is streamed: 1 or 2
-  int num_warps;
-  int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
-                    // each at least, and rest where there are fewer
-  int min_blocks;   // thread blocks per SM that registers are limited for
-  bool late;        // bias and mask are read where they are used, to save registers; else before
-                    // the scores are computed, to arrive meanwhile
-  Fresh fresh;
-
-  ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
-    return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
-  }
-  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
-  // Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
-  // fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
-  ATTNJIT_CONSTEXPR float probability_scale() const {
-    return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
-  }
-  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
-  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
-  // The part of a tile of scores that one warp computes.
-  ATTNJIT_CONSTEXPR int key_warps() const {
-    const int most = block_kv / 32;
-    return num_warps / query_warps < most ? num_warps / query_warps : most;
-  }
-  ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
-  ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
-  ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // The shape that features see of the scores that a warp computes at a time: 32 keys of its queries.
-  ATTNJIT_CONSTEXPR ScoreShape scores() const {
-    return {.query_axis = QueryAxis::kRows,
-            .row_tiles = warp_queries() / 16,
-            .groups = 4,
-            .block_q = block_q,
-            .block_kv = block_kv,
-            .packed_heads = 1,
-            .gqa_ratio = gqa_ratio};
-  }
-  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
-  // others compute the scores of the next tile.
-  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
-  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
-  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
-  // round; 0 where neither does. The other warps share its columns.
-  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
-    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
-  }
-
-  // Sizes in shared memory, in bytes.
-  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
-  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
-  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
-  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
-  ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
-  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
-  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
-  // stages of rows].
-  ATTNJIT_CONSTEXPR int shared_bytes() const {
-    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
-           (defers_dq() ? 3 : 2) * scores_bytes();
-  }
-  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
-  ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
-    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
-  }
-  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
-  ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
-    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
-  }
-};
-
-// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
-  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
-  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
-  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
-  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
-  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
-    return "aligned needs head_dim and head_dim_v to be multiples of 8";
-  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
-  if (config.query_warps < 1 || config.num_warps % config.query_warps != 0)
-    return "query_warps must divide num_warps";
-  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
-    return "block_q must be 32, 64 or 128 queries";
-  if (config.block_kv < 32 || config.block_kv % 32 != 0)
-    return "block_kv must be a multiple of 32 keys";
-  if (config.block_q % (16 * config.query_warps) != 0)
-    return "block_q must be a multiple of 16 rows per warp";
-  if (config.block_kv % (32 * config.key_warps()) != 0)
-    return "block_kv must be a multiple of 32 keys per warp";
-  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
-      config.product_rows(config.block_kv, config.num_warps) == 0)
-    return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
-  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
-  if (config.min_blocks < 1) return "min_blocks must be at least 1";
-  return nullptr;
-}
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/backward_params.h
-
-// ---- attnjit/forward_params.h
-
-namespace attnjit::kernel {
-
 // Strides of one tensor, in elements; the feature axis has stride 1.
 struct RowStrides {
   int64 batch, head, row;
@@ -322,6 +97,17 @@ namespace attnjit::kernel {
 
 // Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
 inline constexpr int kRowBlock = 64;
+
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+// fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
+  return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+}
+
+// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16 numbers,
+// of which the first three add up to -lse / scale, the next three to -delta, and the last two are 0.
+// Three bf16 numbers hold the 24 bits of a float.
+inline constexpr int kRowPieceBytes = 16;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {
@@ -364,59 +150,11 @@ struct BackwardParams {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/ptx/math.cuh
+// ---- attnjit/ptx/memory.cuh
 
 // ---- attnjit/ptx/device.cuh
 // How device functions are declared. The CPU executor supplies its own version of this folder.
 #define ATTNJIT_DEVICE __device__ __forceinline__
-
-namespace attnjit::kernel::ptx {
-
-ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
-
-// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
-ATTNJIT_DEVICE float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-ATTNJIT_DEVICE float log2_approx(float x) {
-  float y;
-  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// Two floats rounded to nearest even and packed, `low` in the low half.
-template <DType kDType>
-ATTNJIT_DEVICE uint32 pack(float low, float high) {
-  uint32 packed;
-  if constexpr (kDType == DType::kBFloat16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  }
-  return packed;
-}
-
-// The exact value of a 16-bit element.
-template <DType kDType>
-ATTNJIT_DEVICE float widen(uint16 bits) {
-  if constexpr (kDType == DType::kBFloat16) {
-    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
-  } else {
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-  }
-}
-
-// An fp32 element and its bits.
-ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
-ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
-
-}  // namespace attnjit::kernel::ptx
-
-// ---- attnjit/ptx/memory.cuh
 
 // Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
 // from shared_base() on.
@@ -816,6 +554,103 @@ struct GradientFeatures : FeatureSet<Features...> {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/score_shape.h
+
+// ---- attnjit/tile/key_order.h
+
+namespace attnjit::kernel {
+
+// Which key a column of a score fragment stands for.
+//
+// The matrix instruction gives lane t of a quad the columns {2t, 2t + 1} of each group of eight.
+// The order of the keys is ours to choose, as long as K's rows (columns of S) and V's rows (the
+// depth of P V) follow it, and both come from shared memory by row address. So within 32 keys
+//
+//     group n (0 ... 3), column 2t + e   stands for key   8t + 2n + e
+//
+// and each thread holds eight neighbouring keys of a row: a bias is one 16-byte load and a packed
+// mask one byte, without a detour through shared memory.
+struct KeyOrder {
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int n, int e) {
+    return 32 * (n >> 2) + 2 * (n & 3) + (e & 1);
+  }
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int lane) { return 8 * (lane & 3); }
+  // Key that stands in `column` (0 ... 7) of column group `n`.
+  ATTNJIT_INLINE_CONSTEXPR static int row(int n, int column) {
+    return 32 * (n >> 2) + 8 * (column >> 1) + 2 * (n & 3) + (column & 1);
+  }
+};
+
+// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
+// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
+// keys
+//
+//     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
+//
+// and each thread holds eight neighbouring keys of each span again.
+struct StridedKeyOrder {
+  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
+    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Which axis of a fragment of scores runs along the queries; the keys have the other one.
+enum class QueryAxis : int { kRows = 0, kColumns = 1 };
+
+// The scores that a thread holds at a time, and whose they are: all that features know of a kernel.
+//
+// Rows are those of the plane that the thread block belongs to: queries, or (query, head) pairs
+// where heads are packed. The thread's scores lie in lines, one for each of its rows. A row is
+// given as its distance from the thread's first row, Block::thread_row, a key as that from its
+// first key, Block::thread_key: constants once loops are unrolled.
+struct ScoreShape {
+  QueryAxis query_axis;
+  int row_tiles;              // of the fragments, 16 rows each
+  int groups;                 // of the fragments, 8 columns each
+  int block_q;                // rows of a tile of the thread block
+  int block_kv;               // its keys
+  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;              // query heads that share a kv head
+  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
+
+  ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
+  // Keys that the scores verbs see at a time.
+  ATTNJIT_INLINE_CONSTEXPR int keys() const {
+    return queries_in_rows() ? 8 * groups : 16 * row_tiles;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lines() const {
+    return queries_in_rows() ? 2 * row_tiles : 2 * groups;
+  }
+
+  // The line of fragment element (m, n, e), and its row.
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+    return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+    return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
+  }
+  // The key of element (m, n, e).
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+    if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
+    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
+  }
+  // The first row of lane `lane` in the tile of its warp, and its first key.
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+    return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
+  }
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/live_rows.cuh
 
 // ---- attnjit/ptx/copy_if.cuh
@@ -1112,6 +947,373 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/schedule.cuh
+
+namespace attnjit::kernel {
+
+// A place in the grid: one part of a plane's work.
+struct PlanePart {
+  uint32 plane, part;
+};
+
+// Place `index`, a thread block's own unless it is given. Places go through a section of planes
+// before the next one, and within it through part 0 of all its planes, then part 1: what takes
+// longest begins first, and what a section reads stays in L2. `grid` has num_planes and
+// section_planes.
+template <class Grid>
+ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane,
+                                         uint32 index = ptx::block_index()) {
+  const uint32 first_plane = index / (parts_per_plane * grid.section_planes) * grid.section_planes;
+  const uint32 rest = index - first_plane * parts_per_plane;
+  const uint32 left = grid.num_planes - first_plane;
+  const uint32 most = grid.section_planes;
+  const uint32 planes = left < most ? left : most;
+  return {first_plane + rest % planes, rest / planes};
+}
+
+}  // namespace attnjit::kernel
+
+// Where a thread block of the backward stands, and which tiles it works on, whichever its main
+// loop.
+namespace attnjit::kernel {
+
+// A batch element, one of its heads and a tile of queries, as seen by the warps of `TheTeam`, which
+// call the functions together.
+template <ScoreShape kShape, class Features, class TheTeam>
+struct BackwardBlock {
+  using Team = TheTeam;
+  static constexpr int kBlockQ = kShape.block_q;
+  static constexpr int kBlockKv = kShape.block_kv;
+  static constexpr int kGqaRatio = kShape.gqa_ratio;
+
+  const BackwardParams& params;
+  Features features;
+  Block block;
+  int known;          // the group of 32 tiles that is looked up, or -1
+  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+
+  ATTNJIT_DEVICE BackwardBlock(const BackwardParams& p, const Features& f)
+      : params(p), features(f), known(-1), some(0), part(0) {}
+
+  template <class T>
+  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
+    return base + batch * strides.batch + head * strides.head;
+  }
+  ATTNJIT_DEVICE int kv_head() const { return block.head / kGqaRatio; }
+
+  // Turns to a batch element, then to one of its query heads.
+  ATTNJIT_DEVICE void enter_batch(int batch, int head) {
+    block.batch = batch;
+    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
+    block.seqlen_kv = block.kv_len = params.seqlen_kv;
+    block.thread_key = kShape.lane_key(ptx::lane_index());
+    features.set_lengths(block);
+    enter_head(head);
+  }
+  ATTNJIT_DEVICE void enter_head(int head) {
+    block.head = head;
+    features.begin(block);
+  }
+  ATTNJIT_DEVICE static void set_rows(Block& block, int q_tile) {
+    block.first_row = block.first_query = q_tile * kBlockQ;
+    const int end = block.first_row + kBlockQ;
+    block.end_row = block.end_query = end < block.query_len ? end : block.query_len;
+  }
+
+  // The use of tile `index` of a walk, which use_of(index) computes. Each lane asks for one of 32
+  // tiles, so that their latencies are paid together; two votes make bits of the answers.
+  template <class UseOf>
+  ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
+    if (index / 32 != known) {
+      known = index / 32;
+      const TileUse use = use_of(known * 32 + ptx::lane_index());
+      some = ptx::warp_ballot(use != TileUse::kSkip);
+      part = ptx::warp_ballot(use == TileUse::kMasked);
+    }
+    const uint32 bit = 1u << (index & 31);
+    if ((some & bit) == 0) return TileUse::kSkip;
+    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+  }
+
+  // The keys that queries of the tile may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of(int q_tile) {
+    Block rows = block;
+    set_rows(rows, q_tile);
+    return keys_of(rows);
+  }
+  // The keys that any query of the head may see, mask aside.
+  ATTNJIT_DEVICE KeyRange keys_of_head() {
+    Block rows = block;
+    rows.first_row = rows.first_query = 0;
+    rows.end_row = rows.end_query = block.query_len;
+    return keys_of(rows);
+  }
+  ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
+    KeyRange keys = {0, block.kv_len};
+    features.narrow(Team(), rows, keys);
+    return keys;
+  }
+
+  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
+    const int words = params.padded_rows / 32;
+    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    LiveRows live;
+#pragma unroll
+    for (int i = 0; i < kBlockQ / 32; ++i) {
+      const int word = q_tile * (kBlockQ / 32) + i;
+      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
+    }
+    return live;
+  }
+};
+
+// The walk of a thread block that keeps a tile of keys: over the tiles of queries of all heads that
+// share it, or a part of them. `Base` is a BackwardBlock.
+template <class Base>
+struct KeyTileWalk : Base {
+  using Base::Base;
+  using Base::block, Base::features, Base::params;
+  using Base::kBlockKv, Base::kBlockQ, Base::kGqaRatio;
+
+  // A tile of queries to be worked on; none after the last.
+  struct Job {
+    int head, tile;
+    TileUse use;  // what the mask says
+    LiveRows live;
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  int kv_tile, first_head;
+  int next_head, next_tile;         // of the block's share of (head, tile of queries) pairs
+  int next_position, end_position;  // the same as numbers
+  LiveRows looked_up;               // of the position that the lane has looked up
+
+  // Finds the block's place. First keys come first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
+    const int split = static_cast<int>(part % params.num_splits);
+    kv_tile = static_cast<int>(part / params.num_splits);
+    const int kv_heads = params.num_heads_q / kGqaRatio;
+    const bool batch_fastest = params.batch_fastest != 0;
+    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
+    first_head = kv_head * kGqaRatio;
+    this->enter_batch(batch, first_head);
+    const int positions = kGqaRatio * params.num_q_tiles;
+    const int share = (positions + params.num_splits - 1) / params.num_splits;
+    next_position = split * share;
+    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
+    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
+    end_position = next_position + share < positions ? next_position + share : positions;
+  }
+
+  // The use of the tile of queries at `position`; looks up its live rows as well.
+  ATTNJIT_DEVICE TileUse use_of(int position) {
+    if (position >= end_position) return TileUse::kSkip;
+    const int head = first_head + position / params.num_q_tiles;
+    const int tile = position % params.num_q_tiles;
+    looked_up = this->load_live(head, tile);
+    return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
+  }
+  // The next job; skip(head, tile) is told of each tile before it that has no kept score.
+  template <class Skip>
+  ATTNJIT_DEVICE Job next_job(Skip skip) {
+    while (next_position < end_position) {
+      Job job = {next_head, next_tile, TileUse::kSkip, {}};
+      const int position = next_position++;
+      if (++next_tile == params.num_q_tiles) {
+        next_tile = 0;
+        ++next_head;
+      }
+      job.use = this->look_up(position, [&](int index) { return use_of(index); });
+      const KeyRange seen = this->keys_of(job.tile);
+      const int first_key = kv_tile * kBlockKv;
+      if (job.exists() && seen.begin < first_key + kBlockKv && seen.end > first_key) {
+        job.live = looked_up.template broadcast<kBlockQ>(position & 31);
+        return job;
+      }
+      skip(job.head, job.tile);
+    }
+    return {0, 0, TileUse::kSkip, {}};
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/backward_config.h
+
+namespace attnjit::kernel {
+
+// Values that are computed anew for each tile of queries, to save registers: those that follow from the
+// base of shared memory, from the number of the warp (both in the kernel of dk and dv alone), and from
+// that of the thread, for copies.
+enum class Fresh {
+  kNone = 0,
+  kShared = 1,
+  kWarp = 2,
+  kSharedWarp = 3,
+  kThread = 4,
+  kSharedThread = 5,
+  kWarpThread = 6,
+  kSharedWarpThread = 7,
+};
+
+// Everything that specialises a kernel of the backward that computes scores, apart from its
+// features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
+struct BackwardConfig {
+  DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  int gqa_ratio;     // query heads that share one kv head
+  bool aligned;      // all tensors move in 16-byte pieces; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  bool adds_dq;      // dq is added up in fp32 by the kernel of dk and dv
+  int block_q;       // query rows of a tile
+  int block_kv;      // keys of a tile
+  int num_stages;    // buffers of what is streamed: 1 or 2
+  int num_warps;
+  int query_warps;  // along the queries of a tile of scores; the others lie along its keys, 32
+                    // each at least, and rest where there are fewer
+  int min_blocks;   // thread blocks per SM that registers are limited for
+  bool late;        // bias and mask are read where they are used, to save registers; else before
+                    // the scores are computed, to arrive meanwhile
+  Fresh fresh;
+
+  ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
+    return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
+  }
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
+  ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+  // The part of a tile of scores that one warp computes.
+  ATTNJIT_CONSTEXPR int key_warps() const {
+    const int most = block_kv / 32;
+    return num_warps / query_warps < most ? num_warps / query_warps : most;
+  }
+  ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
+  ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
+  ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
+  // The shape that features see of the scores that a warp computes at a time: 32 keys of its queries.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = warp_queries() / 16,
+            .groups = 4,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
+  }
+  // Whether half of the warps have no scores: they add the tile's part of dq to its sums while the
+  // others compute the scores of the next tile.
+  ATTNJIT_CONSTEXPR bool defers_dq() const { return adds_dq && 2 * score_warps() == num_warps; }
+  ATTNJIT_CONSTEXPR int dq_warps() const { return defers_dq() ? score_warps() : num_warps; }
+  // Rows of a product of `rows` rows that each of `warps` computes: 32, or 16 where that goes
+  // round; 0 where neither does. The other warps share its columns.
+  ATTNJIT_CONSTEXPR static int product_rows(int rows, int warps) {
+    return warps % (rows / 32) == 0 ? 32 : warps % (rows / 16) == 0 ? 16 : 0;
+  }
+
+  // Sizes in shared memory, in bytes.
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int scores_bytes() const { return block_q * block_kv * 2; }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return 2 * block_q * 4; }  // lse and delta
+  // Of the kernel of dk and dv: [K | V | stages of Q and dO | P | dS, two where dq is deferred |
+  // stages of rows].
+  ATTNJIT_CONSTEXPR int shared_bytes() const {
+    return k_bytes() + v_bytes() + num_stages * (q_bytes() + dout_bytes() + rows_bytes()) +
+           (defers_dq() ? 3 : 2) * scores_bytes();
+  }
+  // Of the kernel of dq: [Q, at the end dQ | dO | stages of K and V | rows].
+  ATTNJIT_CONSTEXPR int dq_shared_bytes() const {
+    return q_bytes() + dout_bytes() + num_stages * (k_bytes() + v_bytes()) + rows_bytes();
+  }
+  // Of the kernel of dbias: [stages of Q, dO, K, V and rows].
+  ATTNJIT_CONSTEXPR int dbias_shared_bytes() const {
+    return num_stages * (q_bytes() + dout_bytes() + k_bytes() + v_bytes() + rows_bytes());
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
+    return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
+  if (config.query_warps < 1 || config.num_warps % config.query_warps != 0)
+    return "query_warps must divide num_warps";
+  if (config.block_q != 32 && config.block_q != 64 && config.block_q != 128)
+    return "block_q must be 32, 64 or 128 queries";
+  if (config.block_kv < 32 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys";
+  if (config.block_q % (16 * config.query_warps) != 0)
+    return "block_q must be a multiple of 16 rows per warp";
+  if (config.block_kv % (32 * config.key_warps()) != 0)
+    return "block_kv must be a multiple of 32 keys per warp";
+  if (config.product_rows(config.block_q, config.dq_warps()) == 0 ||
+      config.product_rows(config.block_kv, config.num_warps) == 0)
+    return "num_warps must be a multiple of block_q / 32 and of block_kv / 32";
+  if (config.num_stages < 1 || config.num_stages > 2) return "num_stages must be 1 or 2";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/math.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
+// 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
+ATTNJIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+ATTNJIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Two floats rounded to nearest even and packed, `low` in the low half.
+template <DType kDType>
+ATTNJIT_DEVICE uint32 pack(float low, float high) {
+  uint32 packed;
+  if constexpr (kDType == DType::kBFloat16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  }
+  return packed;
+}
+
+// The exact value of a 16-bit element.
+template <DType kDType>
+ATTNJIT_DEVICE float widen(uint16 bits) {
+  if constexpr (kDType == DType::kBFloat16) {
+    return __int_as_float(static_cast<int>(static_cast<uint32>(bits) << 16));
+  } else {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+  }
+}
+
+// An fp32 element and its bits.
+ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
+ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+}  // namespace attnjit::kernel::ptx
+
 // ---- attnjit/tile/products.cuh
 
 // ---- attnjit/ptx/matrix.cuh
@@ -1384,8 +1586,10 @@ struct WarpTeam {
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
-struct GradientScores {
+struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_config.h");
+  using Base = BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>>;
+  using Base::block, Base::features, Base::params;
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kShape.row_tiles;
   static constexpr int kGroups = kShape.groups;
@@ -1395,20 +1599,13 @@ struct GradientScores {
   using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
   using Tile = Fragments<kRowTiles, kGroups>;
-  using Team = BlockTeam<kThreads>;
-  static constexpr int kBlockQ = kConfig.block_q;
-  static constexpr int kBlockKv = kConfig.block_kv;
+  using Base::kBlockKv, Base::kBlockQ;
   static constexpr int kQueryWarps = kConfig.query_warps;
 
-  const BackwardParams& params;
-  Features features;
-  Block block;
-  int warp;           // of the block
-  int known;          // the group of 32 tiles that is looked up, or -1
-  uint32 some, part;  // its tiles with a kept key, and those that need the mask
+  int warp;  // of the block
 
   ATTNJIT_DEVICE GradientScores(const BackwardParams& p, const Features& f)
-      : params(p), features(f), warp(ptx::warp_index()), known(-1), some(0), part(0) {}
+      : Base(p, f), warp(ptx::warp_index()) {}
 
   ATTNJIT_DEVICE int query_warp() const { return warp / kConfig.key_warps(); }
   ATTNJIT_DEVICE int key_warp() const { return warp % kConfig.key_warps(); }
@@ -1422,86 +1619,18 @@ struct GradientScores {
     return key_warp() * kConfig.warp_keys() + 32 * span;
   }
 
-  template <class T>
-  ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
-    return base + batch * strides.batch + head * strides.head;
-  }
-  ATTNJIT_DEVICE int kv_head() const { return block.head / kConfig.gqa_ratio; }
-
-  // Turns to a batch element, then to one of its query heads, then to a tile of queries.
-  ATTNJIT_DEVICE void enter_batch(int batch, int head) {
-    block.batch = batch;
-    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
-    block.thread_key = kShape.lane_key(ptx::lane_index());
-    features.set_lengths(block);
-    enter_head(head);
-  }
-  ATTNJIT_DEVICE void enter_head(int head) {
-    block.head = head;
-    features.begin(block);
-  }
-  ATTNJIT_DEVICE static void set_rows(Block& block, int q_tile) {
-    block.first_row = block.first_query = q_tile * kConfig.block_q;
-    const int end = block.first_row + kConfig.block_q;
-    block.end_row = block.end_query = end < block.query_len ? end : block.query_len;
-  }
+  // Turns to a tile of queries.
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
-    set_rows(block, q_tile);
+    this->set_rows(block, q_tile);
     block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
   }
 
-  // The use of tile `index` of a walk, which use_of(index) computes. Each lane asks for one of 32
-  // tiles, so that their latencies are paid together; two votes make bits of the answers.
-  template <class UseOf>
-  ATTNJIT_DEVICE TileUse look_up(int index, UseOf use_of) {
-    if (index / 32 != known) {
-      known = index / 32;
-      const TileUse use = use_of(known * 32 + ptx::lane_index());
-      some = ptx::warp_ballot(use != TileUse::kSkip);
-      part = ptx::warp_ballot(use == TileUse::kMasked);
-    }
-    const uint32 bit = 1u << (index & 31);
-    if ((some & bit) == 0) return TileUse::kSkip;
-    return (part & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
-  }
-
-  // The keys that queries of the tile may see, mask aside.
-  ATTNJIT_DEVICE KeyRange keys_of(int q_tile) {
-    Block rows = block;
-    set_rows(rows, q_tile);
-    return keys_of(rows);
-  }
-  // The keys that any query of the head may see, mask aside.
-  ATTNJIT_DEVICE KeyRange keys_of_head() {
-    Block rows = block;
-    rows.first_row = rows.first_query = 0;
-    rows.end_row = rows.end_query = block.query_len;
-    return keys_of(rows);
-  }
-  ATTNJIT_DEVICE KeyRange keys_of(const Block& rows) {
-    KeyRange keys = {0, block.kv_len};
-    features.narrow(Team(), rows, keys);
-    return keys;
-  }
-
-  ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
-    const int words = params.padded_rows / 32;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
-    LiveRows live;
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 32; ++i) {
-      const int word = q_tile * (kConfig.block_q / 32) + i;
-      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
-    }
-    return live;
-  }
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
   // become zero: whatever is stored there must not meet a probability of 0.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
                                    int head, int q_tile, const LiveRows& live) const {
-    const uint16* source = head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+    const uint16* source = Base::head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
                            q_tile * kConfig.block_q * strides.row;
     load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
@@ -1513,7 +1642,7 @@ struct GradientScores {
                                 int kv_tile, const KeyRange& keys) {
     const int first = kv_tile * kConfig.block_kv;
     const uint16* source =
-        head_of(static_cast<const uint16*>(base), strides, block.batch, kv_head()) +
+        Base::head_of(static_cast<const uint16*>(base), strides, block.batch, this->kv_head()) +
         first * strides.row;
     load_tile<kConfig.aligned, kColumns, kThreads>(
         tile, [=](int row) { return source + row * strides.row; },
@@ -1666,32 +1795,6 @@ struct GradientScores {
     }
   }
 };
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/tile/schedule.cuh
-
-namespace attnjit::kernel {
-
-// A place in the grid: one part of a plane's work.
-struct PlanePart {
-  uint32 plane, part;
-};
-
-// Place `index`, a thread block's own unless it is given. Places go through a section of planes
-// before the next one, and within it through part 0 of all its planes, then part 1: what takes
-// longest begins first, and what a section reads stays in L2. `grid` has num_planes and
-// section_planes.
-template <class Grid>
-ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane,
-                                         uint32 index = ptx::block_index()) {
-  const uint32 first_plane = index / (parts_per_plane * grid.section_planes) * grid.section_planes;
-  const uint32 rest = index - first_plane * parts_per_plane;
-  const uint32 left = grid.num_planes - first_plane;
-  const uint32 most = grid.section_planes;
-  const uint32 planes = left < most ? left : most;
-  return {first_plane + rest % planes, rest / planes};
-}
 
 }  // namespace attnjit::kernel
 

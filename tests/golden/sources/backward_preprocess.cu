@@ -96,6 +96,17 @@ namespace attnjit::kernel {
 // Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
 inline constexpr int kRowBlock = 64;
 
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+// fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
+  return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+}
+
+// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16 numbers,
+// of which the first three add up to -lse / scale, the next three to -delta, and the last two are 0.
+// Three bf16 numbers hold the 24 bits of a float.
+inline constexpr int kRowPieceBytes = 16;
+
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {
   float* lse;    // +inf for a dead row: its probabilities become 0
@@ -144,6 +155,7 @@ struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
   bool aligned;  // rows of out and dout move in 16-byte pieces
+  bool pieces;   // writes row_pieces
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -168,6 +180,8 @@ struct BackwardPreprocessParams {
   int32 seqlen_q;
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
   int32 num_blocks;      // of the launch
+  uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
+  float inverse_scale;   // 1 / scale of the scores
 };
 
 }  // namespace attnjit::kernel
@@ -556,6 +570,8 @@ struct BackwardPreprocess {
   }
 
  private:
+  static constexpr float kNoProbability = -0x1p100f;
+
   ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
     return plane * params.num_row_blocks * kRowBlock + row;
   }
@@ -606,8 +622,31 @@ struct BackwardPreprocess {
     }
     sum = ptx::lanes_sum<kLanes>(sum);
     if (lane == 0) {
-      ptx::store_global(params.rows.delta + padded_row(plane, row),
-                        live ? sum - dlse_of(plane, row) : 0.0f);
+      const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
+      ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
+      if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
+    }
+  }
+  // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
+  // it is 0.
+  ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
+    const float lse = lse_of(plane, row);
+    const bool vanishes = !live || lse == ptx::infinity();
+    ptx::Vector16 v{};
+    split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
+    split(-delta, v, 3);
+    ptx::store_global(reinterpret_cast<ptx::Vector16*>(params.row_pieces) + padded_row(plane, row),
+                      v);
+  }
+  // Three bf16 numbers that add up to `value`, from the one with index `first` on. An infinity and
+  // NaN are the first of them.
+  ATTNJIT_DEVICE static void split(float value, ptx::Vector16& v, int first) {
+#pragma unroll
+    for (int i = first; i < first + 3; ++i) {
+      const uint32 bits = ptx::pack<DType::kBFloat16>(value, 0.0f);
+      v.word[i / 2] |= bits << (16 * (i & 1));
+      const float rest = value - ptx::widen<DType::kBFloat16>(static_cast<uint16>(bits));
+      value = rest == rest ? rest : 0.0f;
     }
   }
   ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
@@ -649,6 +688,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim_v = 64,
     .aligned = true,
+    .pieces = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -96,6 +96,17 @@ namespace attnjit::kernel {
 // Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
 inline constexpr int kRowBlock = 64;
 
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
+// fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
+  return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+}
+
+// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16 numbers,
+// of which the first three add up to -lse / scale, the next three to -delta, and the last two are 0.
+// Three bf16 numbers hold the 24 bits of a float.
+inline constexpr int kRowPieceBytes = 16;
+
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
 struct GradientRows {
   float* lse;    // +inf for a dead row: its probabilities become 0

@@ -7,6 +7,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 128,
     .aligned = true,
+    .pieces = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -1,0 +1,45 @@
+#pragma once
+#include "attnjit/backward_wgmma_dq.cuh"
+#include "attnjit/backward_wgmma_keys.cuh"
+#include "attnjit/backward_wgmma_producer.cuh"
+#include "attnjit/ptx/sync.cuh"
+
+// The backward of Hopper (sm_90a), keys at rest: dk and dv, and the part of dq that a tile of keys
+// has, with wgmma, which multiplies out of shared memory, and the copy engine (TMA), which fills
+// it.
+//
+// A thread block keeps block_kv keys of one kv head and walks over the queries of all heads that
+// share it. Its warps have roles:
+//
+//   warpgroup 0        warp 0 walks over the tiles of queries and loads K, V, Q and dO; warp 1 sets
+//                      rows to zero that must not be read; the others end
+//   warpgroups 1, 2    64 keys each: scores, dk, dv (backward_wgmma_keys.cuh)
+//   warpgroup 3        dq (backward_wgmma_dq.cuh)
+//
+// Shared memory: see BackwardWgmmaConfig.
+namespace attnjit::kernel {
+
+template <BackwardWgmmaConfig kConfig, class... Features>
+ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, Features... features) {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
+  using Set = GradientFeatures<Features...>;
+  if (ptx::thread_index() == 0) BackwardShared<kConfig>().init_barriers();
+  ptx::block_sync();  // the barriers are there for all
+  const int warpgroup = ptx::warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::give_registers<kConfig.producer_registers>();
+    const int warp = ptx::warp_index();
+    if (warp == 0) BackwardProducer<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();
+  } else if (warpgroup == 3) {
+    ptx::give_registers<kConfig.dq_registers>();
+    BackwardWalk<kConfig, Set> walk(params.base, Set(features...));
+    walk.locate();
+    BackwardDqSums<kConfig>(params.base, walk.block.batch).run();
+  } else {
+    ptx::take_registers<kConfig.key_registers()>();
+    BackwardKeys<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
+  }
+}
+
+}  // namespace attnjit::kernel

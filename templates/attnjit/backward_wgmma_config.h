@@ -1,0 +1,105 @@
+#pragma once
+#include "attnjit/backward_params.h"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/tensor_map.h"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
+struct BackwardWgmmaConfig {
+  DType dtype;             // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;            // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;          // columns of v and dout, likewise
+  int gqa_ratio;           // query heads that share one kv head
+  int block_q;             // query rows of a tile, 64 or 128
+  int num_stages;          // tiles of Q and dO in the ring
+  int producer_registers;  // of a thread that loads, and of one that adds dq up: multiples of 8
+                           // from
+  int dq_registers;        // 24 on
+
+  static constexpr int kMaxSharedBytes = 227 * 1024;
+  static constexpr int kControlBytes = 256;  // of barriers and jobs
+  static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
+  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
+  // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
+  ATTNJIT_CONSTEXPR int key_registers() const {
+    const int most = (512 - producer_registers - dq_registers) / 16 * 8;
+    return most < 240 ? most : 240;
+  }
+  ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
+
+  // Columns in shared memory, whole slabs of 64, and those that products take.
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
+  ATTNJIT_CONSTEXPR int depth() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int depth_v() const { return round_up(head_dim_v, 16); }
+  ATTNJIT_CONSTEXPR int key_columns() const { return round_up(head_dim, 32); }
+  ATTNJIT_CONSTEXPR int value_columns() const { return round_up(head_dim_v, 32); }
+
+  // The scores of a warp, for features: 16 keys in rows, the queries of the tile in columns.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kColumns,
+            .row_tiles = 1,
+            .groups = block_q / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
+  }
+
+  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | dq of a tile in fp32 |
+  // stages of rows | barriers, jobs].
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int ds_bytes() const { return block_q * block_kv * 2; }
+  ATTNJIT_CONSTEXPR int dq_bytes() const { return block_q * padded_head_dim() * 4; }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return block_q * kRowPieceBytes; }
+  ATTNJIT_CONSTEXPR int stages_offset() const { return k_bytes() + v_bytes(); }
+  ATTNJIT_CONSTEXPR int ds_offset() const {
+    return stages_offset() + num_stages * (q_bytes() + dout_bytes());
+  }
+  ATTNJIT_CONSTEXPR int dq_offset() const { return ds_offset() + kSlots * ds_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_offset() const { return dq_offset() + dq_bytes(); }
+  ATTNJIT_CONSTEXPR int control_offset() const { return rows_offset() + num_stages * rows_bytes(); }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
+  // Of a thread that has keys: dk, dv, scores, and probabilities and dS as operands.
+  ATTNJIT_CONSTEXPR int fragment_registers() const {
+    return (key_columns() + value_columns()) / 2 + block_q;
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 8 || config.head_dim > 128 || config.head_dim % 8 != 0)
+    return "head_dim must be a multiple of 8 from 8 to 128";
+  if (config.head_dim_v < 8 || config.head_dim_v > 128 || config.head_dim_v % 8 != 0)
+    return "head_dim_v must be a multiple of 8 from 8 to 128";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.block_q != 64 && config.block_q != 128) return "block_q must be 64 or 128";
+  if (config.num_stages != 2 && config.num_stages != 3) return "num_stages must be 2 or 3";
+  if (config.producer_registers < 24 || config.producer_registers % 8 != 0)
+    return "producer_registers must be a multiple of 8 from 24 on";
+  if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
+    return "dq_registers must be a multiple of 8 from 24 on";
+  if (config.fragment_registers() > 192)
+    return "block_q, head_dim and head_dim_v need more registers than a thread has";
+  return nullptr;
+}
+
+// Run-time arguments of the Hopper kernel of dk, dv and dq.
+struct BackwardWgmmaParams {
+  BackwardParams base;
+  const uint32* row_pieces;  // kRowPieceBytes a row, see backward_params.h; padded_rows is a
+                             // multiple of block_q
+  // Boxes of 64 columns: of q and dout of block_q rows, of k and v of block_kv.
+  TensorMap q, k, v, dout;
+};
+
+}  // namespace attnjit::kernel

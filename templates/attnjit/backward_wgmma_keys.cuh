@@ -1,0 +1,316 @@
+#pragma once
+#include "attnjit/backward_block.cuh"
+#include "attnjit/backward_wgmma_shared.cuh"
+#include "attnjit/ptx/accumulate.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/opaque.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/quad_rows.cuh"
+#include "attnjit/tile/team.cuh"
+
+namespace attnjit::kernel {
+
+// A warpgroup of the Hopper backward that has 64 of the block's keys, at rest, and their dk and dv.
+//
+// All products have keys in their rows, so that P and dS are operands of dv and dk as they lie in
+// registers; dS goes to the warpgroup of dq through shared memory. In a step,
+//
+//     S   = K Q^T - lse / scale          P  = exp2(exponent_scale S)
+//     dP  = V dO^T - delta               dS = P dP
+//     dv += P dO                         dk += dS Q
+//
+// where lse and delta are one more 16 of the depth: ones in registers times the pieces of
+// kernel::kRowPieceBytes. A read of them from shared memory, 32 words for each warp and tile, would
+// cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %).
+//
+//     tensor cores    [ S ]          [ dP | dv += P dO ]               [ dk += dS Q | S of the next
+//     ] other units          [ mask, P ]                [ dS, to shared ]
+//
+// The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
+// phases do not come about by themselves: so one multiplies while the other exponentiates.
+template <BackwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
+  using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
+  using Base::block, Base::features, Base::kv_tile, Base::params;
+  static constexpr DType kDType = kConfig.dtype;
+  static constexpr int kGroups = kConfig.block_q / 8;  // of 8 queries
+  using Shared = BackwardShared<kConfig>;
+  using Scores = Fragments<1, kGroups>;
+  using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
+  using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
+  using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
+
+  Shared shared;
+  const int warpgroup;  // of those that have keys
+  const int warp_row;   // of the warp's 16 keys in the tile
+  const int lane = ptx::lane_index();
+  const uint64 k_descriptor, v_descriptor;       // rows of the warpgroup
+  const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
+  const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
+  typename Shared::StageTurn stage_turn = {};
+  typename Shared::SlotTurn slot_turn = {};
+  KeyRows dk;
+  ValueRows dv;
+
+  ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, int group)
+      : Base(p.base, f),
+        warpgroup(group),
+        warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
+        k_descriptor(ptx::matrix_descriptor(shared.k() + 64 * group * 128, 16, 1024)),
+        v_descriptor(ptx::matrix_descriptor(shared.v() + 64 * group * 128, 16, 1024)),
+        q_descriptor(ptx::matrix_descriptor(shared.q(0), 16, 1024)),
+        dout_descriptor(ptx::matrix_descriptor(shared.dout(0), 16, 1024)),
+        q_lines(ptx::matrix_descriptor(shared.q(0), kConfig.block_q * 128, 1024)),
+        dout_lines(ptx::matrix_descriptor(shared.dout(0), kConfig.block_q * 128, 1024)),
+        rows_lines(ptx::short_line_descriptor(shared.rows(0))) {}
+
+  ATTNJIT_DEVICE void run() {
+    this->locate();
+    block.thread_key += warp_row;
+    dk = 0.0f;
+    dv = 0.0f;
+    ptx::barrier_wait(shared.keys_full(), 0);
+    BackwardJob job = await_job();
+    const bool any = job.exists();
+    while (job.exists()) {
+      step(job);
+      job = await_job();
+    }
+    if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
+    ptx::barrier_wait(shared.ds_empty(slot_turn.slot()), slot_turn.empty());
+    announce(job);
+    if (params.num_splits > 1) {
+      add_sums();
+    } else {
+      write();
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void await_turn() const {
+    ptx::named_barrier_sync(Shared::turn(warpgroup), Shared::kTurnThreads);
+  }
+  ATTNJIT_DEVICE void pass_turn() const {
+    ptx::named_barrier_arrive(Shared::turn(1 - warpgroup), Shared::kTurnThreads);
+  }
+  ATTNJIT_DEVICE BackwardJob await_job() const {
+    const uint32 stage = stage_turn.slot();
+    ptx::barrier_wait(shared.full(stage), stage_turn.full());
+    return Shared::take(shared.job(stage));
+  }
+  // Tells the warpgroup of dq that dS of the job is complete.
+  ATTNJIT_DEVICE void announce(const BackwardJob& job) const {
+    const uint32 slot = slot_turn.slot();
+    Shared::put_if(warpgroup == 0 && (ptx::thread_index() & 127) == 0, shared.ds_job(slot), job);
+    ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);
+  }
+
+  ATTNJIT_DEVICE void step(const BackwardJob& job) {
+    const uint32 stage = stage_turn.slot();
+    constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
+    const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
+    Scores scores;
+    Operand p, ds;
+    const Ones lse = ones(0);
+    hold(scores);
+    ptx::wgmma_fence();
+    multiply<kConfig.depth()>(scores, k_descriptor, q_descriptor + stage * (kStageBytes / 16));
+    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
+    ptx::wgmma_commit();
+    if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();
+    ptx::wgmma_wait<0>();
+    hold(scores);
+    if (job.masks) {
+      this->set_rows(block, job.tile);
+      block.thread_row = block.first_row + kShape.lane_row(lane);
+      features.mask(block, scores, kv_tile * kConfig.block_kv);
+    }
+    exponentiate(scores, p);
+    hold(p);
+
+    // The same registers: ptxas would begin dP in others, while it exponentiates, and there are
+    // none.
+    Scores& dp = scores;
+    const Ones delta = ones(3);
+    hold(dp);
+    ptx::wgmma_fence();
+    multiply<kConfig.depth_v()>(dp, v_descriptor, dout_descriptor + stage * (kStageBytes / 16));
+    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(dp[0], delta.word, rows, true);
+    ptx::wgmma_commit();
+    hold(dv);
+    ptx::wgmma_fence();
+    multiply_rows(dv, p, dout_lines + stage * (kStageBytes / 16));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    hold(dp);
+    score_gradients(dp, p, ds);
+    const uint32 slot = slot_turn.slot();
+    ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+    store(ds, slot);
+    await_turn();
+    hold(ds);
+    hold(dk);
+    ptx::wgmma_fence();
+    multiply_rows(dk, ds, q_lines + stage * (kStageBytes / 16));
+    ptx::wgmma_commit();
+    ptx::fence_async_proxy();
+    announce(job);
+    ptx::wgmma_wait<0>();
+    hold(p);
+    hold(dv);
+    hold(ds);
+    hold(dk);
+    ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
+    stage_turn.advance();
+    slot_turn.advance();
+  }
+
+  // sums = rows lines^T, kDepth deep, of the warpgroup's keys and a tile of queries.
+  template <int kDepth>
+  ATTNJIT_DEVICE static void multiply(Scores& sums, uint64 rows, uint64 lines) {
+#pragma unroll
+    for (int i = 0; i < kDepth / 16; ++i) {
+      const int column = i % 4 * 32, slab = i / 4 * 128;
+      ptx::multiply_async<kDType>(sums[0], rows + (column + slab * kConfig.block_kv) / 16,
+                                  lines + (column + slab * kConfig.block_q) / 16, i != 0);
+    }
+  }
+  // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
+  struct Ones {
+    uint32 word[4];
+  };
+  ATTNJIT_DEVICE static Ones ones(int first) {
+    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // that the lane has, and the next
+    const auto one = [&](int c) { return c >= first && c < first + 3 ? 0x3f80u : 0u; };
+    Ones ones;
+    ones.word[0] = ones.word[1] = one(column) | one(column + 1) << 16;
+    ones.word[2] = ones.word[3] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) ptx::hold(ones.word[i]);
+    return ones;
+  }
+  // sums += operand lines, where queries are the depth.
+  template <class Sums>
+  ATTNJIT_DEVICE static void multiply_rows(Sums& sums, const Operand& operand, uint64 lines) {
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 16; ++i) {
+      // Two groups are the 16 columns of one operand.
+      const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
+      ptx::multiply_async<kDType>(sums[0], a, lines + i * 16 * 128 / 16, true);
+    }
+  }
+
+  // P, times probability_scale(). Neither this nor the next function changes the scores in place:
+  // ptxas would take other registers for dP then, and has none.
+  ATTNJIT_DEVICE void exponentiate(const Scores& scores, Operand& p) const {
+    constexpr float kLogScale = kDType == DType::kFloat16 ? 14.0f : 0.0f;
+    static_assert(kConfig.probability_scale() == (kDType == DType::kFloat16 ? 16384.0f : 1.0f));
+    const auto of = [&](float score) {
+      return ptx::exp2_approx(score * params.exponent_scale + kLogScale);
+    };
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const float(&group)[4] = scores[0][n];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        p[n][h] = ptx::pack<kDType>(of(group[2 * h]), of(group[2 * h + 1]));
+      }
+    }
+  }
+  // dS = P dP with P as dv has it, which saves the registers of another.
+  ATTNJIT_DEVICE static void score_gradients(const Scores& dp, const Operand& p, Operand& ds) {
+    constexpr float kInverse = 1.0f / kConfig.probability_scale();
+    const auto of = [&](float x, uint32 bits) {
+      const float product = x * ptx::widen<kDType>(static_cast<uint16>(bits));
+      return kInverse == 1.0f ? product : product * kInverse;
+    };
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const float(&group)[4] = dp[0][n];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        ds[n][h] =
+            ptx::pack<kDType>(of(group[2 * h], p[n][h]), of(group[2 * h + 1], p[n][h] >> 16));
+      }
+    }
+  }
+  // Writes the warp's part of dS as [query][key]: 16 queries at a time.
+  ATTNJIT_DEVICE void store(const Operand& ds, uint32 slot) const {
+    const uint32 tile = shared.ds(slot) + warpgroup * kConfig.block_q * 128;
+    const int query = (lane & 7) + 8 * (lane >> 4);
+    const int chunk = 2 * (ptx::warp_index() & 3) + (lane >> 3 & 1);
+    const uint32 line = tile + query * 128 + ((chunk ^ (lane & 7)) << 4);
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 16; ++i) {
+      ptx::store_matrices_transposed(line + i * 16 * 128,
+                                     reinterpret_cast<const uint32(&)[4]>(ds[2 * i]));
+    }
+  }
+
+  template <class F>
+  ATTNJIT_DEVICE static void hold(F& fragments) {
+    fragments.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+  ATTNJIT_DEVICE static void hold(Operand& operand) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) ptx::hold(operand[n][h]);
+    }
+  }
+
+  // Writes dk and dv of the warp's keys, 16 bytes a lane.
+  ATTNJIT_DEVICE void write() {
+    write_rows<kConfig.head_dim>(dk, params.scale, params.dk, params.dk_strides);
+    write_rows<kConfig.head_dim_v>(dv, 1.0f / kConfig.probability_scale(), params.dv,
+                                   params.dv_strides);
+  }
+  template <int kColumns, class Sums>
+  ATTNJIT_DEVICE void write_rows(const Sums& sums, float factor, void* base,
+                                 const RowStrides& strides) const {
+    uint16* const head =
+        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head());
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int key = kv_tile * kConfig.block_kv + warp_row + 8 * h + lane / 4;
+      uint16* const row = head + key * strides.row + 8 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < round_up(kColumns, 32) / 8; n += 4) {
+        uint32 word[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float(&group)[4] = sums[0][n + i];
+          word[i] = ptx::pack<kDType>(group[2 * h] * factor, group[2 * h + 1] * factor);
+        }
+        gather_group(word);
+        const bool inside = key < block.seqlen_kv && 8 * n + 8 * (lane & 3) < kColumns;
+        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
+                             {{word[0], word[1], word[2], word[3]}});
+      }
+    }
+  }
+  // Adds them to the sums of all splits.
+  ATTNJIT_DEVICE void add_sums() const {
+    add_rows<kConfig.head_dim>(dk, params.dk_sum);
+    add_rows<kConfig.head_dim_v>(dv, params.dv_sum);
+  }
+  template <int kColumns, class Sums>
+  ATTNJIT_DEVICE void add_rows(const Sums& sums, float* total) const {
+    constexpr int kFragments = ceil_div(kColumns, 8);  // of 16 rows
+    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
+                        this->kv_head();
+    const int padded = round_up(params.seqlen_kv, kRowBlock);
+    const int row = kv_tile * kConfig.block_kv + warp_row;
+    if (row >= padded) return;
+    float* const first = total + (plane * padded + row) * (8 * kFragments);
+#pragma unroll
+    for (int n = 0; n < kFragments; ++n) ptx::add_fragment(first + n * 128, sums[0][n]);
+  }
+};
+
+}  // namespace attnjit::kernel

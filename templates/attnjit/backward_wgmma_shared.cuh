@@ -1,0 +1,111 @@
+#pragma once
+#include "attnjit/backward_wgmma_config.h"
+#include "attnjit/ptx/load_if.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/ring.cuh"
+
+// Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
+// from the walk to those that multiply.
+namespace attnjit::kernel {
+
+// A tile of queries of one head; one that does not exist comes after the last.
+struct BackwardJob {
+  int head, tile;
+  bool masks;  // keys are dropped from it
+
+  static constexpr int kNone = -1;  // head
+
+  ATTNJIT_DEVICE bool exists() const { return head != kNone; }
+};
+
+// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
+// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+template <BackwardWgmmaConfig kConfig>
+struct BackwardShared {
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kSlots = kConfig.kSlots;
+  using StageTurn = RingTurn<kStages>;
+  using SlotTurn = RingTurn<kSlots>;
+
+  uint32 base = ptx::shared_base();
+
+  ATTNJIT_DEVICE uint32 k() const { return base; }
+  ATTNJIT_DEVICE uint32 v() const { return base + kConfig.k_bytes(); }
+  ATTNJIT_DEVICE uint32 q(uint32 stage) const {
+    return base + kConfig.stages_offset() + stage * (kConfig.q_bytes() + kConfig.dout_bytes());
+  }
+  ATTNJIT_DEVICE uint32 dout(uint32 stage) const { return q(stage) + kConfig.q_bytes(); }
+  ATTNJIT_DEVICE uint32 rows(uint32 stage) const {
+    return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();
+  }
+  // dS as [query][key].
+  ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
+    return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
+  }
+  ATTNJIT_DEVICE uint32 dq() const { return base + kConfig.dq_offset(); }
+
+  // K and V have landed and still have rows to be set to zero; are complete. Q, dO and their rows
+  // likewise.
+  ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
+  ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
+  ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(2 + stage); }
+  ATTNJIT_DEVICE uint32 full(uint32 stage) const { return barrier(2 + kStages + stage); }
+  ATTNJIT_DEVICE uint32 empty(uint32 stage) const { return barrier(2 + 2 * kStages + stage); }
+  // dq has been computed from a tile of dS.
+  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const { return barrier(2 + 3 * kStages + slot); }
+
+  // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
+  // and those of dq.
+  ATTNJIT_DEVICE void init_barriers() const {
+    ptx::barrier_init(keys_landed(), 1);
+    ptx::barrier_init(keys_full(), 1);
+    for (int i = 0; i < kStages; ++i) {
+      ptx::barrier_init(landed(i), 1);
+      ptx::barrier_init(full(i), 1);
+      ptx::barrier_init(empty(i), 8);
+    }
+    for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
+    ptx::barrier_init_fence();
+  }
+
+  // Named barriers: a tile of dS is complete, which the threads that have keys come to and those of
+  // dq wait for; and turns of warpgroup 0 or 1 of those that have keys.
+  static constexpr int kTurnThreads = 256, kDsThreads = 384;
+  ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
+  ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
+
+  // Jobs travel with Q and dO, and with dS.
+  ATTNJIT_DEVICE uint32 job(uint32 stage) const { return word_address(2 * stage); }
+  ATTNJIT_DEVICE uint32 ds_job(uint32 slot) const { return word_address(2 * (kStages + slot)); }
+  // One thread of those that call it, the one with `writes`, does.
+  ATTNJIT_DEVICE static void put_if(bool writes, uint32 address, const BackwardJob& job) {
+    ptx::store_shared_4_if(writes, address, static_cast<uint32>(job.head));
+    ptx::store_shared_4_if(writes, address + 4,
+                           static_cast<uint32>(2 * job.tile + (job.masks ? 1 : 0)));
+  }
+  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used.
+  ATTNJIT_DEVICE static BackwardJob take(uint32 address) {
+    const bool reads = ptx::lane_index() == 0;
+    const uint32 head = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
+    const uint32 rest = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
+    return {static_cast<int>(head), static_cast<int>(rest >> 1), (rest & 1) != 0};
+  }
+
+ private:
+  static constexpr int kWordsOffset = 8 * (2 + 3 * kStages + kSlots);
+  static_assert(kWordsOffset + 8 * (kStages + kSlots) <= BackwardWgmmaConfig::kControlBytes);
+
+  ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
+    return base + kConfig.control_offset() + 8 * index;
+  }
+  ATTNJIT_DEVICE uint32 word_address(uint32 word) const {
+    return base + kConfig.control_offset() + kWordsOffset + 4 * word;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,107 @@
+// The Hopper backward without one of its safeguards at a time: each must lead to the report that
+// names it.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "mutations.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
+const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
+const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
+const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
+const std::string kEntry = "attnjit/backward_dkv_wgmma.cuh";
+
+// Rings go round, and keys end within a tile.
+const ProblemSpec kSpec = {.seqlen_q = 400, .seqlen_kv = 100, .head_dim = 64, .backward = true};
+const Run kRun = {kSpec, wgmma_backward(64)};
+
+// The same with dead rows and unread keys inside of the tensors.
+const Run kHidden = [] {
+  ProblemSpec spec = kSpec;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {390};
+  spec.seqlens_kv = {90};
+  spec.poison_dropped_keys = true;
+  return Run{spec, wgmma_backward(64)};
+}();
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing") {
+  expect_report({kProducer, "ptx::barrier_wait(shared.empty(stage), turn.empty());", ""}, kRun,
+                {"arrives at the mbarrier at +"});
+  expect_report({kKeys, "ptx::barrier_wait(shared.full(stage), stage_turn.full());", ""}, kRun,
+                {"load_shared_4_if: reads shared memory at +"});
+  expect_report(
+      {kKeys, "    ptx::barrier_wait(shared.keys_full(), 0);\n", ""}, kRun,
+      {"multiply_async: reads shared memory at +", "which a tensor_load for the mbarrier"});
+  expect_report(
+      {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    store",
+       "    store"},
+      kRun, {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
+                {"wgmma"});
+  expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
+                {"dq:", "not finite"});
+  expect_report(
+      {kDq, "ptx::tensor_store_wait_read<kParts - 1>();", ""}, kRun,
+      {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
+  expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
+                {"tensor_store_wait_read is missing"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missing") {
+  expect_report({kKeys, "ptx::barrier_arrive_if(lane == 0, shared.empty(stage));", ""}, kRun,
+                {"deadlock", "0 of 8 arrivals"});
+  expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ";"}, kRun,
+                {"deadlock", "0 of 4 arrivals"});
+  expect_report({kKeys, "if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();", ""}, kRun,
+                {"deadlock", "128 of 256 threads arrived"});
+  expect_report({kKeys, "if (any && warpgroup == 0) pass_turn();", ""}, kRun,
+                {"deadlock", "128 of 256 threads arrived"});
+  expect_report({kProducer, "ptx::barrier_arrive_if(issues, shared.full(stage));", ""}, kRun,
+                {"deadlock", "0 of 1 arrivals"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing") {
+  expect_report({kShared, "ptx::barrier_init_fence();", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kKeys, "    ptx::fence_async_proxy();\n    announce(job);", "    announce(job);"},
+                kRun, {"fence_async_proxy is missing"});
+  expect_report({kDq, "      ptx::fence_async_proxy();\n", ""}, kRun,
+                {"bulk_add_if: has the copy engine read", "fence_async_proxy is missing"});
+  expect_report({kDq, "ptx::warp_sync();  // the part is complete", ""}, kRun,
+                {"bulk_add_if: reads shared memory at +"});
+  expect_report({kDq, "ptx::warp_sync();  // the place has been read", ""}, kRun,
+                {"store_shared_16: writes shared memory at +"});
+  expect_report({kProducer, "    ptx::fence_async_proxy();\n", ""}, kHidden,
+                {"fence_async_proxy is missing"});
+  expect_report({kProducer, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
+                {"multiply_async: reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden") {
+  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
+                 "const bool hides = false;"},
+                kHidden, {"deadlock"});
+  expect_report({kProducer, "return !job.live.has(row);", "return false;"}, kHidden,
+                {"not finite"});
+  expect_report({kProducer, "return key < keys.begin || key >= keys.end ||", "return false &&"},
+                kHidden, {"not finite"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
+  expect_report({kDq, "const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;",
+                 "const int row = job.tile * kConfig.block_q + 64 * half + 16 * (warp ^ 1);"},
+                kRun, {"dq:"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

@@ -1,0 +1,139 @@
+// The Hopper backward by name: its tiles, the edges of its tensor maps, its walk over heads, and
+// what it promises of NaN.
+#include "wgmma_backward.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "bench.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+class WgmmaBackward {
+ public:
+  void expect_right(const ProblemSpec& spec, const std::string& config = wgmma_backward(64)) {
+    CAPTURE(instance::describe(spec));
+    CAPTURE(config);
+    CHECK(bench_.backward(spec, codegen::find_arch("sm_90a"), config) == "");
+  }
+
+ private:
+  Bench bench_;
+};
+
+const ProblemSpec kSmall = {.batch = 2,
+                            .heads_q = 2,
+                            .heads_kv = 1,
+                            .seqlen_q = 150,
+                            .seqlen_kv = 200,
+                            .head_dim = 64,
+                            .backward = true};
+
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "wgmma backward: tiles of 64 and 128 queries, rings of two and three") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ProblemSpec spec = kSmall;
+    spec.dtype = dtype;
+    for (const auto& [block_q, stages] : {std::pair{64, 2}, {64, 3}, {128, 2}}) {
+      expect_right(spec, wgmma_backward(block_q, stages));
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: rows and keys around the edges of tiles") {
+  for (const int seqlen : {1, 2, 16, 63, 64, 65, 127, 128, 129, 191, 257}) {
+    ProblemSpec spec = kSmall;
+    spec.seqlen_q = spec.seqlen_kv = seqlen;
+    expect_right(spec);
+    expect_right(spec, wgmma_backward(128));
+  }
+  ProblemSpec none = kSmall;
+  none.seqlen_q = 0;
+  expect_right(none);
+  none.seqlen_q = 64;
+  none.seqlen_kv = 0;
+  expect_right(none);
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: widths that are no slabs") {
+  const std::pair<int, int> dims[] = {{8, 8}, {40, 96}, {96, 40}, {72, 128}, {128, 128}};
+  for (const auto& [head_dim, head_dim_v] : dims) {
+    ProblemSpec spec = kSmall;
+    spec.head_dim = head_dim;
+    spec.head_dim_v = head_dim_v;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(
+    WgmmaBackward,
+    "wgmma backward: query heads that share a kv head, and queries split over blocks") {
+  ProblemSpec spec = kSmall;
+  spec.heads_q = 6;
+  spec.heads_kv = 2;
+  spec.want_dlse = true;
+  expect_right(spec);
+  spec = {.heads_q = 3, .seqlen_q = 700, .seqlen_kv = 100, .head_dim = 128, .backward = true};
+  expect_right(spec, wgmma_backward(64, 2, true));
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "wgmma backward: bands to both sides, whose rows may have no keys") {
+  for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+    ProblemSpec spec = kSmall;
+    spec.seqlen_q = 300;
+    spec.causal = true;
+    spec.diagonal = diagonal;
+    expect_right(spec);
+    expect_right(spec, wgmma_backward(128));
+    spec.causal = false;
+    spec.window = {30, 20};
+    expect_right(spec);
+  }
+}
+
+// In fp32 and not in pieces, lse of such scores would have no more digits.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: scores of any size") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ProblemSpec spec = kSmall;
+    spec.dtype = dtype;
+    for (const float scale : {1.0f, 4.0f, 1e-3f, 1e-9f}) {
+      spec.scale = scale;
+      expect_right(spec);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "wgmma backward: NaN and Inf in dead rows and unread keys stay there") {
+  ProblemSpec spec = kSmall;
+  spec.poison_dropped_keys = true;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {140, 33};
+  spec.seqlens_kv = {150, 37};
+  spec.want_dlse = true;
+  for (const int block_q : {64, 128}) {
+    expect_right(spec, wgmma_backward(block_q));
+    spec.causal = true;
+    spec.diagonal = Diagonal::kBottomRight;
+    expect_right(spec, wgmma_backward(block_q));
+    spec.causal = false;
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: tensors in any order of memory") {
+  ProblemSpec spec = kSmall;
+  spec.memory.layout = instance::Layout::kBshd;
+  expect_right(spec);
+  spec.memory.v_differs = true;
+  expect_right(spec);
+  spec.memory.expand_dout = true;
+  expect_right(spec);
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

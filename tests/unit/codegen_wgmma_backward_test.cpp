@@ -1,0 +1,91 @@
+// The rules of the Hopper backward.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+
+#include "codegen/kernel_configs.hpp"
+
+using namespace attnjit;
+using attnjit::codegen::BackwardTunables;
+using attnjit::codegen::Path;
+using attnjit::problem::BackwardFamily;
+
+namespace {
+
+constexpr BackwardFamily kFamily{.scores = {.head_dim = 128, .head_dim_v = 128, .aligned = true}};
+constexpr BackwardTunables kTunables{.dkv = {.path = Path::kWgmma,
+                                             .block_q = 64,
+                                             .block_kv = 128,
+                                             .num_stages = 2,
+                                             .num_warps = 16,
+                                             .query_warps = 1,
+                                             .min_blocks = 1}};
+
+std::string unfit(const BackwardTunables& tunables, const BackwardFamily& family = kFamily,
+                  const char* arch = "sm_90a") {
+  return codegen::why_unfit(tunables, family, codegen::find_arch(arch)).value_or("");
+}
+
+}  // namespace
+
+TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
+  CHECK(unfit(kTunables) == "");
+  CHECK(unfit(kTunables, kFamily, "sm_80") == "dkv: path: sm_80 has no wgmma; use mma");
+  const std::pair<void (*)(problem::Family&), std::string> cases[] = {
+      {[](auto& f) { f.aligned = false; },
+       "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
+      {[](auto& f) { f.head_dim = 136; },
+       "wgmma has no registers for heads of more than 128 columns in a backward"},
+      {[](auto& f) { f.head_dim_v = 136; },
+       "wgmma has no registers for heads of more than 128 columns in a backward"},
+      {[](auto& f) { f.mask = problem::Extent::kPerPair; },
+       "wgmma is in no backward with a mask or a bias yet"},
+      {[](auto& f) { f.bias = problem::Extent::kPerQuery; },
+       "wgmma is in no backward with a mask or a bias yet"},
+      {[](auto& f) { f.positive_scale = false; }, "wgmma needs a positive scale in a backward"}};
+  for (const auto& [change, expected] : cases) {
+    BackwardFamily family = kFamily;
+    change(family.scores);
+    CHECK(unfit(kTunables, family) == "dkv: path: " + expected + "; use mma");
+  }
+  BackwardFamily family = kFamily;
+  family.scores.mask = problem::Extent::kPerQuery;  // its rows are dead
+  CHECK(unfit(kTunables, family) == "");
+  family.deterministic = true;
+  CHECK(codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")) ==
+        "wgmma adds up dq in no fixed order");
+}
+
+TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
+  const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
+      {[](auto& t) { t.dq_method = codegen::DqMethod::kKernel; },
+       "dq_method must be add where dkv has path wgmma"},
+      {[](auto& t) { t.dkv.block_kv = 64; }, "dkv: block_kv must be 128 with path wgmma"},
+      {[](auto& t) { t.dkv.num_warps = 12; },
+       "dkv: num_warps must be 16, query_warps and min_blocks 1 with path wgmma"},
+      {[](auto& t) { t.dkv.late = true; },
+       "dkv: late must be false and fresh none with path wgmma"},
+      {[](auto& t) { t.dkv.block_q = 32; }, "dkv: block_q must be 64 or 128"},
+      {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
+      {[](auto& t) { t.dkv.block_q = 128; },
+       "dkv: block_q, head_dim and head_dim_v need more registers than a thread has"}};
+  for (const auto& [change, expected] : cases) {
+    BackwardTunables tunables = kTunables;
+    change(tunables);
+    CHECK(unfit(tunables) == expected);
+  }
+}
+
+TEST_CASE("registers of the four warpgroups of a backward are those of a launch") {
+  for (const int head_dim : {64, 128}) {
+    BackwardFamily family = kFamily;
+    family.scores.head_dim = family.scores.head_dim_v = head_dim;
+    const BackwardTunables tunables{.dkv = codegen::wgmma_tile(family)};
+    CHECK(tunables.dkv.block_q == (head_dim == 64 ? 128 : 64));
+    CHECK(unfit(tunables, family) == "");
+    const kernel::BackwardWgmmaConfig config = codegen::dkv_wgmma_config(family, tunables);
+    CHECK(config.producer_registers + config.dq_registers + 2 * config.key_registers() == 512);
+    CHECK(config.shared_bytes() <= config.kMaxSharedBytes);
+  }
+}
