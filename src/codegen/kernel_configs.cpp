@@ -35,8 +35,8 @@ kernel::BackwardConfig backward_config(const BackwardFamily& f, const BackwardTi
 // (ptxas 13.0).
 int producer_registers(const Family& f, const ForwardTunables& tunables) {
   if (tunables.block_q == 192) return 32;
-  const bool wide = f.head_dim_v > 128;
-  return f.bias == Extent::kPerPair ? (wide ? 40 : 48) : wide ? 24 : 40;
+  if (f.bias != Extent::kPerPair) return 40;
+  return f.head_dim > 128 ? 56 : 48;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "attnjit/forward_wgmma_shared.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
@@ -235,9 +236,19 @@ struct ForwardConsumer {
     features.fetch(rows.block, inside ? first_key : 0, use);
   }
 
+  // The descriptor of the rows at hand. A single buffer of Q stays where it is: ptxas would keep
+  // the descriptors of all its columns through the loop, in registers that the products need (D256:
+  // 36, and 60 more R2UR a step), were they not computed from what it does not know.
+  ATTNJIT_DEVICE uint64 q_of_turn() const {
+    if constexpr (kConfig.q_buffers() > 1) {
+      return q_descriptor + query_turn.slot() * (kConfig.q_buffer_bytes() / 16);
+    } else {
+      return ptx::matrix_descriptor(ptx::opaque(shared.q(0) + 64 * warpgroup * 128), 16, 1024);
+    }
+  }
   // scores = Q K^T
   ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
-    const uint64 q = q_descriptor + query_turn.slot() * (kConfig.q_buffer_bytes() / 16);
+    const uint64 q = q_of_turn();
     const uint64 k = k_descriptor + slot * (kConfig.k_bytes() / 16);
 #pragma unroll
     for (int i = 0; i < kConfig.depth() / 16; ++i) {
