@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "attnjit/error.hpp"
+#include "base/printable.hpp"
 
 namespace attnjit::base {
 namespace {
@@ -112,7 +113,7 @@ class Reader {
                                   const std::string& accepted) {
     throw Error(ErrorKind::kInvalidEnvironment,
                 fmt::format("environment: {}=\"{}\" is not accepted; set it to {}, or unset it",
-                            name, value, accepted));
+                            name, excerpt(value), accepted));
   }
 
   const Lookup& lookup_;

@@ -15,6 +15,7 @@
 #include "attnjit/error.hpp"
 #include "base/fields.hpp"
 #include "base/json.hpp"
+#include "base/printable.hpp"
 
 /// JSON of structs that list their members (base/fields.hpp), and back.
 namespace attnjit::base {
@@ -23,7 +24,7 @@ namespace attnjit::base {
 [[noreturn]] inline void refuse_json(std::string_view what, const Json& value,
                                      std::string_view expected) {
   throw Error(ErrorKind::kInvalidEnvironment,
-              fmt::format("{} is {}; expected {}", what, dump_json(value), expected));
+              fmt::format("{} is {}; expected {}", what, show_json(value), expected));
 }
 
 template <class T>
@@ -57,7 +58,7 @@ Patch<T> parse_patch(const Json& json, const std::string& what) {
   if (!json.is_object()) refuse_json(what, json, "an object");
   Patch<T> patch;
   for (const auto& [key, value] : json.items()) {
-    const std::string place = fmt::format("{}: {}", what, key);
+    const std::string place = fmt::format("{}: {}", what, excerpt(key));
     bool known = false;
     std::string names;
     std::apply(
@@ -80,8 +81,9 @@ Patch<T> parse_patch(const Json& json, const std::string& what) {
         },
         kFields<T>);
     if (!known) {
-      throw Error(ErrorKind::kInvalidEnvironment,
-                  fmt::format("{}: unknown member \"{}\"; expected one of {}", what, key, names));
+      throw Error(
+          ErrorKind::kInvalidEnvironment,
+          fmt::format("{}: unknown member \"{}\"; expected one of {}", what, excerpt(key), names));
     }
   }
   return patch;
@@ -101,7 +103,7 @@ T from_json_value(const Json& json, const std::string& what) {
     for (const auto& [key, value] : json.items()) {
       bool known = false;
       for_each_field(object, [&](const char* name, const auto&) { known |= key == name; });
-      if (!known) refuse_json(what, json, fmt::format("no member \"{}\"", key));
+      if (!known) refuse_json(what, json, fmt::format("no member \"{}\"", excerpt(key)));
     }
     for_each_field(object, [&](const char* name, auto& member) {
       const std::string place = fmt::format("{}: {}", what, name);

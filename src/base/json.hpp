@@ -10,7 +10,12 @@ using Json = nlohmann::ordered_json;
 
 enum class JsonComments { kRefused, kAllowed };
 
-/// The value that `text` spells. Throws Json::parse_error.
+/// Objects and lists inside each other, at most: a value is copied and written by recursion, on the
+/// stack of whichever thread has it.
+inline constexpr int kMaxJsonDepth = 64;
+
+/// The value that `text` spells. Throws Error(kInvalidEnvironment) that says where the fault is, or
+/// that it nests deeper than kMaxJsonDepth.
 Json parse_json(std::string_view text, JsonComments comments = JsonComments::kRefused);
 
 /// The same; is_discarded() of the result tells of a fault.
@@ -19,5 +24,8 @@ Json try_parse_json(std::string_view text, JsonComments comments = JsonComments:
 /// `json` as text, on one line unless there is an indentation. Bytes that are no UTF-8, which names
 /// and logs may hold, are replaced.
 std::string dump_json(const Json& json, int indentation = -1);
+
+/// The beginning of `json`, for a message that refuses it.
+std::string show_json(const Json& json);
 
 }  // namespace attnjit::base

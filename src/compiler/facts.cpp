@@ -38,7 +38,7 @@ std::string to_json(const Facts& facts) {
 
 Facts facts_from_json(std::string_view text) {
   try {
-    const auto json = base::parse_json(text);
+    const auto json = base::try_parse_json(text);
     Facts facts;
     json.at("registers").get_to(facts.registers);
     json.at("stack_bytes").get_to(facts.stack_bytes);

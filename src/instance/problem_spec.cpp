@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attnjit/error.hpp"
+#include "base/printable.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
 
@@ -109,7 +110,7 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
   }
   if (!good) {
     refuse(fmt::format("{}: pattern '{}'; expected four letters such as bhqk, 1hqk, bgqk or b11k",
-                       what, pattern));
+                       what, base::excerpt(pattern)));
   }
   return {pattern[0] == 'b' ? spec.batch : 1,
           pattern[1] == 'h'   ? spec.heads_q

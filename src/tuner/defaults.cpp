@@ -57,7 +57,7 @@ Json parse_file(std::string_view text, std::string_view name) {
   if (root.at("schema") != kDefaultsSchema) {
     throw Error(ErrorKind::kInvalidEnvironment,
                 fmt::format("defaults of the {}: schema is {}; expected {}", name,
-                            root["schema"].dump(), kDefaultsSchema));
+                            base::show_json(root["schema"]), kDefaultsSchema));
   }
   return root;
 }
@@ -94,8 +94,9 @@ auto TileRules<Tile>::find(const Traits& traits) const -> const Rule& {
     return std::ranges::all_of(rule.when, [&](const Condition& meets) { return meets(traits); });
   });
   if (found == rules_.end()) {
-    throw Error(ErrorKind::kInternal, fmt::format("configs/defaults has no rule of {} for {}",
-                                                  table_, base::to_json_value(traits).dump()));
+    throw Error(ErrorKind::kInternal,
+                fmt::format("configs/defaults has no rule of {} for {}", table_,
+                            base::show_json(base::to_json_value(traits))));
   }
   return *found;
 }

@@ -19,6 +19,10 @@ using base::Json;
 constexpr int kSpaceSchema = 2;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
+[[noreturn]] void refuse(std::string_view reason) {
+  throw Error(ErrorKind::kInvalidEnvironment, fmt::format("search space: {}", reason));
+}
+
 // A block pads if it holds more rows or keys than the problem's bucket, than kLeastBlock and than
 // configuration 0's.
 bool pads(const codegen::ForwardTunables& config, const codegen::ForwardTunables&,
@@ -51,24 +55,28 @@ template <class PlanKey>
 BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
   const Json root = base::parse_json(json, base::JsonComments::kAllowed);
   if (root.at("schema") != kSpaceSchema) {
-    throw Error(ErrorKind::kInvalidEnvironment,
-                fmt::format("search space: schema is {}; expected {}", root["schema"].dump(),
-                            kSpaceSchema));
+    base::refuse_json("schema", root["schema"], fmt::to_string(kSpaceSchema));
   }
-  root.at("space").get_to(name_);
+  name_ = base::from_json_value<std::string>(root.at("space"), "space");
   for (const Json& item : root.at("groups")) {
     Group group;
-    item.at("head_dim").at(0).get_to(group.least_head_dim);
-    item.at("head_dim").at(1).get_to(group.most_head_dim);
-    group.max_rows = item.value("max_rows", group.max_rows);
-    if (item.contains("operands")) group.operands = item["operands"].get<bool>();
+    group.least_head_dim =
+        base::from_json_value<std::int32_t>(item.at("head_dim").at(0), "head_dim");
+    group.most_head_dim =
+        base::from_json_value<std::int32_t>(item.at("head_dim").at(1), "head_dim");
+    if (item.contains("max_rows"))
+      group.max_rows = base::from_json_value<std::int32_t>(item["max_rows"], "max_rows");
+    if (item.contains("operands"))
+      group.operands = base::from_json_value<bool>(item["operands"], "operands");
     for (const Json& candidate : cross_lists(item.at("candidates"))) {
-      group.candidates.push_back(base::parse_patch<Tunables>(candidate, "search space"));
+      group.candidates.push_back(base::parse_patch<Tunables>(candidate, "candidate"));
     }
     groups_.push_back(std::move(group));
   }
 } catch (const Json::exception& error) {
-  throw Error(ErrorKind::kInvalidEnvironment, fmt::format("search space: {}", error.what()));
+  refuse(error.what());
+} catch (const Error& error) {
+  refuse(error.what());
 }
 
 template <class PlanKey>

@@ -285,6 +285,23 @@ TEST_CASE("the shipped manifest of models is sound and served") {
   CHECK(backwards >= 5);
 }
 
+TEST_CASE("nested, endless and unprintable values are refused in a short line") {
+  const std::string nested = std::string(200'000, '[') + std::string(200'000, ']');
+  CHECK(manifest_error(R"({"schema": 1, "problems": )" + nested + "}").find("levels of brackets") !=
+        std::string::npos);
+  CHECK(manifest_error(R"({"schema": 1, "problems": [)" + nested + "]}").size() < 200);
+  CHECK(manifest_error(R"({"name": "n", "heads": )" + nested + "}").size() < 200);
+  const std::string endless(1'000'000, 'a');
+  CHECK(manifest_error(problem("\"mask\": \"" + endless + '"')).size() < 400);
+  CHECK(manifest_error(problem('"' + endless + "\": 1")).size() < 600);
+  CHECK(manifest_error("{\"schema\": 1, \"archs\": \"" + endless + "\"}").size() < 300);
+  CHECK(manifest_error("{\"schema\": 1, \"" + endless + "\": 1}").size() < 300);
+  CHECK(manifest_error(document("\"source\": \"" + endless + '"')).size() < 300);
+  const std::string error = manifest_error(document(R"("\u001b[2J\n": 1)"));
+  CHECK(error.find("\\x1b[2J\\x0a") != std::string::npos);
+  CHECK(error.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("a manifest that cannot be read is an error") {
   const auto error =
       error_of(ErrorKind::kInvalidEnvironment, [] { load_manifest("/nonexistent/m.json"); });

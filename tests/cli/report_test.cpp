@@ -83,6 +83,19 @@ TEST_CASE("a console writes either text or one JSON object") {
   CHECK(err.str() == "attnjit: error: trouble\n");
 }
 
+TEST_CASE("no control character of a name reaches the terminal") {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console(out, err, false, Verbosity::kNormal);
+  console.print("a\x1b[2J\tb\nc");
+  console.note("{}", "\x07");
+  CHECK(out.str() == "a\\x1b[2J\tb\nc\n");
+  CHECK(err.str() == "\\x07\n");
+  Table table({{"name"}});
+  table.add({"a\nb"});
+  CHECK(table.text().ends_with("\na\\x0ab"));
+}
+
 TEST_CASE("--rows is all, a number, or what is affordable") {
   instance::ProblemSpec spec;
   spec.seqlen_q = 5000;

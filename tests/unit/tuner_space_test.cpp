@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -184,4 +185,16 @@ TEST_CASE("a space that cannot be meant is refused") {
   const std::string group = R"({"head_dim": [1, 64], "candidates": [)";
   CHECK(holds(refusal(space(group + R"({"block_qq": 64}]})")), "block_qq"));
   CHECK(holds(refusal(space(group + R"({"block_q": "big"}]})")), "block_q"));
+  CHECK(holds(refusal(space(R"({"head_dim": [1, 64.5], "candidates": []})")), "head_dim"));
+  CHECK(holds(refusal(space(R"({"head_dim": [1, 4294967360], "candidates": []})")), "head_dim"));
+  CHECK(holds(refusal(space(R"({"head_dim": [1, 64], "max_rows": 1e3, "candidates": []})")),
+              "max_rows"));
+  std::string tens = "[0";
+  for (int i = 1; i < 10; ++i) tens += fmt::format(", {}", i);
+  tens += "]";
+  std::string wide = "{";
+  for (const char* name : {"block_q", "block_kv", "num_stages", "num_warps", "min_blocks"}) {
+    wide += fmt::format("{}\"{}\": {}", wide == "{" ? "" : ", ", name, tens);
+  }
+  CHECK(holds(refusal(space(group + wide + "}]}")), "shorten them"));
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/printable.hpp"
 #include "cli/input/manifest_entry.hpp"
 #include "cli/report/exit_code.hpp"
 
@@ -19,14 +20,15 @@ constexpr int kSchema = 1;
 void check_schema(const Json& object, const std::string& file) {
   if (object.at("schema") == kSchema) return;
   usage_error("{}: schema is {}; expected {}, the one that this version reads", file,
-              object["schema"].dump(), kSchema);
+              base::show_json(object["schema"]), kSchema);
 }
 
 // The contents of a JSON document with members "schema", "archs" and "problems" holds.
 Manifest read_document(const Json& root, const std::string& file) {
   for (const auto& [name, value] : root.items()) {
     if (name != "schema" && name != "archs" && name != "problems" && name != "$schema") {
-      usage_error("{}: unknown member '{}'; expected schema, archs, problems", file, name);
+      usage_error("{}: unknown member '{}'; expected schema, archs, problems", file,
+                  base::excerpt(name));
     }
   }
   if (!root.contains("schema")) usage_error("{}: no schema; add \"schema\": {}", file, kSchema);
@@ -36,13 +38,13 @@ Manifest read_document(const Json& root, const std::string& file) {
   const auto is_string = [](const Json& value) { return value.is_string(); };
   if (!archs.is_array() || !std::ranges::all_of(archs, is_string)) {
     usage_error("{}: archs is {}; expected a list of names such as [\"sm_90a\"]", file,
-                archs.dump());
+                base::show_json(archs));
   }
   manifest.archs = archs.get<std::vector<std::string>>();
   const Json problems = root.value("problems", Json());
   if (!problems.is_array() || problems.empty()) {
     usage_error("{}: problems is {}; expected a list of at least one problem", file,
-                problems.dump());
+                base::show_json(problems));
   }
   for (std::size_t i = 0; i < problems.size(); ++i) {
     append_entry(problems[i], fmt::format("{}: problem {}", file, i + 1), manifest.cases);
@@ -85,7 +87,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   Json root;
   try {
     root = base::parse_json(text, base::JsonComments::kAllowed);
-  } catch (const Json::parse_error& error) {
+  } catch (const Error& error) {
     usage_error("{}: {}; expected JSON (comments are allowed)", file, error.what());
   }
   if (!root.is_object()) {

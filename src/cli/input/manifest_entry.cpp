@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/printable.hpp"
 #include "cli/input/manifest_members.hpp"
 #include "cli/input/words.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 using base::Json;
 
 constexpr std::size_t kMaxCases = 10'000;  // of one file; a typo must not fill the memory
+constexpr std::size_t kMaxText = 1000;     // of a name, which reports and messages repeat
 // Members that say something about the entry rather than the problem.
 constexpr std::array<std::string_view, 3> kLabels = {"name", "source", "pass"};
 
@@ -25,23 +27,24 @@ struct Axis {
 
 [[noreturn]] void refuse(const std::string& where, std::string_view member, const Json& value,
                          std::string_view allowed) {
-  usage_error("{}: {} is {}; expected {}", where, member, value.dump(), allowed);
+  usage_error("{}: {} is {}; expected {}", where, member, base::show_json(value), allowed);
 }
 
 std::string text_member(const Json& entry, const std::string& where, const char* name) {
   if (!entry.contains(name)) return "";
-  if (!entry[name].is_string() || entry[name] == "") {
-    refuse(where, name, entry[name], "a text that is not empty");
+  const std::string text = entry[name].is_string() ? entry[name].get<std::string>() : "";
+  if (text.empty() || text.size() > kMaxText) {
+    refuse(where, name, entry[name], fmt::format("a text of 1 to {} characters", kMaxText));
   }
-  return entry[name];
+  return text;
 }
 
 void check_names(const Json& entry, const std::string& where) {
   for (const auto& [name, value] : entry.items()) {
     if (std::ranges::find(kLabels, name) != kLabels.end()) continue;
     if (std::ranges::find(members(), name, &Member::name) != members().end()) continue;
-    usage_error("{}: unknown member '{}'; expected {}, {}", where, name, listing(kLabels),
-                listing(members(), &Member::name));
+    usage_error("{}: unknown member '{}'; expected {}, {}", where, base::excerpt(name),
+                listing(kLabels), listing(members(), &Member::name));
   }
 }
 
@@ -140,7 +143,7 @@ void append_entry(const Json& entry, const std::string& place, std::vector<Case>
   if (!entry.is_object()) refuse(place, "the entry", entry, "an object");
   Case base{text_member(entry, place, "name"), text_member(entry, place, "source"), {}};
   if (base.name.empty()) usage_error("{}: no name; add one", place);
-  const std::string where = fmt::format("{} ({})", place, base.name);
+  const std::string where = fmt::format("{} ({})", place, base::excerpt(base.name));
   check_names(entry, where);
   const Passes passes = read_passes(entry, where);
   const std::vector<Axis> axes = read_axes(entry, where);

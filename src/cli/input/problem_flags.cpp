@@ -27,7 +27,7 @@ Window parse_window(std::string_view text) {
   usage_error(
       "--window: '{}'; expected L,R: keys before and after the diagonal, -1 = open, such "
       "as 4095,0",
-      text);
+      base::excerpt(text));
 }
 
 void set_sizes(const ProblemFlags& flags, ProblemSpec& spec) {
@@ -82,7 +82,7 @@ void set_mask(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.mask_kind) {
     const auto kind = tensor::parse_mask_kind(with_dashes(*flags.mask_kind));
     if (!kind) {
-      usage_error("--mask-kind: '{}'; expected one of {}", *flags.mask_kind,
+      usage_error("--mask-kind: '{}'; expected one of {}", base::excerpt(*flags.mask_kind),
                   listing(tensor::kMaskKindNames));
     }
     spec.mask_kind = *kind;
@@ -101,7 +101,7 @@ void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
   if (!flags.bias_kind) return;
   const auto kind = tensor::parse_bias_kind(with_dashes(*flags.bias_kind));
   if (!kind) {
-    usage_error("--bias-kind: '{}'; expected one of {}", *flags.bias_kind,
+    usage_error("--bias-kind: '{}'; expected one of {}", base::excerpt(*flags.bias_kind),
                 listing(tensor::kBiasKindNames));
   }
   spec.bias_kind = *kind;

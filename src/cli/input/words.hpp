@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "attnjit/forward.hpp"
+#include "base/printable.hpp"
 #include "cli/report/exit_code.hpp"
 #include "instance/problem_spec.hpp"
 
@@ -54,7 +55,8 @@ std::string listing(const List& list, Name name = {}) {
 template <class T, std::size_t N>
 T choose(std::string_view flag, std::string_view text, const Word<T> (&words)[N]) {
   if (const auto value = find_word(words, text)) return *value;
-  usage_error("{}: '{}'; expected one of {}", flag, text, listing(words, &Word<T>::text));
+  usage_error("{}: '{}'; expected one of {}", flag, base::excerpt(text),
+              listing(words, &Word<T>::text));
 }
 
 }  // namespace attnjit::cli

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include "base/json.hpp"
+#include "base/printable.hpp"
 
 namespace attnjit::cli {
 
-void Console::write(std::ostream& stream, std::string_view line) { stream << line << '\n'; }
+void Console::write(std::ostream& stream, std::string_view line) {
+  stream << base::printable(line, "\n\t") << '\n';
+}
 
 void Console::print_json(const Json& object) {
   if (!json_) return;
@@ -25,7 +28,7 @@ void Console::progress(std::size_t done, std::size_t total, std::string_view nam
   if (verbosity_ == Verbosity::kQuiet || ::isatty(STDERR_FILENO) == 0) return;
   constexpr std::string_view kErase = "\r\x1b[K";
   err_ << kErase;
-  if (!name.empty()) err_ << fmt::format("{}/{} {}", done, total, name.substr(0, 60));
+  if (!name.empty()) err_ << fmt::format("{}/{} {}", done, total, base::excerpt(name, 60));
   err_.flush();
 }
 

@@ -15,7 +15,8 @@ using base::Json;
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 
 /// The way of a verb's words: data to `out`, everything else to `err`. With `json`, the data is one
-/// JSON object and the text form is not written.
+/// JSON object and the text form is not written. Control characters in lines of text, but for line
+/// ends and tabs, are written as "\x1b".
 class Console {
  public:
   Console(std::ostream& out, std::ostream& err, bool json, Verbosity verbosity)

@@ -6,6 +6,9 @@
 #include <array>
 #include <numeric>
 #include <string_view>
+#include <utility>
+
+#include "base/printable.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -24,6 +27,11 @@ std::string without_trailing_spaces(std::string line) {
 }
 
 }  // namespace
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = base::printable(cell);
+  rows_.push_back(std::move(cells));
+}
 
 std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;

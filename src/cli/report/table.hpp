@@ -17,8 +17,8 @@ class Table {
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// One cell per column.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// One cell per column. Control characters are written as "\x1b".
+  void add(std::vector<std::string> cells);
 
   /// Title line, rule and rows, a '\n' between them and none at the end.
   std::string text() const;

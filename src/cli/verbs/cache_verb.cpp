@@ -96,7 +96,7 @@ ExitCode show(const cache::Store& store, const std::string& key, Console& consol
                   console);
   }
   const Json object = entry_json(*file, std::get<cache::Entry>(result));
-  console.print("{}", object.dump(2));
+  console.print("{}", base::dump_json(object, 2));
   console.print_json(object);
   return ExitCode::kDone;
 }

@@ -72,7 +72,7 @@ ExitCode show(const tuner::RecordStore& store, const std::string& id, Console& c
     return ExitCode::kVerification;
   }
   const Json object = base::parse_json(to_json(found.front()));
-  console.print("{}", object.dump(2));
+  console.print("{}", base::dump_json(object, 2));
   console.print_json({{"id", id_of(found.front())}, {"record", object}});
   return ExitCode::kDone;
 }
