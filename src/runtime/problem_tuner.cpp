@@ -1,5 +1,6 @@
 #include "runtime/problem_tuner.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <utility>
@@ -17,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // Half of the time is for measuring what the other half compiled.
 constexpr int kCompileShare = 2;
+// No timer of a device is finer: samples that are equal to the digit are no proof of no noise.
+constexpr double kTimerStepUs = 0.01;
 
 /// The time that a tuning may take; without a budget it never ends.
 class Deadline {
@@ -84,7 +87,7 @@ tuner::BasicRecord<typename Pass::Key> make_record(
   record.config = winner;
   record.verdict = name(result.verdict);
   record.us = result.us;
-  record.mad = result.mad;
+  record.mad = std::max(result.mad, kTimerStepUs);
   record.default_us = result.default_us;
   record.rounds = result.rounds;
   record.partial = result.partial || report.skipped > 0;

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <tuple>
 #include <utility>
 
 #include "attnjit/error.hpp"
 #include "base/fields_json.hpp"
 #include "tuner/config_zero.hpp"
+#include "tuner/contest.hpp"
 
 namespace attnjit::tuner {
 namespace {
@@ -23,6 +23,18 @@ template <class... Args>
               fmt::format("tuning record: {}", fmt::format(text, std::forward<Args>(args)...)));
 }
 
+// The member `name` of `object`, which must be exactly a T.
+template <class T>
+T member(const Json& object, const char* name) {
+  return base::from_json_value<T>(object.at(name), name);
+}
+
+DeviceClass device_of(const Json& root) {
+  auto device = member<DeviceClass>(root, "device");
+  if (device.sm_count < 1) refuse("device: sm_count is {}; expected 1 or more", device.sm_count);
+  return device;
+}
+
 template <class PlanKey>
 PlanKey plan_key_of(const Json& object) {
   const auto key = base::from_json_value<PlanKey>(object, "key");
@@ -33,10 +45,27 @@ PlanKey plan_key_of(const Json& object) {
   return key;
 }
 
-double finite(const Json& object, const char* name) {
-  const double value = object.at(name);
-  if (!std::isfinite(value) || value < 0) refuse("{} is {}", name, object.at(name).dump());
-  return value;
+double microseconds(const Json& result, const char* name) {
+  const auto time = member<double>(result, name);
+  if (time <= 0) base::refuse_json(name, result.at(name), "a time above 0");
+  return time;
+}
+
+// Merging prefers the least noise, so that one that cannot be would win for ever.
+double noise(const Json& result, double us) {
+  const double mad = microseconds(result, "mad");
+  if (mad > us) {
+    base::refuse_json("mad", result.at("mad"), fmt::format("at most us, which is {}", us));
+  }
+  return mad;
+}
+
+std::string verdict(const Json& result) {
+  const auto text = member<std::string>(result, "verdict");
+  for (const Verdict kept : {Verdict::kGain, Verdict::kNoGain}) {
+    if (text == name(kept)) return text;
+  }
+  base::refuse_json("verdict", text, "\"gain\" or \"no_gain\"");
 }
 
 template <class PlanKey>
@@ -52,34 +81,34 @@ TunablesFor<PlanKey> config_of(const Json& object, const BasicTuneKey<PlanKey>& 
 template <class PlanKey>
 BasicRecord<PlanKey> read(const Json& root) {
   BasicRecord<PlanKey> record;
-  record.key = {.device = base::from_json_value<DeviceClass>(root.at("device"), "device"),
+  record.key = {.device = device_of(root),
                 .plan = plan_key_of<PlanKey>(root.at("key")),
-                .space = root.at("space")};
-  root.at("exact").get_to(record.exact);
+                .space = member<std::string>(root, "space")};
+  record.exact = member<std::string>(root, "exact");
   record.config = config_of(root.at("config"), record.key);
   const Json& result = root.at("result");
-  result.at("verdict").get_to(record.verdict);
-  record.us = finite(result, "us");
-  record.mad = finite(result, "mad");
-  record.default_us = finite(result, "default_us");
-  result.at("rounds").get_to(record.rounds);
-  result.at("partial").get_to(record.partial);
+  record.verdict = verdict(result);
+  record.us = microseconds(result, "us");
+  record.mad = noise(result, record.us);
+  record.default_us = microseconds(result, "default_us");
+  record.rounds = member<int>(result, "rounds");
+  record.partial = member<bool>(result, "partial");
   const Json& provenance = root.at("provenance");
-  provenance.at("library").get_to(record.library);
-  provenance.at("nvrtc").get_to(record.nvrtc);
-  provenance.at("driver").get_to(record.driver);
-  provenance.at("time").get_to(record.time);
+  record.library = member<std::string>(provenance, "library");
+  record.nvrtc = member<std::string>(provenance, "nvrtc");
+  record.driver = member<int>(provenance, "driver");
+  record.time = member<std::int64_t>(provenance, "time");
   return record;
 }
 
 AnyRecord read(const Json& root) {
   if (root.at("schema") != kSchema) {
-    refuse("schema is {}; this version reads {}", root["schema"].dump(), kSchema);
+    refuse("schema is {}; this version reads {}", base::show_json(root["schema"]), kSchema);
   }
   const Json& pass = root.at("pass");
   if (pass == Tuned<problem::PlanKey>::kPass) return read<problem::PlanKey>(root);
   if (pass == Tuned<problem::BackwardPlanKey>::kPass) return read<problem::BackwardPlanKey>(root);
-  refuse("pass is {}; expected forward or backward", pass.dump());
+  refuse("pass is {}; expected forward or backward", base::show_json(pass));
 }
 
 }  // namespace
@@ -128,8 +157,7 @@ AnyRecord record_from_json(std::string_view text) try {
 template <class PlanKey>
 const BasicRecord<PlanKey>& better(const BasicRecord<PlanKey>& a, const BasicRecord<PlanKey>& b) {
   const auto rank = [](const BasicRecord<PlanKey>& record) {
-    const double noise = record.us > 0 ? record.mad / record.us : 1;
-    return std::tuple(noise, -record.time, to_json(record));
+    return std::tuple(record.mad / record.us, -record.time, to_json(record));
   };
   return rank(b) < rank(a) ? b : a;
 }

@@ -46,8 +46,8 @@ struct BasicRecord {
   TunablesFor<PlanKey> config{};
 
   std::string verdict;    ///< "gain" or "no_gain"
-  double us = 0;          ///< of `config`
-  double mad = 0;         ///< median absolute deviation, microseconds
+  double us = 0;          ///< of `config`; above 0
+  double mad = 0;         ///< median absolute deviation, microseconds; above 0, at most `us`
   double default_us = 0;  ///< of configuration 0
   int rounds = 0;
   bool partial = false;  ///< not all candidates were measured
@@ -78,8 +78,8 @@ std::string to_json(const AnyRecord& record);
 
 /// The inverse. Unknown members are ignored, but not in the key or the config: another version
 /// may mean something else. Throws Error(kCache) that says what is wrong: malformed text, a missing
-/// member, a number that is not finite, a configuration that is not legal for its own family and
-/// architecture.
+/// member, a value of another type, an integer that is not exact or out of range, times and noise
+/// that cannot be, a configuration that is not legal for its own family and architecture.
 AnyRecord record_from_json(std::string_view text);
 
 /// Which of two records of one key to keep: the one with less relative noise, then the newer one,

@@ -94,6 +94,7 @@ tuner::Record poisoned(Engine& engine, const FakeDevice& device) {
   record.config.num_stages = 4;
   record.verdict = "gain";
   record.us = 1;
+  record.mad = 0.01;
   record.default_us = 2;
   return record;
 }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,49 @@ TEST_CASE("numbers are finite and buckets are ours") {
   CHECK_FALSE(refusal(text).empty());
   text.replace(text.find("1e999"), 5, "NaN");
   CHECK_FALSE(refusal(text).empty());
+}
+
+TEST_CASE("numbers are exact, words are known and noise is possible") {
+  const auto refused = [](const char* group, const char* name, const Json& value,
+                          const char* reason) {
+    CAPTURE(group);
+    CAPTURE(name);
+    CAPTURE(value);
+    const std::string message = refusal_after([&](Json& o) { o.at(group).at(name) = value; });
+    CHECK(message.find(reason) != std::string::npos);
+  };
+  constexpr std::int64_t kTooLarge = (std::int64_t{1} << 32) + 132;
+  refused("device", "sm_count", kTooLarge, "an integer from");
+  refused("device", "sm_count", -1, "1 or more");
+  refused("device", "l2_bytes", -1, "an integer from 0");
+  refused("key", "bucket_q", true, "an integer from");
+  refused("config", "block_q", kTooLarge, "an integer from");
+  refused("result", "rounds", kTooLarge, "an integer from");
+  refused("result", "rounds", 14.5, "an integer from");
+  refused("result", "partial", 1, "true or false");
+  refused("result", "us", true, "a finite number");
+  refused("result", "us", 0, "above 0");
+  refused("result", "default_us", -100, "above 0");
+  refused("result", "mad", 0, "above 0");
+  refused("result", "mad", -0.5, "above 0");
+  refused("result", "mad", 80.6, "at most us");
+  refused("result", "verdict", "budget", "\"no_gain\"");
+  refused("result", "verdict", 1, "a string");
+  refused("provenance", "driver", kTooLarge, "an integer from");
+  refused("provenance", "time", 1.5, "an integer from");
+  refused("provenance", "time", 1e20, "an integer from");
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["head_dim"] = 256.5; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["aligned"] = 1; }).empty());
+}
+
+TEST_CASE("nested JSON in a record is refused, and in a short line") {
+  const std::string nested = std::string(300'000, '[') + std::string(300'000, ']');
+  CHECK(refusal(nested).find("levels of brackets") != std::string::npos);
+  std::string text = to_json(sample());
+  text.replace(text.find("\"NVIDIA H200\""), 13,
+               std::string(30'000, '[') + std::string(30'000, ']'));
+  CHECK(refusal(text).find("levels of brackets") != std::string::npos);
+  CHECK(refusal_after([](Json& o) { o["pass"] = std::string(1'000'000, 'a'); }).size() < 300);
 }
 
 TEST_CASE("no text makes reading a record crash") {
