@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "attnjit/error.hpp"
-#include "base/file.hpp"
 #include "cuda/stream.hpp"
 #include "problem/manifest_line.hpp"
 #include "runtime/config_choice.hpp"
@@ -61,7 +60,7 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
                               arch, problem);
   ++plans_;
   if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
-  note_problem(problem::manifest_line(problem));
+  recorder_.note(problem::manifest_line(problem));
   return plan;
 }
 
@@ -97,18 +96,6 @@ bool PlanMaker::tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driv
         problem::describe(problem), report.seconds, name(report.result.verdict));
   }
   return true;
-}
-
-// ATTNJIT_RECORD: the problems of a program, as a manifest to warm up and tune with.
-void PlanMaker::note_problem(const std::string& manifest_line) {
-  const auto& file = engine_.environment().record_file;
-  if (!file) return;
-  const base::WriteResult result = base::append_line(*file, manifest_line);
-  if (result.ok()) return;
-  engine_.log().warn_once("record file",
-                          fmt::format("ATTNJIT_RECORD: cannot append to {} ({}); name a file in a "
-                                      "directory that you can write",
-                                      file->string(), result.message()));
 }
 
 PlanMaker::Counters PlanMaker::counters() const {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 
 #include "launch/plan.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/problem_recorder.hpp"
 #include "runtime/problem_tuner.hpp"
 
 namespace attnjit::runtime {
@@ -18,7 +18,10 @@ class PlanMaker {
  public:
   /// `engine` must outlive it.
   explicit PlanMaker(Engine& engine)
-      : engine_(engine), forward_tuner_(engine), backward_tuner_(engine) {}
+      : engine_(engine),
+        forward_tuner_(engine),
+        backward_tuner_(engine),
+        recorder_(engine.environment().record_file, engine.log()) {}
 
   /// The plan of `problem`, whose plan key is `key`, in the current context. Under
   /// ATTNJIT_AUTOTUNE=on a problem without a record is tuned first, a forward within 2 s and a
@@ -54,11 +57,11 @@ class PlanMaker {
   bool tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driver,
             const typename Pass::Problem& problem,
             const tuner::BasicTuneKey<typename Pass::Key>& key, std::optional<CUstream> stream);
-  void note_problem(const std::string& manifest_line);
 
   Engine& engine_;
   ForwardTuner forward_tuner_;
   BackwardTuner backward_tuner_;
+  ProblemRecorder recorder_;
   std::mutex tuning_mutex_;
   std::atomic<std::uint64_t> plans_ = 0;
   std::atomic<std::uint64_t> record_hits_ = 0;

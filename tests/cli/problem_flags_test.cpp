@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "cli/work/workload.hpp"
 #include "cli_fixtures.hpp"
 
@@ -153,7 +155,10 @@ TEST_CASE("--manifest and a problem's flags exclude each other") {
   WorkloadOptions options;
   options.manifest = "models.json";
   options.problem.batch = 2;
-  const auto error = error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options); });
+  std::ostringstream text;
+  Console console(text, text, false, Verbosity::kNormal);
+  const auto error =
+      error_of(ErrorKind::kInvalidEnvironment, [&] { load_workload(options, console); });
   CHECK(error.find("leave the flags") != std::string::npos);
 }
 

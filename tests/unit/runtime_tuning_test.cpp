@@ -344,17 +344,3 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
                                {})
             .source == ConfigSource::kConfigZero);
 }
-
-TEST_CASE("ATTNJIT_RECORD collects a line for each plan") {
-  const Machine machine;
-  const FakeDevice device;
-  const TempDirectory temp;
-  const std::string file = (temp / "problems.jsonl").string();
-  Engine engine = machine.start({{"ATTNJIT_RECORD", file}, {"DISABLE_AUTOTUNE", "1"}});
-  runtime::PlanMaker maker(engine);
-  maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
-  const std::string text = test::slurp(file);
-  CHECK(text.starts_with("{\"name\":"));
-  CHECK(text.find("\"heads\":[32,8]") != std::string::npos);
-  CHECK(text.find('\n') == text.size() - 1);
-}

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <fstream>
 #include <sstream>
+#include <unordered_set>
 #include <utility>
 
 #include "base/printable.hpp"
@@ -52,32 +53,45 @@ Manifest read_document(const Json& root, const std::string& file) {
   return manifest;
 }
 
-// Entries, one a line, as a recorder appends them; empty lines are skipped.
+// Calls visit(line, number), from 1, for each line of `text` that is not empty.
+template <class Visit>
+void for_each_line(std::string_view text, Visit&& visit) {
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) visit(line, number);
+  }
+}
+
+// Entries, one a line, as processes append them to one file.
 Manifest read_lines(std::string_view text, const std::string& file) {
   Manifest manifest;
-  std::istringstream stream{std::string(text)};
-  std::string line;
-  for (int number = 1; std::getline(stream, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  std::unordered_set<std::string_view> seen;
+  for_each_line(text, [&](std::string_view line, int number) {
+    if (!seen.insert(line).second) return;
     Json entry = base::try_parse_json(line, base::JsonComments::kAllowed);
     if (entry.is_discarded()) {
-      usage_error("{}: line {} is not JSON; expected one problem a line", file, number);
+      manifest.warnings.push_back(fmt::format("{}: line {} is skipped: it is no JSON: {}", file,
+                                              number, base::excerpt(line)));
+      return;
     }
     if (entry.is_object() && entry.contains("schema")) {
       check_schema(entry, fmt::format("{}: line {}", file, number));
       entry.erase("schema");
     }
     append_entry(entry, fmt::format("{}: line {}", file, number), manifest.cases);
-  }
+  });
   return manifest;
 }
 
+// Whether half of the lines or more are entries by themselves; in a document few are.
 bool is_line_file(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return false;
-  const std::string_view first = text.substr(begin, text.find('\n', begin) - begin);
-  const Json entry = base::try_parse_json(first, base::JsonComments::kAllowed);
-  return entry.is_object() && !entry.contains("problems");
+  std::size_t entries = 0, others = 0;
+  for_each_line(text, [&](std::string_view line, int) {
+    const Json entry = base::try_parse_json(line, base::JsonComments::kAllowed);
+    ++(entry.is_object() && !entry.contains("problems") ? entries : others);
+  });
+  return entries > 0 && entries >= others;
 }
 
 }  // namespace

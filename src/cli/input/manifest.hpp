@@ -12,11 +12,13 @@ namespace attnjit::cli {
 struct Manifest {
   std::vector<std::string> archs;  ///< what the file asks for; may be empty
   std::vector<Case> cases;
+  std::vector<std::string> warnings;  ///< lines that were skipped, and why
 };
 
 /// Reads JSON with comments, {"schema": 1, "problems": [...]}, or JSON lines, an entry each; the
-/// schema is configs/schema/manifest.schema.json. A usage error names `file`, the entry, the member
-/// and what is allowed there.
+/// schema is configs/schema/manifest.schema.json. Of equal lines one counts; a line that is no
+/// JSON, as a crash of a recorder leaves, is skipped with a warning. A usage error names `file`,
+/// the entry, the member and what is allowed there.
 Manifest parse_manifest(std::string_view text, const std::string& file);
 
 /// parse_manifest() of a file's contents.

@@ -14,8 +14,8 @@ namespace {
 
 using base::Json;
 
-constexpr std::size_t kMaxCases = 10'000;  // of one file; a typo must not fill the memory
-constexpr std::size_t kMaxText = 1000;     // of a name, which reports and messages repeat
+constexpr std::size_t kMaxCases = 100'000;  // of one file; a typo must not fill the memory
+constexpr std::size_t kMaxText = 1000;      // of a name, which reports and messages repeat
 // Members that say something about the entry rather than the problem.
 constexpr std::array<std::string_view, 3> kLabels = {"name", "source", "pass"};
 

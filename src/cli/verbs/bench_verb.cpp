@@ -66,8 +66,8 @@ void check_output(const BenchOptions& options, Session& session) {
       "unset it, or leave --output out");
 }
 
-std::vector<Case> choose_cases(const BenchOptions& options) {
-  std::vector<Case> cases = load_workload(options.workload).cases;
+std::vector<Case> choose_cases(const BenchOptions& options, Console& console) {
+  std::vector<Case> cases = load_workload(options.workload, console).cases;
   std::erase_if(
       cases, [&](const Case& job) { return job.name.find(options.filter) == std::string::npos; });
   if (cases.empty()) {
@@ -111,7 +111,7 @@ Json header(const BenchOptions& options, const std::vector<Case>& cases, const B
 
 ExitCode bench(const BenchOptions& options, Session& session) {
   check_output(options, session);
-  const std::vector<Case> cases = choose_cases(options);
+  const std::vector<Case> cases = choose_cases(options, session.console());
   if (session.environment().disable_autotune) {
     session.console().note("DISABLE_AUTOTUNE is set: times of configuration 0, no results to keep");
   }

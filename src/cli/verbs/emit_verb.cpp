@@ -94,7 +94,7 @@ ExitCode emit_facts(const Workload& workload, const EmitOptions& options, Sessio
 }  // namespace
 
 ExitCode emit(const EmitOptions& options, Session& session) {
-  const Workload workload = load_workload(options.workload);
+  const Workload workload = load_workload(options.workload, session.console());
   const std::string name = !options.format.empty()  ? options.format
                            : workload.from_manifest ? "facts"
                                                     : "cuda";

@@ -80,7 +80,7 @@ class PlanReport {
 }  // namespace
 
 ExitCode plan(const WorkloadOptions& options, Session& session) {
-  const Workload workload = load_workload(options);
+  const Workload workload = load_workload(options, session.console());
   const auto archs = choose_archs(workload, session);
   Planner planner(session.engine(), read_config(options.config), session.device_classes(),
                   read_path(options.path));

@@ -139,7 +139,7 @@ class RunReport {
 }  // namespace
 
 ExitCode run(const RunOptions& options, Session& session) {
-  const Workload workload = load_workload(options.workload);
+  const Workload workload = load_workload(options.workload, session.console());
   std::vector<Sample> samples;
   for (const Case& job : workload.cases) samples.push_back(choose_sample(job.spec, options.rows));
 

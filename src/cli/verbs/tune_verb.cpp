@@ -138,7 +138,7 @@ class Tuning {
 
 ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
-  const Workload workload = load_workload(options.workload);
+  const Workload workload = load_workload(options.workload, session.console());
   const cuda::Driver& driver = session.driver();
   const cuda::PrimaryContext current(driver);
   TuneTable table(session.console(), workload.cases.size());

@@ -21,7 +21,7 @@ std::vector<tuner::DeviceClass> recorded_devices(Session& session) {
 }  // namespace
 
 ExitCode warmup(const WarmupOptions& options, Session& session) {
-  const Workload workload = load_workload(options.workload);
+  const Workload workload = load_workload(options.workload, session.console());
   if (workload.archs.empty()) {
     usage_error(
         "neither --arch nor the manifest names an architecture; add one, for instance --arch "

@@ -10,13 +10,14 @@
 
 namespace attnjit::cli {
 
-Workload load_workload(const WorkloadOptions& options) {
+Workload load_workload(const WorkloadOptions& options, Console& console) {
   if (options.manifest.empty()) return {{make_case(options.problem)}, options.archs, false};
   if (options.problem != ProblemFlags{}) {
     usage_error("--manifest {} describes the problems; leave the flags for a problem out",
                 options.manifest);
   }
   Manifest manifest = load_manifest(options.manifest);
+  for (const std::string& text : manifest.warnings) console.note("attnjit: warning: {}", text);
   return {std::move(manifest.cases), options.archs.empty() ? manifest.archs : options.archs, true};
 }
 

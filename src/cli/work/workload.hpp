@@ -25,7 +25,8 @@ struct Workload {
   bool from_manifest = false;
 };
 
-Workload load_workload(const WorkloadOptions& options);
+/// The problem of the flags, or those of the manifest; notes what is skipped there on `console`.
+Workload load_workload(const WorkloadOptions& options, Console& console);
 
 /// The architectures of `workload`, or else that of the first GPU. Throws Error(kUnsupported) for
 /// an unknown one, Error(kNoDevice) where none is named and there is no GPU.
