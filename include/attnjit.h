@@ -101,7 +101,8 @@ typedef struct attnjit_context_options {
   size_t struct_size;
   const char* cache_directory; /* null or ATTNJIT_CACHE_DIR; "0" keeps kernels in memory */
   const char* nvrtc_path;      /* null or ATTNJIT_NVRTC */
-  /* Receives warnings and notes, one call at a time; null: stderr. It must not throw. */
+  /* Receives warnings and notes, one call at a time; null: stderr. It must not throw. It may call
+     the context; a line that this causes on its own thread is dropped. */
   void (*log)(void* log_data, const char* message);
   void* log_data;
 } attnjit_context_options;

@@ -44,7 +44,9 @@ struct Counters {
 struct ContextOptions {
   std::optional<std::string> cache_directory;  ///< ATTNJIT_CACHE_DIR; "0" keeps kernels in memory
   std::optional<std::string> nvrtc_path;       ///< ATTNJIT_NVRTC
-  /// Receives warnings and notes, one call at a time; stderr without it.
+  /// Receives warnings and notes, one call at a time; stderr without it. It may call the context; a
+  /// line that this causes on its own thread is dropped. It must not wait for another thread that
+  /// calls the context.
   std::function<void(std::string_view message)> log;
 };
 

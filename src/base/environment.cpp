@@ -11,6 +11,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "attnjit/error.hpp"
@@ -132,8 +133,8 @@ std::optional<fs::path> xdg_directory(const Reader& reader, const char* name,
 
 std::optional<fs::path> cache_directory(const Reader& reader, std::vector<std::string>& notes) {
   if (const auto chosen = reader.path("ATTNJIT_CACHE_DIR")) {
-    // Made absolute at once: a later chdir() must not move the cache.
-    return *chosen == "0" ? std::nullopt : std::optional<fs::path>(fs::absolute(*chosen));
+    if (*chosen == "0") return std::nullopt;
+    return absolute_path("ATTNJIT_CACHE_DIR", *chosen);
   }
   if (const auto xdg = xdg_directory(reader, "XDG_CACHE_HOME", notes)) return *xdg / "attnjit";
   const auto home = reader.path("HOME");
@@ -231,6 +232,23 @@ Environment process_environment() {
     const char* const value = std::getenv(name);
     return value ? std::optional<std::string>(value) : std::nullopt;
   });
+}
+
+fs::path absolute_path(const char* name, const fs::path& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (!error) return absolute;
+  throw Error(
+      ErrorKind::kInvalidEnvironment,
+      fmt::format("{} is {}, relative to the working directory, which cannot be found ({}); "
+                  "set it to an absolute path, or change to a directory that exists",
+                  name, path.string(), error.message()));
+}
+
+fs::path temporary_directory() {
+  std::error_code error;
+  const fs::path directory = fs::temp_directory_path(error);
+  return error ? fs::path("/tmp") : directory;
 }
 
 std::vector<std::pair<std::string, std::string>> describe(const Environment& environment) {

@@ -44,6 +44,14 @@ Environment parse_environment(const Lookup& lookup);
 /// parse_environment() of this process: the one place that calls getenv.
 Environment process_environment();
 
+/// `path`, which `name` (a variable or an option) holds, made absolute: a later chdir() must not
+/// move it. Throws Error(kInvalidEnvironment) where it is relative and the working directory is
+/// gone.
+std::filesystem::path absolute_path(const char* name, const std::filesystem::path& path);
+
+/// The system's directory for temporary files, also where TMPDIR names none.
+std::filesystem::path temporary_directory();
+
 /// Variable and effective value, for people; one pair per variable, in a fixed order.
 std::vector<std::pair<std::string, std::string>> describe(const Environment& environment);
 

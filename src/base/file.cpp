@@ -138,10 +138,10 @@ std::string WriteResult::message() const {
 
 WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
-                              std::span<const std::byte> bytes) {
+                              std::span<const std::byte> bytes, unsigned mode) {
   const FileSizeSignalBlock block;
   const std::filesystem::path unfinished = temporary / unique_name();
-  UniqueFd fd = open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+  UniqueFd fd = open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (!fd) return failed("open");
   WriteResult result = write_and_sync(fd, bytes);
   if (result.ok() && ::rename(unfinished.c_str(), path.c_str()) != 0) result = failed("rename");

@@ -50,12 +50,13 @@ struct WriteResult {
   std::string message() const;  ///< such as "fsync: No space left on device"
 };
 
-/// Puts `bytes` at `path` (mode 0600) so that readers see nothing, the old file or the whole new
+/// Puts `bytes` at `path` so that readers see nothing, the old file or the whole new
 /// one, and a crash leaves no half file. `temporary` is a directory of the same file system.
-/// Reports failures, a file-size limit included, by its result, and leaves nothing behind then.
+/// The file gets `mode` less the umask. Reports failures, a file-size limit included, by its
+/// result, and leaves nothing behind then.
 WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
-                              std::span<const std::byte> bytes);
+                              std::span<const std::byte> bytes, unsigned mode = 0600);
 
 /// Appends `line` and a line end to `path`, which is created (mode 0600) when missing, in one
 /// write: lines of several processes do not mix. Follows no symbolic link.

@@ -14,17 +14,34 @@ void write_to_stderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+/// Names the current thread in `place` while it lives, also where the sink throws.
+class SinkMark {
+ public:
+  explicit SinkMark(std::atomic<std::thread::id>& place) : place_(place) {
+    place_ = std::this_thread::get_id();
+  }
+  ~SinkMark() { place_ = std::thread::id(); }
+  SinkMark(const SinkMark&) = delete;
+  SinkMark& operator=(const SinkMark&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& place_;
+};
+
 }  // namespace
 
 Log::Log(LogLevel level, Sink sink)
     : level_(level), sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
 
 void Log::emit(LogLevel level, std::string_view message) {
+  if (in_sink()) return;
   const std::scoped_lock lock(mutex_);
+  const SinkMark mark(in_sink_);
   sink_(level, message);
 }
 
 void Log::warn_once(std::string_view key, std::string_view message) {
+  if (in_sink()) return;  // it has its turn outside of the sink
   {
     const std::scoped_lock lock(mutex_);
     if (!warned_.emplace(key).second) return;

@@ -1,18 +1,21 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 namespace attnjit::base {
 
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
 
-/// Messages for people. Thread-safe; the sink is called by one thread at a time.
+/// Messages for people. Thread-safe; the sink is called by one thread at a time. A line that the
+/// sink itself causes, on its own thread, is dropped.
 /// There is no error(): errors are thrown, and the code that catches one decides what to print.
 class Log {
  public:
@@ -44,10 +47,13 @@ class Log {
     if (level <= level_) emit(level, fmt::format(format, std::forward<Args>(args)...));
   }
   void emit(LogLevel level, std::string_view message);
+  /// Whether this thread is in the sink.
+  bool in_sink() const { return in_sink_ == std::this_thread::get_id(); }
 
   const LogLevel level_;
   const Sink sink_;
   std::mutex mutex_;
+  std::atomic<std::thread::id> in_sink_{};
   std::set<std::string, std::less<>> warned_;
 };
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "base/environment.hpp"
 #include "base/sha256.hpp"
 #include "compiler/log_parser.hpp"
 #include "compiler/program.hpp"
@@ -71,20 +71,14 @@ std::string file_stem(const std::string& prefix, const std::string& source,
   return fmt::format("{}-{}", prefix, base::hex(base::sha256(arch + '\n' + source)).substr(0, 8));
 }
 
-/// The system's directory for temporary files, also where TMPDIR names none.
-std::filesystem::path temporary_directory() {
-  std::error_code error;
-  const std::filesystem::path directory = std::filesystem::temp_directory_path(error);
-  return error ? std::filesystem::path("/tmp") : directory;
-}
-
 /// Saves the source and the log of a failed compile and says where.
 std::string save_failure(const std::filesystem::path& dump_directory, const std::string& source,
                          const std::string& entry, const std::string& arch,
                          const std::string& log) {
-  SavedFiles files = dump_directory.empty()
-                         ? SavedFiles(temporary_directory(), file_stem("attnjit", source, arch))
-                         : SavedFiles(dump_directory, file_stem(entry, source, arch));
+  SavedFiles files =
+      dump_directory.empty()
+          ? SavedFiles(base::temporary_directory(), file_stem("attnjit", source, arch))
+          : SavedFiles(dump_directory, file_stem(entry, source, arch));
   files.write(".cu", source);
   files.write(".log", log);
   if (!files.trouble().empty()) return fmt::format("not saved ({})", files.trouble());

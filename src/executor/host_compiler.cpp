@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "attnjit/error.hpp"
+#include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/process.hpp"
 
@@ -24,7 +25,7 @@ constexpr std::uint64_t kMaxObjectBytes = std::uint64_t{64} << 20;
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "attnjit-host-XXXXXX").string();
+    std::string name = (base::temporary_directory() / "attnjit-host-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) {
       throw Error(ErrorKind::kCompile,
                   fmt::format("cannot create {}: {}; set TMPDIR to a directory "

@@ -12,7 +12,8 @@ base::Environment environment_with(const ContextOptions& options) {
   if (options.cache_directory) {
     environment.cache_directory.reset();
     if (*options.cache_directory != "0") {
-      environment.cache_directory = std::filesystem::absolute(*options.cache_directory);
+      environment.cache_directory =
+          base::absolute_path("cache_directory", *options.cache_directory);
     }
   }
   if (options.nvrtc_path) environment.nvrtc_path = *options.nvrtc_path;

@@ -21,7 +21,9 @@ std::vector<std::string> cpu_run(std::vector<std::string> more) {
 
 TEST_CASE("run --on cpu judges a problem and keeps its kernels on disk") {
   const CommandLine attnjit;
-  const CommandLine::Variables no_nvrtc = {{"ATTNJIT_NVRTC", "/nonexistent"}};
+  // Neither NVRTC nor a directory of TMPDIR is needed.
+  const CommandLine::Variables no_nvrtc = {{"ATTNJIT_NVRTC", "/nonexistent"},
+                                           {"TMPDIR", "/nonexistent"}};
   const Outcome cold = attnjit(cpu_run({"--mask", "b1qk", "--json", "-v"}), no_nvrtc);
   CAPTURE(cold.err);
   CHECK(cold.code == 0);

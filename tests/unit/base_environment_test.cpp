@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
@@ -8,9 +10,11 @@
 
 #include "attnjit/error.hpp"
 #include "base/environment.hpp"
+#include "unit/temp_directory.hpp"
 
 using namespace attnjit;
 using namespace attnjit::base;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -185,4 +189,37 @@ TEST_CASE("process_environment() reads the variables of this process") {
   CHECK(process_environment().record_file == "/from/the/process");
   ::unsetenv("ATTNJIT_RECORD");
   CHECK_FALSE(process_environment().record_file);
+}
+
+TEST_CASE("a relative cache directory in a deleted working directory is an error of ours") {
+  const fs::path before = fs::current_path();
+  {
+    const test::TempDirectory temp;
+    fs::current_path(temp.path());
+  }
+  std::string message;
+  try {
+    parse({{"ATTNJIT_CACHE_DIR", "relative"}});
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(parse({{"ATTNJIT_CACHE_DIR", "/absolute"}}).cache_directory == "/absolute");
+  fs::current_path(before);
+  CHECK(message.find("ATTNJIT_CACHE_DIR is relative") == 0);
+  CHECK(message.find("absolute path") != std::string::npos);
+}
+
+TEST_CASE("temporary files go to TMPDIR, or to /tmp where that names no directory") {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  const test::TempDirectory temp;
+  ::setenv("TMPDIR", temp.path().c_str(), 1);
+  CHECK(temporary_directory() == temp.path());
+  ::setenv("TMPDIR", (temp / "absent").c_str(), 1);
+  CHECK(temporary_directory() == "/tmp");
+  if (before != nullptr) {
+    ::setenv("TMPDIR", kept.c_str(), 1);
+  } else {
+    ::unsetenv("TMPDIR");
+  }
 }

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,4 +30,40 @@ TEST_CASE("warn_once says a thing once per key, and takes braces as they are") {
   log.warn_once("a", "second");
   log.warn_once("b", "third");
   CHECK(seen == std::vector<std::string>{"first {}", "third"});
+}
+
+TEST_CASE("a line that the sink causes is dropped, and the next one is not") {
+  std::vector<std::string> seen;
+  Log* self = nullptr;
+  Log log(LogLevel::kWarning, [&](LogLevel, std::string_view text) {
+    seen.emplace_back(text);
+    self->warning("nested in {}", text);
+    self->warn_once("key", "nested once");
+    if (text == "thrown") throw std::runtime_error("of the sink");
+  });
+  self = &log;
+  log.warning("first");
+  CHECK_THROWS_WITH(log.warning("thrown"), "of the sink");
+  log.warning("second");
+  log.warn_once("key", "once");
+  CHECK(seen == std::vector<std::string>{"first", "thrown", "second", "once"});
+}
+
+TEST_CASE("lines of other threads wait for their turn") {
+  std::size_t lines = 0;
+  Log* self = nullptr;
+  Log log(LogLevel::kWarning, [&](LogLevel, std::string_view) {
+    ++lines;
+    self->warning("nested");
+  });
+  self = &log;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int j = 0; j < 100; ++j) log.warning("line");
+      });
+    }
+  }
+  CHECK(lines == 400);
 }

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 
 #include "base/json.hpp"
+#include "cli/report/output_file.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/bench_machine.hpp"
 #include "cli/work/bench_run.hpp"
@@ -77,15 +77,6 @@ std::vector<Case> choose_cases(const BenchOptions& options, Console& console) {
   return cases;
 }
 
-// Opened before anything is timed, so that a bad name costs no time.
-std::ofstream open_output(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path, std::ios::binary);
-  if (!file) usage_error("--output: cannot write {}; name a file that you can write", path);
-  return file;
-}
-
 // "forward", "backward" or "forward and backward".
 std::string passes(const std::vector<Case>& cases) {
   const auto backward = [](const Case& job) { return job.spec.backward; };
@@ -116,7 +107,7 @@ ExitCode bench(const BenchOptions& options, Session& session) {
     session.console().note("DISABLE_AUTOTUNE is set: times of configuration 0, no results to keep");
   }
   Bench bench(session);
-  std::ofstream file = open_output(options.output);
+  if (!options.output.empty()) expect_writable("--output", options.output);
   Console& console = session.console();
   BenchReport report(console, cases, header(options, cases, bench, session));
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -128,10 +119,7 @@ ExitCode bench(const BenchOptions& options, Session& session) {
     }
   }
   const Json& whole = report.finish();
-  if (file.is_open() && !(file << base::dump_json(whole, 1) << std::endl)) {
-    throw Error(ErrorKind::kCache,
-                fmt::format("cannot write all of {}: is the disk full?", options.output));
-  }
+  if (!options.output.empty()) write_file(options.output, base::dump_json(whole, 1) + '\n');
   console.print_json(whole);
   return report.outcome();
 }
