@@ -167,12 +167,13 @@ ATTNJIT_EXPORT attnjit_status attnjit_forward(attnjit_context* context,
                                               struct CUstream_st* stream, void* workspace,
                                               size_t workspace_bytes);
 
-/* Does all that a first attnjit_forward() would do but the launch. A call that was prepared may be
-   captured in a CUDA graph. */
+/* Does all that a first attnjit_forward() would do but the launch. Prepare a call before it is
+   captured in a CUDA graph: captures tune nothing. */
 ATTNJIT_EXPORT attnjit_status attnjit_prepare_forward(attnjit_context* context,
                                                       const attnjit_forward_args* args);
 
-/* Bytes of workspace that attnjit_forward() needs for these arguments; 0 for most problems. */
+/* Bytes of workspace that suffice for attnjit_forward() with these arguments; 0 for most problems.
+   Tunes nothing: until the problem is tuned, what suffices for each configuration that may win. */
 ATTNJIT_EXPORT attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
                                                              const attnjit_forward_args* args,
                                                              size_t* bytes);
@@ -188,7 +189,7 @@ ATTNJIT_EXPORT attnjit_status attnjit_backward(attnjit_context* context,
 ATTNJIT_EXPORT attnjit_status attnjit_prepare_backward(attnjit_context* context,
                                                        const attnjit_backward_args* args);
 
-/* Bytes of workspace that attnjit_backward() needs for these arguments. */
+/* As attnjit_forward_workspace_size(), for attnjit_backward(). */
 ATTNJIT_EXPORT attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
                                                               const attnjit_backward_args* args,
                                                               size_t* bytes);

@@ -70,11 +70,12 @@ class ATTNJIT_EXPORT Context {
   /// are checked in every call.
   void forward(const ForwardArgs& args, Stream stream = nullptr, Workspace workspace = {});
 
-  /// Does all that a first forward() would do but the launch, the check of addresses included. A
-  /// call that was prepared may be captured in a CUDA graph.
+  /// Does all that a first forward() would do but the launch, tuning and the check of addresses
+  /// included. Prepare a call before it is captured in a CUDA graph: captures tune nothing.
   void prepare_forward(const ForwardArgs& args);
 
-  /// Bytes of workspace that forward() needs for these arguments; 0 for most problems.
+  /// Bytes of workspace that suffice for forward() with these arguments; 0 for most problems. Tunes
+  /// nothing: until the problem is tuned, what suffices for each configuration that may win.
   std::size_t forward_workspace_size(const ForwardArgs& args);
 
   /// Enqueues the gradients of one attention call on `stream`; otherwise as forward(). It needs the
@@ -84,7 +85,7 @@ class ATTNJIT_EXPORT Context {
   /// As prepare_forward().
   void prepare_backward(const BackwardArgs& args);
 
-  /// Bytes of workspace that backward() needs for these arguments. Linear in the sizes of the
+  /// As forward_workspace_size(), for backward(). Linear in the sizes of the
   /// tensors: fp32 sums for dq, at times for dk and dv, and for a dbias that adds up planes.
   std::size_t backward_workspace_size(const BackwardArgs& args);
 

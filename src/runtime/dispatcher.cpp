@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attnjit/error.hpp"
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
+#include "cuda/stream.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -52,11 +55,19 @@ void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
   if (args.dbias) check_address(driver, "dbias", args.dbias->data);
 }
 
+bool captures(const cuda::Driver& driver, Stream stream) {
+  try {
+    return cuda::is_capturing(driver, stream);
+  } catch (const Error&) {
+    return true;  // the legacy stream, while a stream that synchronises with it is captured
+  }
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
-                       std::shared_ptr<const cuda::Driver> driver)
-    : engine_(std::move(environment), std::move(sink)),
+                       std::shared_ptr<const cuda::Driver> driver, Engine::Spaces spaces)
+    : engine_(std::move(environment), std::move(sink), std::move(spaces)),
       plan_maker_(engine_),
       driver_owner_(std::move(driver)),
       driver_(driver_owner_.get()) {}
@@ -82,7 +93,7 @@ void Dispatcher::run(BasicPlanTable<Pass>& plans, const typename Pass::Args& arg
                      const Workspace& workspace) {
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  const launch::Plan<Pass>& plan = find_plan(plans, problem, args, stream);
+  const launch::Plan<Pass>& plan = find_plan(plans, problem, args, {stream});
   const typename Pass::Layout layout = launch::workspace_layout(plan.spec(), problem);
   if (layout.bytes == 0) {
     plan.launch(driver(), problem, args, layout, nullptr, stream);
@@ -100,7 +111,7 @@ void Dispatcher::prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args&
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
   check_addresses(driver(), args);
-  find_plan(plans, problem, args);
+  find_plan(plans, problem, args, {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD});
 }
 
 template <class Pass>
@@ -108,7 +119,14 @@ std::size_t Dispatcher::workspace_size(BasicPlanTable<Pass>& plans,
                                        const typename Pass::Args& args) {
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return 0;
-  return launch::workspace_layout(find_plan(plans, problem, args).spec(), problem).bytes;
+  const typename Pass::Key key = problem::plan_key(problem);
+  const launch::Plan<Pass>* plan = plans.find({cuda::current_context_id(driver()), key});
+  // The call that follows may tune, and a capture may come before it: what suffices for both.
+  if (plan == nullptr && plan_maker_.would_tune(driver(), key)) {
+    return plan_maker_.most_workspace_bytes<Pass>(driver(), problem, key);
+  }
+  if (plan == nullptr) plan = &find_plan(plans, problem, args, {});
+  return launch::workspace_layout(plan->spec(), problem).bytes;
 }
 
 Counters Dispatcher::counters() const {
@@ -131,18 +149,24 @@ const cuda::Driver& Dispatcher::load_driver() {
 }
 
 // The plan of `problem` in the current context, made on first sight. Only then is the driver asked
-// about the addresses in `args`, a query for each. `stream`: of the call, if it has one.
+// about the addresses in `args`, a query for each. While one of `streams` is captured nothing is
+// tuned: a plan that would be is provisional, and the next call outside of captures makes another.
 template <class Pass>
 const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
                                                 const typename Pass::Problem& problem,
                                                 const typename Pass::Args& args,
-                                                std::optional<Stream> stream) {
+                                                std::initializer_list<Stream> streams) {
   const typename BasicPlanTable<Pass>::Key key{cuda::current_context_id(driver()),
                                                problem::plan_key(problem)};
   if (const launch::Plan<Pass>* const plan = plans.find(key)) return *plan;
   check_addresses(driver(), args);
-  return plans.find_or_make(key,
-                            [&] { return plan_maker_.make(driver(), problem, key.plan, stream); });
+  const auto capturing = [&](Stream stream) { return captures(driver(), stream); };
+  if (plan_maker_.would_tune(driver(), key.plan) && std::ranges::any_of(streams, capturing)) {
+    return plans.find_or_make_provisional(
+        key, [&] { return plan_maker_.make(driver(), problem, key.plan, Tuning::kForbidden); });
+  }
+  return plans.find_or_make(
+      key, [&] { return plan_maker_.make(driver(), problem, key.plan, Tuning::kAllowed); });
 }
 
 }  // namespace attnjit::runtime

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "attnjit/context.hpp"
 #include "runtime/engine.hpp"
@@ -16,9 +16,11 @@ namespace attnjit::runtime {
 /// nothing; it costs the caller what the driver's launch costs and little more.
 class Dispatcher {
  public:
-  /// Launches through `driver`, or else through the machine's, which the first call loads.
+  /// Launches through `driver`, or else through the machine's, which the first call loads; tunes
+  /// over `spaces`.
   explicit Dispatcher(base::Environment environment, base::Log::Sink sink = {},
-                      std::shared_ptr<const cuda::Driver> driver = nullptr);
+                      std::shared_ptr<const cuda::Driver> driver = nullptr,
+                      Engine::Spaces spaces = {});
 
   /// As the functions of Context of the same names.
   void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace);
@@ -44,7 +46,7 @@ class Dispatcher {
   const launch::Plan<Pass>& find_plan(BasicPlanTable<Pass>& plans,
                                       const typename Pass::Problem& problem,
                                       const typename Pass::Args& args,
-                                      std::optional<Stream> stream = {});
+                                      std::initializer_list<Stream> streams);
 
   Engine engine_;
   PlanMaker plan_maker_;

@@ -1,9 +1,8 @@
 #include "runtime/plan_maker.hpp"
 
+#include <algorithm>
 #include <chrono>
 
-#include "attnjit/error.hpp"
-#include "cuda/stream.hpp"
 #include "problem/manifest_line.hpp"
 #include "runtime/config_choice.hpp"
 #include "runtime/plan_loader.hpp"
@@ -19,27 +18,18 @@ constexpr std::chrono::seconds kBudget<launch::BackwardPass>(10);
 
 constexpr double kNoticeable = 1.0;  // seconds
 
-bool capturing(const cuda::Driver& driver, CUstream stream) {
-  try {
-    return cuda::is_capturing(driver, stream);
-  } catch (const Error&) {
-    return true;  // the legacy stream, while a stream that synchronises with it is captured
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                      const problem::Problem& problem,
-                                                     const problem::PlanKey& key,
-                                                     std::optional<CUstream> stream) {
-  return make(forward_tuner_, driver, problem, key, stream);
+                                                     const problem::PlanKey& key, Tuning tuning) {
+  return make(forward_tuner_, driver, problem, key, tuning);
 }
 std::unique_ptr<launch::BackwardPlan> PlanMaker::make(const cuda::Driver& driver,
                                                       const problem::BackwardProblem& problem,
                                                       const problem::BackwardPlanKey& key,
-                                                      std::optional<CUstream> stream) {
-  return make(backward_tuner_, driver, problem, key, stream);
+                                                      Tuning tuning) {
+  return make(backward_tuner_, driver, problem, key, tuning);
 }
 
 template <class Pass>
@@ -47,12 +37,11 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
                                                     const cuda::Driver& driver,
                                                     const typename Pass::Problem& problem,
                                                     const typename Pass::Key& plan_key,
-                                                    std::optional<CUstream> stream) {
+                                                    Tuning tuning) {
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
-  const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device), plan_key,
-                                                    engine_.space<typename Pass::Key>().name()};
-  const bool tuned = tune(problem_tuner, driver, problem, key, stream);
+  const auto key = tune_key(device, plan_key);
+  const bool tuned = tuning == Tuning::kAllowed && tune(problem_tuner, driver, problem, key);
   const auto choice = choose_config(engine_, problem, plan_key, arch, key.device);
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
@@ -62,6 +51,34 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
   if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
   recorder_.note(problem::manifest_line(problem));
   return plan;
+}
+
+template <class PlanKey>
+tuner::BasicTuneKey<PlanKey> PlanMaker::tune_key(const cuda::DeviceInfo& device,
+                                                 const PlanKey& key) const {
+  return {device_class(device), key, engine_.space<PlanKey>().name()};
+}
+
+template <class PlanKey>
+bool PlanMaker::would_tune(const cuda::Driver& driver, const PlanKey& key) {
+  return needs_tuning(tune_key(cuda::current_device(driver), key));
+}
+
+template <class Pass>
+std::size_t PlanMaker::most_workspace_bytes(const cuda::Driver& driver,
+                                            const typename Pass::Problem& problem,
+                                            const typename Pass::Key& key) {
+  const cuda::DeviceInfo device = cuda::current_device(driver);
+  const codegen::Arch arch = arch_of(device);
+  auto configs = engine_.space<typename Pass::Key>().candidates(key, arch);
+  // A neighbour's record need not be among the candidates for this key.
+  configs.push_back(choose_config(engine_, problem, key, arch, device_class(device)).config);
+  std::size_t most = 0;
+  for (const auto& config : configs) {
+    const auto spec = engine_.plan(key.family, arch, config);
+    most = std::max(most, launch::workspace_layout(spec, problem).bytes);
+  }
+  return most;
 }
 
 template <class PlanKey>
@@ -83,9 +100,8 @@ bool PlanMaker::needs_tuning(const tuner::BasicTuneKey<PlanKey>& key) {
 template <class Pass>
 bool PlanMaker::tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driver,
                      const typename Pass::Problem& problem,
-                     const tuner::BasicTuneKey<typename Pass::Key>& key,
-                     std::optional<CUstream> stream) {
-  if (!needs_tuning(key) || (stream && capturing(driver, *stream))) return false;
+                     const tuner::BasicTuneKey<typename Pass::Key>& key) {
+  if (!needs_tuning(key)) return false;
   const std::scoped_lock lock(tuning_mutex_);
   if (!needs_tuning(key)) return false;  // another thread was first
   const TuneReport<Pass> report = problem_tuner.tune(driver, problem, key.plan, kBudget<Pass>);
@@ -102,5 +118,13 @@ PlanMaker::Counters PlanMaker::counters() const {
   return {plans_, forward_tuner_.tunes() + backward_tuner_.tunes(),
           forward_tuner_.timing_launches() + backward_tuner_.timing_launches(), record_hits_};
 }
+
+template bool PlanMaker::would_tune(const cuda::Driver&, const problem::PlanKey&);
+template bool PlanMaker::would_tune(const cuda::Driver&, const problem::BackwardPlanKey&);
+template std::size_t PlanMaker::most_workspace_bytes<launch::ForwardPass>(const cuda::Driver&,
+                                                                          const problem::Problem&,
+                                                                          const problem::PlanKey&);
+template std::size_t PlanMaker::most_workspace_bytes<launch::BackwardPass>(
+    const cuda::Driver&, const problem::BackwardProblem&, const problem::BackwardPlanKey&);
 
 }  // namespace attnjit::runtime

@@ -22,6 +22,16 @@ auto BasicPlanTable<Pass>::find_or_make(const Key& key, const Make& make) -> con
 }
 
 template <class Pass>
+auto BasicPlanTable<Pass>::find_or_make_provisional(const Key& key, const Make& make)
+    -> const Plan& {
+  Entry& entry = find_or_add(key);
+  const std::lock_guard lock(entry.making);
+  if (entry.owner != nullptr) return *entry.owner;
+  if (entry.provisional == nullptr) entry.provisional = make();
+  return *entry.provisional;
+}
+
+template <class Pass>
 std::size_t BasicPlanTable<Pass>::chain(const Key& key) {
   return (problem::hash(key.plan) ^ key.context_id) % kChains;
 }

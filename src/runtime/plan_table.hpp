@@ -25,12 +25,16 @@ class BasicPlanTable {
   };
   using Make = std::function<std::unique_ptr<Plan>()>;
 
-  /// The plan of `key`, or null. It lives as long as the table.
+  /// The plan of `key`, or null; a provisional one is not shown. It lives as long as the table.
   const Plan* find(const Key& key) const;
 
   /// The plan of `key`, made if there is none. One thread makes it, and others that ask for the
   /// same plan wait. What `make` throws reaches its caller, and the next call tries again.
   const Plan& find_or_make(const Key& key, const Make& make);
+
+  /// The plan of `key`, or else one that stands in until find_or_make() makes it: what was captured
+  /// with that goes on, for it lives as long as the table too. Otherwise as find_or_make().
+  const Plan& find_or_make_provisional(const Key& key, const Make& make);
 
  private:
   struct Entry {
@@ -39,6 +43,7 @@ class BasicPlanTable {
     const Key key;
     Entry* const next;
     std::mutex making;
+    std::unique_ptr<Plan> provisional;        // guarded by `making`
     std::unique_ptr<Plan> owner;              // guarded by `making`
     std::atomic<const Plan*> plan = nullptr;  // set once, to what `owner` holds
   };

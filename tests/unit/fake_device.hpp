@@ -10,7 +10,7 @@
 namespace attnjit::test {
 
 /// A stub driver with an H200's properties whose launches take made-up times. Its device memory is
-/// host memory, and its kernels do nothing. One at a time.
+/// host memory, every address is some of it, and its kernels do nothing. One at a time.
 class FakeDevice {
  public:
   FakeDevice() {
@@ -48,6 +48,9 @@ class FakeDevice {
     api.memset_d8_async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
       if (bytes < kUntouched) std::memset(reinterpret_cast<void*>(to), value, bytes);
       return CUDA_SUCCESS;
+    };
+    api.pointer_get_attribute = [](void* out, CUpointer_attribute, CUdeviceptr pointer) {
+      return cuda::stub().call("pointer", [&] { std::memcpy(out, &pointer, sizeof pointer); });
     };
     api.event_elapsed_time = [](float* out, CUevent, CUevent) {
       *out = milliseconds()(cuda::stub().launch);

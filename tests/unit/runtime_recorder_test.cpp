@@ -37,7 +37,8 @@ TEST_CASE("ATTNJIT_RECORD collects a line for each plan, and several processes c
                                               {"XDG_RUNTIME_DIR", temp.path().string()},
                                               {"ATTNJIT_RECORD", file},
                                               {"DISABLE_AUTOTUNE", "1"}}));
-    runtime::PlanMaker(engine).make(*device, problem, problem::plan_key(problem), {});
+    runtime::PlanMaker(engine).make(*device, problem, problem::plan_key(problem),
+                                    runtime::Tuning::kForbidden);
   }
   const std::string text = test::slurp(file);
   CHECK(text.starts_with("{\"name\":"));

@@ -1,71 +1,28 @@
 // Tuning on a device that does not exist: real compiles, made-up times.
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <string>
 
 #include "attnjit/error.hpp"
-#include "backward_fixtures.hpp"
-#include "cache_fixtures.hpp"
 #include "fake_device.hpp"
 #include "runtime/config_choice.hpp"
 #include "runtime/plan_loader.hpp"
 #include "runtime/plan_maker.hpp"
 #include "runtime/problem_tuner.hpp"
-#include "runtime_fixtures.hpp"
-#include "temp_directory.hpp"
 #include "tuner/config_zero.hpp"
+#include "tuning_fixtures.hpp"
 
 using namespace attnjit;
 using attnjit::test::FakeDevice;
-using attnjit::test::TempDirectory;
+using attnjit::test::Machine;
+using attnjit::test::small_backward;
+using attnjit::test::small_problem;
 using runtime::ConfigSource;
 using runtime::Engine;
+using runtime::Tuning;
 using tuner::Verdict;
 
 namespace {
-
-problem::Problem small_problem() {
-  return problem::make_problem(
-      test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
-}
-
-// A problem with three kernels, of which that of dq comes last.
-problem::BackwardProblem small_backward() {
-  BackwardArgs args = test::backward_args(
-      test::forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16}));
-  args.deterministic = true;
-  return problem::make_problem(args);
-}
-
-// A space of two candidates beside configuration 0.
-tuner::SearchSpace small_space() {
-  return tuner::SearchSpace(R"({"schema": 2, "space": "test", "groups": [
-      {"head_dim": [1, 64], "candidates": [
-          {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
-}
-
-tuner::BackwardSearchSpace small_backward_space() {
-  return tuner::BackwardSearchSpace(R"({"schema": 2, "space": "test", "groups": [
-      {"head_dim": [1, 64], "candidates": [
-          {"dq": {"block_q": 128, "block_kv": 32, "num_warps": 8, "query_warps": 8}}]}]})");
-}
-
-/// A cache directory, and engines that use it.
-class Machine {
- public:
-  Engine start(test::Variables variables = {}) const {
-    variables.emplace("ATTNJIT_CACHE_DIR", (temp_ / "cache").string());
-    variables.emplace("XDG_RUNTIME_DIR", temp_.path().string());
-    return Engine(test::environment(variables), {}, {small_space(), small_backward_space()});
-  }
-
-  /// Leaves the kernels, so that the budget of a call is not spent on compiling them again.
-  void forget_records() const { std::filesystem::remove_all(temp_ / "cache" / "v1" / "t"); }
-
- private:
-  TempDirectory temp_;
-};
 
 tuner::TuneKey key(Engine& engine, const FakeDevice& device) {
   return {runtime::device_class(cuda::current_device(*device)), problem::plan_key(small_problem()),
@@ -152,9 +109,10 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(next.records().find_exact(backward_key(next, device)));
   CHECK_FALSE(next.records().find(key(next, device)));
   runtime::PlanMaker maker(next);
-  CHECK(maker.make(*device, small_backward(), problem::plan_key(small_backward()), {})
-            ->spec()
-            .tunables.dq.num_warps == 8);
+  CHECK(
+      maker.make(*device, small_backward(), problem::plan_key(small_backward()), Tuning::kAllowed)
+          ->spec()
+          .tunables.dq.num_warps == 8);
   CHECK(maker.counters().record_hits == 1);
   CHECK(maker.counters().tunes == 0);
   Engine off = machine.start({{"DISABLE_AUTOTUNE", "1"}});
@@ -167,22 +125,6 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK_THROWS_WITH_AS(runtime::PlanMaker(require).make(*device, small_backward(),
                                                         problem::plan_key(small_backward()), {}),
                        doctest::Contains("\"deterministic\":true"), Error);
-}
-
-TEST_CASE("a call tunes the backward that it meets first, but not in a capture") {
-  const Machine machine;
-  const FakeDevice device;
-  Engine engine = machine.start();
-  runtime::PlanMaker maker(engine);
-  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
-  CHECK(maker.counters().tunes == 0);
-  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
-  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
-  CHECK(maker.counters().tunes == 1);
-  CHECK(maker.counters().timing_launches > 0);
-  maker.make(*device, small_backward(), problem::plan_key(small_backward()), nullptr);
-  CHECK(maker.counters().tunes == 1);
 }
 
 TEST_CASE("where nothing is faster configuration 0 stays, and that is kept too") {
@@ -260,13 +202,14 @@ TEST_CASE("each mode does what the list says") {
       before.records().publish(poisoned(before, device));
     }
     runtime::PlanMaker maker(engine);
-    const auto plan = maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
+    const auto plan =
+        maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed);
     CHECK(maker.counters().tunes == row.tunes);
     CHECK(maker.counters().record_hits == row.record_hits);
     CHECK((maker.counters().timing_launches > 0) == (row.tunes > 0));
     CHECK((plan->spec().tunables.num_stages == 4) == (row.record_hits > 0));
     // Nothing is tuned twice.
-    maker.make(*device, small_problem(), problem::plan_key(small_problem()), {});
+    maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed);
     CHECK(maker.counters().tunes == row.tunes);
   }
 }
@@ -276,10 +219,12 @@ TEST_CASE("require without a record is an error that says how to make one") {
   const FakeDevice device;
   Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "require"}});
   runtime::PlanMaker maker(engine);
-  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), problem::plan_key(small_problem()), {}),
-                       doctest::Contains("attnjit tune --manifest"), Error);
-  CHECK_THROWS_WITH_AS(maker.make(*device, small_problem(), problem::plan_key(small_problem()), {}),
-                       doctest::Contains("\"seqlens\":[60,192]"), Error);
+  CHECK_THROWS_WITH_AS(
+      maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed),
+      doctest::Contains("attnjit tune --manifest"), Error);
+  CHECK_THROWS_WITH_AS(
+      maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed),
+      doctest::Contains("\"seqlens\":[60,192]"), Error);
 }
 
 TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
@@ -292,9 +237,10 @@ TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
   const auto stages = [&](const test::Variables& variables) {
     Engine engine = machine.start(variables);
     runtime::PlanMaker maker(engine);
-    const int result = maker.make(*device, small_problem(), problem::plan_key(small_problem()), {})
-                           ->spec()
-                           .tunables.num_stages;
+    const int result =
+        maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed)
+            ->spec()
+            .tunables.num_stages;
     CHECK(maker.counters().timing_launches == 0);
     return result;
   };
@@ -305,26 +251,6 @@ TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
     CHECK(stages({{"ATTNJIT_AUTOTUNE", mode}, {"DISABLE_AUTOTUNE", "1"}}) == zero);
   }
   CHECK(stages({{"DISABLE_AUTOTUNE", "off"}}) == 4);
-}
-
-TEST_CASE("no call is timed while its stream is captured") {
-  const Machine machine;
-  const FakeDevice device;
-  const auto tunes = [&] {
-    Engine engine = machine.start();
-    runtime::PlanMaker maker(engine);
-    maker.make(*device, small_problem(), problem::plan_key(small_problem()), nullptr);
-    CHECK(maker.counters().plans == 1);
-    return maker.counters().tunes;
-  };
-  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  CHECK(tunes() == 0);
-  // The driver's answer for the legacy stream while another one is captured.
-  cuda::stub().capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
-  cuda::stub().results["is_capturing"] = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  CHECK(tunes() == 0);
-  cuda::stub().results.clear();
-  CHECK(tunes() == 1);
 }
 
 TEST_CASE("a neighbour's record stands in, and is looked at again for this problem") {

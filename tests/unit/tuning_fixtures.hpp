@@ -1,0 +1,69 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "backward_fixtures.hpp"
+#include "fake_device.hpp"
+#include "runtime/dispatcher.hpp"
+#include "runtime_fixtures.hpp"
+#include "temp_directory.hpp"
+
+namespace attnjit::test {
+
+inline ForwardArgs small_args() {
+  return forward_args({.batch = 1, .seqlen_q = 60, .head_dim = 16, .head_dim_v = 16});
+}
+inline problem::Problem small_problem() { return problem::make_problem(small_args()); }
+
+/// A problem with three kernels, of which that of dq comes last.
+inline BackwardArgs small_backward_args() {
+  BackwardArgs args = backward_args(small_args());
+  args.deterministic = true;
+  return args;
+}
+inline problem::BackwardProblem small_backward() {
+  return problem::make_problem(small_backward_args());
+}
+
+/// A space of two candidates beside configuration 0.
+inline tuner::SearchSpace small_space() {
+  return tuner::SearchSpace(R"({"schema": 2, "space": "test", "groups": [
+      {"head_dim": [1, 64], "candidates": [
+          {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
+}
+
+inline tuner::BackwardSearchSpace small_backward_space() {
+  return tuner::BackwardSearchSpace(R"({"schema": 2, "space": "test", "groups": [
+      {"head_dim": [1, 64], "candidates": [
+          {"dq": {"block_q": 128, "block_kv": 32, "num_warps": 8, "query_warps": 8}}]}]})");
+}
+
+/// A cache directory, and engines and dispatchers that use it.
+class Machine {
+ public:
+  runtime::Engine start(Variables variables = {}) const {
+    return runtime::Engine(environment_with(std::move(variables)), {},
+                           {small_space(), small_backward_space()});
+  }
+  std::unique_ptr<runtime::Dispatcher> dispatch(const FakeDevice& device,
+                                                Variables variables = {}) const {
+    return std::make_unique<runtime::Dispatcher>(
+        environment_with(std::move(variables)), base::Log::Sink(), device.driver(),
+        runtime::Engine::Spaces(small_space(), small_backward_space()));
+  }
+
+  /// Leaves the kernels, so that the budget of a call is not spent on compiling them again.
+  void forget_records() const { std::filesystem::remove_all(temp_ / "cache" / "v1" / "t"); }
+
+ private:
+  base::Environment environment_with(Variables variables) const {
+    variables.emplace("ATTNJIT_CACHE_DIR", (temp_ / "cache").string());
+    variables.emplace("XDG_RUNTIME_DIR", temp_.path().string());
+    return environment(variables);
+  }
+
+  TempDirectory temp_;
+};
+
+}  // namespace attnjit::test
