@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
+
 #include "codegen/kernel_configs.hpp"
 
 namespace attnjit::codegen {
@@ -59,6 +61,20 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
   }
   const Rule rule = why_invalid(config, config.shared_bytes(), arch);
   return rule ? Rule(fmt::format("dkv: {}", *rule)) : std::nullopt;
+}
+
+// Products of what is in range fit into an int; the rules of a kernel are much stricter.
+template <class Tunables>
+Rule why_out_of_range(const Tunables& tunables) {
+  constexpr int kMost = 1024;
+  Rule rule;
+  base::for_each_leaf(tunables, [&]<class Member>(const char* name, const Member& member) {
+    if constexpr (std::same_as<Member, int>) {
+      if (member >= 0 && member <= kMost) return;
+      rule = fmt::format("{} is {}; expected 0 to {}", name, member, kMost);
+    }
+  });
+  return rule;
 }
 
 Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
@@ -133,6 +149,7 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 }
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
+  if (auto rule = why_out_of_range(tunables)) return rule;
   if (tunables.path == Path::kWgmma) return why_wgmma_unfit(tunables, family, arch);
   if (tunables.pack_heads && family.mask_per_query_head) {
     return "pack_heads is true; the heads of a kv head must share the mask";
@@ -147,6 +164,7 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
 }
 
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
+  if (auto rule = why_out_of_range(tunables)) return rule;
   if (auto rule = why_unfit(tunables.dbias_method, f)) return rule;
   if (f.deterministic && tunables.dq_method == DqMethod::kAdd) {
     return "dq_method: add is not deterministic; use kernel";

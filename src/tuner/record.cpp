@@ -16,6 +16,8 @@ namespace {
 using base::Json;
 
 constexpr int kSchema = 2;
+constexpr int kMaxHeadDim = 256;
+constexpr int kMaxGqaRatio = 1 << 20;
 
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -35,6 +37,11 @@ DeviceClass device_of(const Json& root) {
   return device;
 }
 
+// Of a family that a problem can have; what follows divides by these and multiplies them.
+void expect_size(const char* name, int size, int most) {
+  if (size < 1 || size > most) refuse("key: {} is {}; expected 1 to {}", name, size, most);
+}
+
 template <class PlanKey>
 PlanKey plan_key_of(const Json& object) {
   const auto key = base::from_json_value<PlanKey>(object, "key");
@@ -42,6 +49,10 @@ PlanKey plan_key_of(const Json& object) {
                        problem::length_bucket(key.bucket_kv) == key.bucket_kv &&
                        problem::plane_bucket(key.bucket_planes) == key.bucket_planes;
   if (!buckets) refuse("key: its buckets are none of this version's");
+  const problem::Family& family = problem::scores(key);
+  expect_size("head_dim", family.head_dim, kMaxHeadDim);
+  expect_size("head_dim_v", family.head_dim_v, kMaxHeadDim);
+  expect_size("gqa_ratio", family.gqa_ratio, kMaxGqaRatio);
   return key;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -167,6 +168,16 @@ TEST_CASE("tunables are held to the rules of the kernel's config, and to the arc
         "needs 196608 bytes of shared memory; sm_86 has 101376 per thread block");
   CHECK(unfit(kTunables, wide, "sm_80") != "");
   CHECK(unfit(kTunables, wide, "sm_90a") == "");
+}
+
+TEST_CASE("numbers whose products overflow are refused before anything is computed of them") {
+  for (const char* name : {"block_q", "block_kv", "num_stages", "num_warps", "min_blocks"}) {
+    for (const int number : {-64, 1025, std::numeric_limits<int>::max()}) {
+      const auto config = patched(fmt::format("{{\"{}\": {}}}", name, number));
+      const auto rule = codegen::why_unfit(config, kFamily, codegen::find_arch("sm_90a"));
+      CHECK(rule == fmt::format("{} is {}; expected 0 to 1024", name, number));
+    }
+  }
 }
 
 TEST_CASE("every architecture is found by its name, and others are told the list") {

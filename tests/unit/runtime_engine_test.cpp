@@ -182,7 +182,8 @@ TEST_CASE("a configuration is taken only if it is legal for the problem") {
   };
   check_parts(refused([](auto& c) { c.block_kv = 48; }),
               {"config q", "kv48", "block_kv must be a multiple of 32 keys"});
-  check_parts(refused([](auto& c) { c.block_kv = 4096; }), {"shared memory", "sm_80"});
+  check_parts(refused([](auto& c) { c.block_kv = 1024, c.num_stages = 4; }),
+              {"shared memory", "sm_80"});
   check_parts(refused([](auto& c) { c.path = codegen::Path::kWgmma; }), {"config", "use mma"});
 
   codegen::ForwardTunables other = engine.plan(small_problem(), arch()).tunables;

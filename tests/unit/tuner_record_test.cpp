@@ -179,6 +179,13 @@ TEST_CASE("numbers are exact, words are known and noise is possible") {
   refused("provenance", "time", 1e20, "an integer from");
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["head_dim"] = 256.5; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["aligned"] = 1; }).empty());
+  // A ratio of 0 is divided by, and large sizes overflow.
+  for (const char* name : {"head_dim", "head_dim_v", "gqa_ratio"}) {
+    for (const int size : {-1, 0, 1 << 30}) {
+      CHECK(refusal_after([&](Json& o) { o["key"]["family"][name] = size; }).find(name) !=
+            std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("nested JSON in a record is refused, and in a short line") {
