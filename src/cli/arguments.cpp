@@ -157,6 +157,8 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   add_problem(verb, flags->workload);
   add_jobs(verb, flags->common);
   verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
+  verb.add_flag("--stale", flags->tune.stale,
+                "Measure again what has a record of another version of the library or of NVRTC");
 }
 
 void add_warmup(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {

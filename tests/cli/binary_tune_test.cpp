@@ -39,6 +39,7 @@ TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   CHECK(holds(disabled.err, "DISABLE_AUTOTUNE"));
   CHECK(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "banana"}}).code == 2);
   CHECK(attnjit({"tune", "--backward"}, kMayTune).code == 7);
+  CHECK(attnjit({"tune", "--stale"}, kMayTune).code == 7);
 }
 
 TEST_CASE("warmup compiles what is missing, and --check says what is") {

@@ -9,6 +9,7 @@
 #include "cuda/device.hpp"
 #include "runtime/plan_loader.hpp"
 #include "runtime/problem_tuner.hpp"
+#include "runtime/stale_record.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -97,11 +98,11 @@ std::string why_inconclusive(const runtime::TuneReport<Pass>& report) {
 template <class Pass>
 class Tuning {
  public:
-  Tuning(Session& session, const cuda::Driver& driver, bool force, TuneTable& table)
+  Tuning(Session& session, const cuda::Driver& driver, const TuneOptions& options, TuneTable& table)
       : engine_(session.engine()),
         driver_(driver),
         tuner_(engine_),
-        force_(force),
+        options_(options),
         device_(cuda::current_device(driver)),
         arch_(runtime::arch_of(device_)),
         table_(table) {}
@@ -113,7 +114,7 @@ class Tuning {
     }
     const auto known = engine_.records().find_exact(tuner::BasicTuneKey<PlanKey>{
         runtime::device_class(device_), plan, engine_.space<PlanKey>().name()});
-    if (known && !known->partial && !force_) return table_.add(job, *known, "recorded", arch_);
+    if (known && suffices(*known, problem)) return table_.add(job, *known, "recorded", arch_);
     const runtime::TuneReport<Pass> report = tuner_.tune(driver_, problem);
     if (!report.result.conclusive()) {
       return table_.add_failure(job, why_inconclusive(report), ExitCode::kFailure);
@@ -124,10 +125,15 @@ class Tuning {
  private:
   using PlanKey = typename Pass::Key;
 
+  bool suffices(const tuner::BasicRecord<PlanKey>& record, const typename Pass::Problem& problem) {
+    if (options_.force || record.partial) return false;
+    return !options_.stale || !runtime::is_stale<Pass>(engine_, record, problem, arch_);
+  }
+
   runtime::Engine& engine_;
   const cuda::Driver& driver_;
   runtime::ProblemTuner<Pass> tuner_;
-  const bool force_;
+  const TuneOptions& options_;
   const cuda::DeviceInfo device_;
   const codegen::Arch arch_;
   TuneTable& table_;
@@ -142,8 +148,8 @@ ExitCode tune(const TuneOptions& options, Session& session) {
   const cuda::Driver& driver = session.driver();
   const cuda::PrimaryContext current(driver);
   TuneTable table(session.console(), workload.cases.size());
-  Tuning<launch::ForwardPass> forwards(session, driver, options.force, table);
-  Tuning<launch::BackwardPass> backwards(session, driver, options.force, table);
+  Tuning<launch::ForwardPass> forwards(session, driver, options, table);
+  Tuning<launch::BackwardPass> backwards(session, driver, options, table);
   for (const Case& job : workload.cases) {
     try {
       if (job.spec.backward) {

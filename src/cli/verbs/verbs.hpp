@@ -32,6 +32,7 @@ struct BenchOptions {
 struct TuneOptions {
   WorkloadOptions workload;
   bool force = false;  ///< measure again what has a record
+  bool stale = false;  ///< measure again what another version of the library or of NVRTC measured
 };
 
 struct WarmupOptions {
