@@ -336,6 +336,9 @@ TEST_CASE("nested, endless and unprintable values are refused in a short line") 
 TEST_CASE("a manifest that cannot be read is an error") {
   const auto error =
       error_of(ErrorKind::kInvalidEnvironment, [] { load_manifest("/nonexistent/m.json"); });
+  error_of(ErrorKind::kInvalidEnvironment, [] { load_manifest("/tmp"); });
+  const auto endless = error_of(ErrorKind::kInvalidEnvironment, [] { load_manifest("/dev/zero"); });
+  CHECK(endless.find("/dev/zero has more than") != std::string::npos);
   CHECK(error.find("/nonexistent/m.json") != std::string::npos);
 }
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
-#include <sstream>
 #include <unordered_set>
 #include <utility>
 
 #include "base/printable.hpp"
 #include "cli/input/manifest_entry.hpp"
+#include "cli/input/text_file.hpp"
 #include "cli/report/exit_code.hpp"
 
 namespace attnjit::cli {
@@ -111,11 +110,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
 }
 
 Manifest load_manifest(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) usage_error("--manifest: cannot read {}; name a readable file", file.string());
-  return parse_manifest(text.str(), file.string());
+  return parse_manifest(read_text_file("--manifest", file), file.string());
 }
 
 }  // namespace attnjit::cli

@@ -5,6 +5,9 @@
 
 namespace attnjit::cli {
 
+/// Columns of a problem's name, at most, in lines that are printed one by one.
+inline constexpr std::size_t kNameWidth = 56;
+
 /// Text in columns. The first column gives way where a line would be wider than `kMaxWidth`.
 class Table {
  public:

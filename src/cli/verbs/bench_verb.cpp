@@ -3,14 +3,13 @@
 
 #include "base/json.hpp"
 #include "cli/report/output_file.hpp"
+#include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/bench_machine.hpp"
 #include "cli/work/bench_run.hpp"
 
 namespace attnjit::cli {
 namespace {
-
-constexpr std::size_t kNameWidth = 56;
 
 /// Prints each row as it comes and collects all for --json and --output.
 class BenchReport {

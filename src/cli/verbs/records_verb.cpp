@@ -1,11 +1,12 @@
-#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "base/json.hpp"
+#include "cli/input/text_file.hpp"
 #include "cli/report/output_file.hpp"
 #include "cli/report/table.hpp"
 #include "cli/report/tile_cell.hpp"
@@ -95,8 +96,7 @@ tuner::AnyRecord better_of(const tuner::AnyRecord& a, const tuner::AnyRecord& b)
 Gathered gather(const std::vector<std::string>& files) {
   Gathered gathered;
   for (const std::string& file : files) {
-    std::ifstream stream(file);
-    if (!stream) usage_error("cannot read {}; name a readable file of records", file);
+    std::istringstream stream(read_text_file("records", file));
     std::string line;
     for (int number = 1; std::getline(stream, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;

@@ -4,14 +4,13 @@
 
 #include "base/json.hpp"
 #include "cli/input/words.hpp"
+#include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/cpu_run.hpp"
 #include "cli/work/device_run.hpp"
 
 namespace attnjit::cli {
 namespace {
-
-constexpr std::size_t kNameWidth = 56;
 
 // On a GPU, a problem runs as a call there would run it.
 std::unique_ptr<Runner> make_gpu_runner(const WorkloadOptions& options, Session& session) {

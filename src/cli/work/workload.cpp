@@ -1,10 +1,9 @@
 #include "cli/work/workload.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "cli/input/manifest.hpp"
+#include "cli/input/text_file.hpp"
 #include "cli/report/exit_code.hpp"
 #include "cuda/device.hpp"
 
@@ -50,13 +49,7 @@ std::optional<std::string> read_config(const std::string& flag) {
   if (flag.empty()) return std::nullopt;
   const std::size_t begin = flag.find_first_not_of(" \t\n");
   if (begin != std::string::npos && flag[begin] == '{') return flag;
-  std::ostringstream text;
-  const std::ifstream stream(flag, std::ios::binary);
-  text << stream.rdbuf();
-  if (!stream) {
-    usage_error("--config: cannot read {}; name a readable file or give a JSON object", flag);
-  }
-  return text.str();
+  return read_text_file("--config (no JSON object)", flag);
 }
 
 }  // namespace attnjit::cli
