@@ -12,9 +12,9 @@ namespace {
 
 // Of a problem that a call meets first. The kernels of a backward take longer to compile.
 template <class Pass>
-constexpr std::chrono::seconds kBudget(2);
+constexpr std::chrono::seconds kBudget{2};
 template <>
-constexpr std::chrono::seconds kBudget<launch::BackwardPass>(10);
+constexpr std::chrono::seconds kBudget<launch::BackwardPass>{10};
 
 constexpr double kNoticeable = 1.0;  // seconds
 
