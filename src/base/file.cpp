@@ -149,6 +149,15 @@ WriteResult write_file_atomic(const std::filesystem::path& path,
   return result;
 }
 
+WriteResult sync_directory(const std::filesystem::path& directory) {
+  const UniqueFd fd(
+      uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd) return failed("open");
+  // EINVAL: a file system whose directories need no such thing.
+  const bool synced = uninterrupted([&] { return ::fsync(fd.get()); }) == 0 || errno == EINVAL;
+  return synced ? WriteResult{} : failed("fsync");
+}
+
 WriteResult append_line(const std::filesystem::path& path, std::string_view line) {
   const FileSizeSignalBlock block;
   UniqueFd fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, S_IRUSR | S_IWUSR);

@@ -50,13 +50,17 @@ struct WriteResult {
   std::string message() const;  ///< such as "fsync: No space left on device"
 };
 
-/// Puts `bytes` at `path` so that readers see nothing, the old file or the whole new
-/// one, and a crash leaves no half file. `temporary` is a directory of the same file system.
-/// The file gets `mode` less the umask. Reports failures, a file-size limit included, by its
-/// result, and leaves nothing behind then.
+/// Puts `bytes` at `path` so that readers see nothing, the old file or the whole new one, and a
+/// crash leaves no half file. `temporary` is a directory of the same file system; the umask takes
+/// from `mode`. Reports failures, a file-size limit included, by its result, and leaves nothing
+/// behind then.
 WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
                               std::span<const std::byte> bytes, unsigned mode = 0600);
+
+/// Waits until the names in `directory` are on the disk: what was put there survives a loss of
+/// power.
+WriteResult sync_directory(const std::filesystem::path& directory);
 
 /// Appends `line` and a line end to `path`, which is created (mode 0600) when missing, in one
 /// write: lines of several processes do not mix. Follows no symbolic link.

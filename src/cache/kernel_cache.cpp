@@ -45,6 +45,10 @@ std::shared_ptr<const Entry> KernelCache::get(const KernelKey& key, const std::s
 
 KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
                                                const std::function<Entry()>& build) {
+  if (auto entry = find_in_bundles(key, arch)) {
+    ++bundle_hits_;
+    return std::make_shared<Entry>(*std::move(entry));
+  }
   if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
   std::optional<FileLock> lock;
   if (store_.root()) {
@@ -61,6 +65,16 @@ KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::
   built.compiler_id = compiler_id();
   store_.publish(built);
   return std::make_shared<Entry>(std::move(built));
+}
+
+std::optional<Entry> KernelCache::look_up(const KernelKey& key, const std::string& arch) {
+  auto entry = find_in_bundles(key, arch);
+  return entry || !store_.root() ? entry : store_.find(key, arch, compiler_id());
+}
+
+std::optional<Entry> KernelCache::find_in_bundles(const KernelKey& key,
+                                                  const std::string& arch) const {
+  return options_.bundles != nullptr ? options_.bundles->find(key, arch) : std::nullopt;
 }
 
 std::optional<Entry> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch) {
@@ -83,9 +97,10 @@ void KernelCache::reset() {
 
 Counters KernelCache::counters() const {
   return {.memory_hits = memory_hits_,
+          .bundle_hits = bundle_hits_,
           .disk_hits = disk_hits_,
           .builds = builds_,
-          .corrupt = store_.corrupt(),
+          .corrupt = store_.corrupt() + (options_.bundles ? options_.bundles->corrupt() : 0),
           .write_failures = store_.write_failures(),
           .lock_timeouts = lock_timeouts_};
 }

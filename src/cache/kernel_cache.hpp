@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "cache/bundle_path.hpp"
 #include "cache/entry.hpp"
 #include "cache/store.hpp"
 
@@ -21,14 +22,16 @@ struct KernelCacheOptions {
   std::optional<std::filesystem::path> directory;  ///< of the store; nullopt: memory only
   std::filesystem::path lock_directory;            ///< on this node; created when needed
   std::chrono::milliseconds lock_budget = std::chrono::seconds(10);
+  const BundlePath* bundles = nullptr;  ///< asked before the store; outlives the cache
 };
 
 /// Counts of what the cache did so far.
 struct Counters {
   std::uint64_t memory_hits = 0;  ///< waiting for another thread's build included
+  std::uint64_t bundle_hits = 0;
   std::uint64_t disk_hits = 0;
-  std::uint64_t builds = 0;  ///< failed ones included
-  std::uint64_t corrupt = 0;
+  std::uint64_t builds = 0;   ///< failed ones included
+  std::uint64_t corrupt = 0;  ///< files of the store, and members of bundles
   std::uint64_t write_failures = 0;
   std::uint64_t lock_timeouts = 0;
 };
@@ -38,17 +41,21 @@ struct Counters {
 class KernelCache {
  public:
   /// `compiler_id` gives the exact identity of the compiler, or "" where there is none: then an
-  /// entry of any compiler serves. It is asked when memory first misses, and once only.
+  /// entry of any compiler serves. It is asked when memory and bundles first miss, and once only.
   /// `log` must outlive the cache.
   KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id, base::Log& log);
 
-  /// The kernel of `key`, from memory, disk, or `build`, which gives its meta_json and cubin; the
-  /// cache fills in the rest. What `build` throws reaches every caller of this key until reset().
+  /// The kernel of `key`, from memory, a bundle, disk, or `build`, which gives its meta_json and
+  /// cubin; the cache fills in the rest. What `build` throws reaches every caller of this key until
+  /// reset().
   std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,
                                    const std::function<Entry()>& build);
 
   /// Forgets entries and failed builds in memory; the store keeps its files.
   void reset();
+
+  /// The same from a bundle or disk only; nullopt where neither has it. Counts nothing.
+  std::optional<Entry> look_up(const KernelKey& key, const std::string& arch);
 
   Counters counters() const;
   Store& store() { return store_; }
@@ -58,6 +65,7 @@ class KernelCache {
 
   Result load_or_build(const KernelKey& key, const std::string& arch,
                        const std::function<Entry()>& build);
+  std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;
   std::optional<Entry> find_on_disk(const KernelKey& key, const std::string& arch);
   const std::string& compiler_id();
 
@@ -73,6 +81,7 @@ class KernelCache {
   std::map<KernelKey, std::shared_future<Result>> results_;
 
   std::atomic<std::uint64_t> memory_hits_ = 0;
+  std::atomic<std::uint64_t> bundle_hits_ = 0;
   std::atomic<std::uint64_t> disk_hits_ = 0;
   std::atomic<std::uint64_t> builds_ = 0;
   std::atomic<std::uint64_t> lock_timeouts_ = 0;

@@ -22,10 +22,12 @@ compiler::NvrtcSearch nvrtc_search(const base::Environment& environment) {
   return search;
 }
 
-cache::KernelCacheOptions cache_options(const base::Environment& environment) {
+cache::KernelCacheOptions cache_options(const base::Environment& environment,
+                                        const cache::BundlePath& bundles) {
   cache::KernelCacheOptions options;
   options.directory = environment.cache_directory;
   options.lock_directory = environment.lock_directory;
+  options.bundles = &bundles;
   return options;
 }
 
@@ -80,11 +82,12 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       log_(environment_.log_level, std::move(sink)),
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
                                                  : codegen::TemplateSet()),
+      bundles_(environment_.bundle_path, log_),
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(
-          cache_options(environment_), [this] { return compiler_id(compiler_); }, log_),
+          cache_options(environment_, bundles_), [this] { return compiler_id(compiler_); }, log_),
       spaces_(std::move(spaces)),
-      records_(environment_.cache_directory, log_) {
+      records_(environment_.cache_directory, log_, &bundles_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
 }
 

@@ -27,6 +27,7 @@ class Engine {
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }
   compiler::Compiler& compiler() { return compiler_; }
+  const cache::BundlePath& bundles() const { return bundles_; }
   cache::KernelCache& cache() { return cache_; }
   const cache::KernelCache& cache() const { return cache_; }
   template <class PlanKey>
@@ -52,7 +53,8 @@ class Engine {
   /// The name of the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;
 
-  /// The compiled kernel: from memory, disk, or NVRTC. `problem` is the text that an error shows.
+  /// The compiled kernel: from memory, a bundle, disk, or NVRTC. `problem` is the text that an
+  /// error shows.
   std::shared_ptr<const cache::Entry> kernel(const codegen::Source& source,
                                              const codegen::Arch& arch, const std::string& problem);
 
@@ -63,6 +65,7 @@ class Engine {
   const base::Environment environment_;
   base::Log log_;
   const codegen::TemplateSet templates_;
+  const cache::BundlePath bundles_;
   compiler::Compiler compiler_;
   cache::KernelCache cache_;
   const Spaces spaces_;

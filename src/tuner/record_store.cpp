@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxRecordBytes = 64 * 1024;
 constexpr std::size_t kDigits = 16;  // of a hash in a file name
+constexpr std::string_view kBundled = "a tuning record of a bundle";
 
 // Lower-case letters and digits, with dashes for all else.
 std::string slug(std::string_view text) {
@@ -50,16 +51,30 @@ std::string family_directory(const BasicTuneKey<PlanKey>& key) {
   return base::hex(hash.digest()).substr(0, kDigits);
 }
 
+// `any` where it is the record of `key`.
+template <class PlanKey>
+std::optional<BasicRecord<PlanKey>> record_of(const BasicTuneKey<PlanKey>& key,
+                                              const std::optional<AnyRecord>& any) {
+  const auto* record = any ? std::get_if<BasicRecord<PlanKey>>(&*any) : nullptr;
+  return record != nullptr && record->key == key ? std::optional(*record) : std::nullopt;
+}
+
 }  // namespace
 
-RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log)
-    : root_(std::move(root)), log_(log) {}
+RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log,
+                         const cache::BundlePath* bundles)
+    : root_(std::move(root)), log_(log), bundles_(bundles) {}
 
 template <class PlanKey>
 fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
   return fs::path("t") / device_directory(key.device) / family_directory(key) /
          fmt::format("q{}.kv{}.p{}.json", key.plan.bucket_q, key.plan.bucket_kv,
                      key.plan.bucket_planes);
+}
+
+template <class PlanKey>
+base::Digest RecordStore::name_in_bundle(const BasicTuneKey<PlanKey>& key) {
+  return base::sha256(place(key).generic_string());
 }
 
 fs::path RecordStore::directory() const { return cache::version_directory(*root_); }
@@ -70,26 +85,38 @@ bool RecordStore::trusted() const { return root_ && !cache::why_untrusted(*root_
 std::optional<AnyRecord> RecordStore::read(const fs::path& path) const {
   const auto bytes = base::read_private_file(path, kMaxRecordBytes);
   if (!bytes) return std::nullopt;
-  try {
-    AnyRecord record =
-        record_from_json({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
-    const fs::path own = std::visit([](const auto& each) { return place(each.key); }, record);
-    if (directory() / own == path) return record;
-    log_.info("{} is not used: it holds another record than its name says", path.string());
-  } catch (const Error& error) {
-    log_.info("{} is not used: {}", path.string(), error.what());
-  }
+  auto record = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
+  if (!record) return std::nullopt;
+  const fs::path own = std::visit([](const auto& each) { return place(each.key); }, *record);
+  if (directory() / own == path) return record;
+  log_.info("{} is not used: it holds another record than its name says", path.string());
   return std::nullopt;
+}
+
+std::optional<AnyRecord> RecordStore::parse(std::string_view text, std::string_view where) const {
+  try {
+    return record_from_json(text);
+  } catch (const Error& error) {
+    log_.info("{} is not used: {}", where, error.what());
+    return std::nullopt;
+  }
+}
+
+template <class PlanKey>
+std::optional<AnyRecord> RecordStore::find_bundled(const BasicTuneKey<PlanKey>& key) const {
+  if (bundles_ == nullptr) return std::nullopt;
+  const auto text = bundles_->find_record(name_in_bundle(key), key.device.arch);
+  return text ? parse(*text, kBundled) : std::nullopt;
 }
 
 template <class PlanKey>
 std::optional<BasicRecord<PlanKey>> RecordStore::find_exact(
     const BasicTuneKey<PlanKey>& key) const {
   if (auto record = recall(key)) return record;
-  if (!trusted()) return std::nullopt;
-  const auto any = read(directory() / place(key));
-  const auto* record = any ? std::get_if<BasicRecord<PlanKey>>(&*any) : nullptr;
-  return record != nullptr && record->key == key ? std::optional(*record) : std::nullopt;
+  if (trusted()) {
+    if (auto record = record_of(key, read(directory() / place(key)))) return record;
+  }
+  return record_of(key, find_bundled(key));
 }
 
 template <class PlanKey>
@@ -149,6 +176,15 @@ std::vector<AnyRecord> RecordStore::list() const {
   return records;
 }
 
+std::vector<AnyRecord> RecordStore::list_bundled() const {
+  std::vector<AnyRecord> records;
+  if (bundles_ == nullptr) return records;
+  for (const std::string& text : bundles_->records()) {
+    if (auto record = parse(text, kBundled)) records.push_back(*std::move(record));
+  }
+  return records;
+}
+
 template std::optional<BasicRecordMatch<problem::PlanKey>> RecordStore::find(
     const BasicTuneKey<problem::PlanKey>&) const;
 template std::optional<BasicRecord<problem::PlanKey>> RecordStore::find_exact(
@@ -158,6 +194,7 @@ template std::optional<BasicRecord<problem::PlanKey>> RecordStore::recall(
 template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
 template void RecordStore::publish(const BasicRecord<problem::PlanKey>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
+template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::PlanKey>&);
 template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
     const BasicTuneKey<problem::BackwardPlanKey>&) const;
 template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::find_exact(
@@ -167,5 +204,6 @@ template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::recal
 template void RecordStore::remember(const BasicRecord<problem::BackwardPlanKey>&);
 template void RecordStore::publish(const BasicRecord<problem::BackwardPlanKey>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
+template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::BackwardPlanKey>&);
 
 }  // namespace attnjit::tuner

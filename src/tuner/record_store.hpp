@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "cache/bundle_path.hpp"
 #include "tuner/record.hpp"
 
 namespace attnjit::tuner {
@@ -19,20 +20,22 @@ struct BasicRecordMatch {
 };
 
 /// Records on disk, one file each, <root>/v1/t/<device class>/<family and space>/<buckets>.json,
-/// and those of this process in memory. Guarded as cached kernels are: files are complete from the
-/// moment that they are visible, one that somebody else could have written is not read, and one
-/// that cannot be understood counts as absent, with a line in the log. Thread-safe.
+/// those of this process in memory, and below both, read only, those of bundles. Guarded as cached
+/// kernels are: files are complete from the moment that they are visible, one that somebody else
+/// could have written is not read, and one that cannot be understood counts as absent, with a line
+/// in the log. Thread-safe.
 class RecordStore {
  public:
-  /// `root` nullopt: there is no disk. `log` must outlive the store.
-  RecordStore(std::optional<std::filesystem::path> root, base::Log& log);
+  /// `root` nullopt: there is no disk. `log` and `bundles`, if any, must outlive the store.
+  RecordStore(std::optional<std::filesystem::path> root, base::Log& log,
+              const cache::BundlePath* bundles = nullptr);
 
   /// find_exact(), or else that of the closest buckets of the same family and device
   /// class, at most one step away on each axis; the smaller problem where two are as close.
   template <class PlanKey>
   std::optional<BasicRecordMatch<PlanKey>> find(const BasicTuneKey<PlanKey>& key) const;
 
-  /// The record of `key` itself.
+  /// The record of `key` itself: what this process remembers, else from disk, else of a bundle.
   template <class PlanKey>
   std::optional<BasicRecord<PlanKey>> find_exact(const BasicTuneKey<PlanKey>& key) const;
 
@@ -51,19 +54,30 @@ class RecordStore {
   /// Every readable record on disk, sorted by path.
   std::vector<AnyRecord> list() const;
 
+  /// Every readable record of the bundles.
+  std::vector<AnyRecord> list_bundled() const;
+
   /// The place where publish() puts the record of `key`, below the root's version directory.
   template <class PlanKey>
   static std::filesystem::path place(const BasicTuneKey<PlanKey>& key);
+
+  /// The name of the record of `key` in a bundle: a digest of its place.
+  template <class PlanKey>
+  static base::Digest name_in_bundle(const BasicTuneKey<PlanKey>& key);
 
  private:
   bool trusted() const;
   std::filesystem::path directory() const;
   std::optional<AnyRecord> read(const std::filesystem::path& path) const;
+  std::optional<AnyRecord> parse(std::string_view text, std::string_view where) const;
+  template <class PlanKey>
+  std::optional<AnyRecord> find_bundled(const BasicTuneKey<PlanKey>& key) const;
   template <class PlanKey>
   using Remembered = std::map<BasicTuneKey<PlanKey>, BasicRecord<PlanKey>>;
 
   const std::optional<std::filesystem::path> root_;
   base::Log& log_;
+  const cache::BundlePath* const bundles_;
   mutable std::mutex mutex_;
   std::tuple<Remembered<problem::PlanKey>, Remembered<problem::BackwardPlanKey>> remembered_;
 };
