@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 #include <utility>
 
@@ -118,15 +117,10 @@ Compiled Compiler::compile(const std::string& source, const std::string& entry,
                            const std::string& arch) {
   nvrtc().check_arch(arch);
   Program program(nvrtc(), source, entry + ".cu");
-  const auto begin = std::chrono::steady_clock::now();
   build(program, source, entry, arch);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - begin;
-
   Compiled compiled{program.cubin(), {}, program.log()};
   dump(source, entry, arch, program.ptx(), compiled);
   compiled.facts = parse_log(compiled.log, entry);
-  compiled.facts.compile_ms = elapsed.count();
   compiled.facts.nvrtc_version = toolkit_release(nvrtc(), compiled.cubin);
   return compiled;
 }

@@ -28,7 +28,6 @@ std::string to_json(const Facts& facts) {
       {"spill_store_bytes", facts.spill_store_bytes},
       {"spill_load_bytes", facts.spill_load_bytes},
       {"static_shared_bytes", facts.static_shared_bytes},
-      {"compile_ms", facts.compile_ms},
       {"nvrtc_version", facts.nvrtc_version},
       {"warnings", facts.warnings},
   };
@@ -45,7 +44,6 @@ Facts facts_from_json(std::string_view text) {
     json.at("spill_store_bytes").get_to(facts.spill_store_bytes);
     json.at("spill_load_bytes").get_to(facts.spill_load_bytes);
     json.at("static_shared_bytes").get_to(facts.static_shared_bytes);
-    json.at("compile_ms").get_to(facts.compile_ms);
     json.at("nvrtc_version").get_to(facts.nvrtc_version);
     json.at("warnings").get_to(facts.warnings);
     return facts;

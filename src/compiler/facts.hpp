@@ -5,14 +5,14 @@
 
 namespace attnjit::compiler {
 
-/// Facts about one compiled kernel, taken from the compiler's log.
+/// Facts about one compiled kernel, taken from the compiler's log: the same wherever it is
+/// compiled.
 struct Facts {
   int registers = 0;  ///< per thread
   int stack_bytes = 0;
   int spill_store_bytes = 0;
   int spill_load_bytes = 0;
   int static_shared_bytes = 0;
-  double compile_ms = 0;
   std::string nvrtc_version;  ///< "13.0.88", or "12.8" from releases that do not stamp a cubin
   std::vector<std::string> warnings;  ///< lines of the log that somebody should read
 

@@ -6,7 +6,7 @@
 namespace attnjit::compiler {
 
 /// Reads the verbose ptxas report in NVRTC's program log: resources of the kernel `entry`, and
-/// the warnings of the whole program. Leaves compile_ms and nvrtc_version alone.
+/// the warnings of the whole program. Leaves nvrtc_version alone.
 /// Throws Error(kInternal) when the log reports no kernel of that name.
 Facts parse_log(std::string_view log, std::string_view entry);
 

@@ -125,7 +125,6 @@ TEST_CASE("a kernel becomes a cubin with its facts") {
     CHECK(compiled.facts.static_shared_bytes == 256);
     CHECK(compiled.facts.spill_store_bytes == 0);
     CHECK(compiled.facts.warnings.empty());
-    CHECK(compiled.facts.compile_ms > 0);
     // Releases of 12 stamp nothing into a cubin, so that only "12.x" is known.
     const std::string version = compiler.nvrtc().version();
     CHECK(compiled.facts.nvrtc_version.starts_with(version));

@@ -49,7 +49,9 @@ std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
                 fmt::to_string(kernel.facts.registers), fmt::to_string(spill_bytes(kernel.facts)),
                 fmt::format("{:.1f}", shared_bytes(kernel) / 1024),
                 fmt::format("{:.1f}", static_cast<double>(kernel.cubin_bytes) / 1024),
-                fmt::format("{:.0f}", kernel.facts.compile_ms)};
+                kernel.state == SweptKernel::State::kCompiled
+                    ? fmt::format("{:.0f}", kernel.compile_ms)
+                    : "-"};
   start.insert(start.end(), numbers.begin(), numbers.end());
   start.push_back(state_text(row, kernel));
   return start;
@@ -86,6 +88,7 @@ Json kernel_json(const SweptKernel& kernel) {
   }
   object["from"] = kernel.state == SweptKernel::State::kCached ? "cache" : "compiled";
   object["cubin_bytes"] = kernel.cubin_bytes;
+  if (kernel.state == SweptKernel::State::kCompiled) object["compile_ms"] = kernel.compile_ms;
   object["facts"] = base::parse_json(compiler::to_json(kernel.facts));
   return object;
 }

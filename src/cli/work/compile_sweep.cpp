@@ -1,6 +1,7 @@
 #include "cli/work/compile_sweep.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -22,7 +23,11 @@ void compile(SweptKernel& kernel, const std::string& compiler_id, runtime::Engin
   try {
     cache::Store& store = engine.cache().store();
     const bool cached = store.find(kernel.step.key, kernel.arch->name, compiler_id).has_value();
+    const auto begin = std::chrono::steady_clock::now();
     const auto entry = engine.kernel(kernel.step.spec.source, *kernel.arch, kernel.problem);
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - begin;
+    kernel.compile_ms = elapsed.count();
     kernel.facts = runtime::facts(*entry);
     kernel.cubin_bytes = entry->cubin.size();
     kernel.state = cached ? SweptKernel::State::kCached : SweptKernel::State::kCompiled;

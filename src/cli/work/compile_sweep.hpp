@@ -20,6 +20,7 @@ struct SweptKernel {
   State state = State::kFailed;
   compiler::Facts facts;
   std::size_t cubin_bytes = 0;
+  double compile_ms = 0;  ///< of kCompiled: waiting for a lock included
   std::string error;
   ExitCode code = ExitCode::kDone;
 };
