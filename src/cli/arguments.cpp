@@ -25,6 +25,8 @@ struct Flags {
   WarmupOptions warmup;
   RecordsOptions records;
   CacheOptions cache;
+  ExportOptions bundle_export;
+  std::string bundle_import;
 };
 
 void add_common(CLI::App& verb, CommonOptions& options) {
@@ -202,6 +204,27 @@ void add_records(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen
   add_output(merge);
 }
 
+void add_bundles(CLI::App& group, const std::shared_ptr<Flags>& flags, Run& chosen) {
+  const Run run_export = [flags](Session& session) {
+    flags->bundle_export.workload = flags->workload;
+    return cache_export(flags->bundle_export, session);
+  };
+  CLI::App& write = add_verb(group, "export", "Write kernels and tuning records into a bundle",
+                             run_export, chosen, *flags);
+  write.add_option("file", flags->bundle_export.file, "The bundle, FILE.atkb")->required();
+  write.add_option("--manifest", flags->workload.manifest,
+                   "Only what its problems need; exit 4 when some of it is missing");
+  add_archs(write, flags->workload, "Only for these; default all, or the manifest's");
+
+  const Run run_import = [flags](Session& session) {
+    return cache_import(flags->bundle_import, session);
+  };
+  add_verb(group, "import", "Put what a bundle holds into the cache directory", run_import, chosen,
+           *flags)
+      .add_option("file", flags->bundle_import, "The bundle")
+      ->required();
+}
+
 void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   CLI::App* group = app.add_subcommand("cache", "Look at the kernels on disk, or remove them");
   group->require_subcommand(1);
@@ -219,6 +242,7 @@ void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
       ->required();
   add("verify", CacheVerb::kVerify, "Read every kernel and check it");
   add("clear", CacheVerb::kClear, "Remove all kernels");
+  add_bundles(*group, flags, chosen);
 }
 
 void add_verbs(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {

@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/work/bundle_report.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -33,7 +34,7 @@ ExitCode print_path(const cache::Store& store, Console& console) {
   return ExitCode::kDone;
 }
 
-ExitCode list(const cache::Store& store, Console& console) {
+ExitCode list(const cache::Store& store, const cache::BundlePath& bundles, Console& console) {
   Table table({{"key"}, {"arch"}, {"size", true}, {"compiler"}, {"title"}});
   Json entries = Json::array();
   double bytes = 0;
@@ -54,7 +55,10 @@ ExitCode list(const cache::Store& store, Console& console) {
   }
   if (!entries.empty()) console.print("{}", table.text());
   console.print("{} kernels, {}", entries.size(), human_bytes(bytes));
-  console.print_json({{"entries", entries}, {"bytes", bytes}});
+  for (const cache::Bundle& bundle : bundles.bundles()) {
+    console.print("bundle {}", bundle_text(bundle));
+  }
+  console.print_json({{"entries", entries}, {"bytes", bytes}, {"bundles", bundles_json(bundles)}});
   return ExitCode::kDone;
 }
 
@@ -132,7 +136,7 @@ ExitCode cache(const CacheOptions& options, Session& session) {
     case CacheVerb::kPath:
       return print_path(store, console);
     case CacheVerb::kList:
-      return list(store, console);
+      return list(store, cache::BundlePath(session.environment().bundle_path, log), console);
     case CacheVerb::kShow:
       return show(store, options.key, console);
     case CacheVerb::kVerify:

@@ -11,7 +11,7 @@ namespace {
 /// Prints plans as they are made and collects them for --json.
 class PlanReport {
  public:
-  explicit PlanReport(Session& session) : session_(session), compiler_id_(session.compiler_id()) {}
+  explicit PlanReport(Session& session) : session_(session) {}
 
   void add(const Planned& planned) {
     Console& console = session_.console();
@@ -68,11 +68,10 @@ class PlanReport {
   }
 
   bool is_cached(const cache::KernelKey& key, const codegen::Arch& arch) {
-    return session_.engine().cache().store().find(key, arch.name, compiler_id_).has_value();
+    return session_.engine().cache().look_up(key, std::string(arch.name)).has_value();
   }
 
   Session& session_;
-  const std::string compiler_id_;
   Json plans_ = Json::array();
   std::vector<ExitCode> outcomes_;
 };

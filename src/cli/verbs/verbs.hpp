@@ -56,6 +56,11 @@ struct CacheOptions {
   std::string key;  ///< of kShow: the whole key or a prefix that only one entry has
 };
 
+struct ExportOptions {
+  std::string file;
+  WorkloadOptions workload;  ///< a manifest, or nothing for all that the cache holds; and archs
+};
+
 // The verbs. Each writes its report and returns how it went; what concerns the verb as a whole is
 // thrown as Error.
 
@@ -85,5 +90,12 @@ ExitCode records(const RecordsOptions& options, Session& session);
 
 /// Looks at the kernels on disk, or removes them.
 ExitCode cache(const CacheOptions& options, Session& session);
+
+/// Writes kernels and tuning records of the cache directory into a bundle: all of them, or those
+/// that a manifest needs.
+ExitCode cache_export(const ExportOptions& options, Session& session);
+
+/// Puts the members of a bundle into the cache directory.
+ExitCode cache_import(const std::string& file, Session& session);
 
 }  // namespace attnjit::cli

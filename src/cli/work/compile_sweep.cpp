@@ -19,10 +19,10 @@ SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
   return kernel;
 }
 
-void compile(SweptKernel& kernel, const std::string& compiler_id, runtime::Engine& engine) {
+void compile(SweptKernel& kernel, runtime::Engine& engine) {
   try {
-    cache::Store& store = engine.cache().store();
-    const bool cached = store.find(kernel.step.key, kernel.arch->name, compiler_id).has_value();
+    const std::string arch(kernel.arch->name);
+    const bool cached = engine.cache().look_up(kernel.step.key, arch).has_value();
     const auto begin = std::chrono::steady_clock::now();
     const auto entry = engine.kernel(kernel.step.spec.source, *kernel.arch, kernel.problem);
     const std::chrono::duration<double, std::milli> elapsed =
@@ -79,13 +79,12 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
 
 void compile_all(Sweep& sweep, Session& session) {
   runtime::Engine& engine = session.engine();
-  const std::string compiler_id = session.compiler_id();
   std::mutex mutex;  // of the progress line
   std::size_t done = 0;
   const std::size_t total = sweep.kernels.size();
   base::parallel_for(total, session.environment().jobs, [&](std::size_t i) {
     SweptKernel& kernel = sweep.kernels[i];
-    if (kernel.code == ExitCode::kDone) compile(kernel, compiler_id, engine);
+    if (kernel.code == ExitCode::kDone) compile(kernel, engine);
     const std::scoped_lock lock(mutex);
     session.console().progress(++done, total, kernel.step.spec.source.title);
   });
@@ -93,11 +92,10 @@ void compile_all(Sweep& sweep, Session& session) {
 }
 
 void look_up_all(Sweep& sweep, Session& session) {
-  cache::Store& store = session.engine().cache().store();
-  const std::string compiler_id = session.compiler_id();
+  cache::KernelCache& cache = session.engine().cache();
   for (SweptKernel& kernel : sweep.kernels) {
     if (kernel.code != ExitCode::kDone) continue;
-    if (const auto entry = store.find(kernel.step.key, kernel.arch->name, compiler_id)) {
+    if (const auto entry = cache.look_up(kernel.step.key, std::string(kernel.arch->name))) {
       kernel.facts = runtime::facts(*entry);
       kernel.cubin_bytes = entry->cubin.size();
       kernel.state = SweptKernel::State::kCached;

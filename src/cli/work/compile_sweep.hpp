@@ -51,7 +51,8 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
 /// Gets every listed kernel from the cache or the compiler, on the environment's number of threads.
 void compile_all(Sweep& sweep, Session& session);
 
-/// Looks every listed kernel up on disk and compiles nothing: those that are not there are missing.
+/// Looks every listed kernel up in bundles and on disk and compiles nothing: those that are not
+/// there are missing.
 void look_up_all(Sweep& sweep, Session& session);
 
 }  // namespace attnjit::cli

@@ -6,6 +6,7 @@
 
 #include "attnjit/error.hpp"
 #include "cli/report/table.hpp"
+#include "cli/work/bundle_report.hpp"
 #include "cli/work/cpu_run.hpp"
 #include "cli/work/directory_report.hpp"
 #include "codegen/arch.hpp"
@@ -121,6 +122,23 @@ Section cache_section(Session& session) {
                     "a directory of your own",
                     environment.lock_directory.string(), locks.trouble));
   }
+  return section;
+}
+
+Section bundle_section(Session& session) {
+  Section section{"bundles", {}, {}};
+  const cache::BundlePath& bundles = session.engine().bundles();
+  for (std::size_t i = 0; i < bundles.bundles().size(); ++i) {
+    section.lines.push_back({fmt::format("bundle {}", i + 1), bundle_text(bundles.bundles()[i])});
+  }
+  for (const auto& [path, reason] : bundles.refused()) {
+    section.lines.push_back({"not used", fmt::format("{}: {}", path.string(), reason)});
+    section.advice.push_back(
+        fmt::format("{} of ATTNJIT_BUNDLE_PATH is not used: {}; install the bundle again, or "
+                    "correct its name or permissions",
+                    path.string(), reason));
+  }
+  if (section.lines.empty()) section.lines.push_back({"bundles", "none"});
   return section;
 }
 

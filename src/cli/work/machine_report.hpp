@@ -23,6 +23,7 @@ Section compiler_section(Session& session);
 Section executor_section(Session& session);
 Section driver_section(Session& session);
 Section cache_section(Session& session);
+Section bundle_section(Session& session);
 Section environment_section(Session& session);
 
 }  // namespace attnjit::cli

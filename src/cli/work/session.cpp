@@ -1,8 +1,11 @@
 #include "cli/work/session.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "cli/report/exit_code.hpp"
 #include "runtime/plan_loader.hpp"
 
 namespace attnjit::cli {
@@ -50,6 +53,18 @@ std::vector<tuner::DeviceClass> Session::device_classes() {
   return classes;
 }
 
+std::vector<tuner::DeviceClass> Session::recorded_devices() {
+  std::vector<tuner::DeviceClass> devices;
+  if (environment_.autotune == base::AutotuneMode::kOff) return devices;
+  std::vector<tuner::AnyRecord> records = engine().records().list();
+  std::ranges::move(engine().records().list_bundled(), std::back_inserter(records));
+  for (const tuner::AnyRecord& record : records) {
+    const tuner::DeviceClass& device = device_of(record);
+    if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+  }
+  return devices;
+}
+
 base::Log::Sink Session::log_sink() {
   return [this](base::LogLevel level, std::string_view message) {
     console_.note("attnjit: {}{}", level == base::LogLevel::kWarning ? "warning: " : "", message);
@@ -68,6 +83,12 @@ ContextOptions Session::context_options() {
   ContextOptions options;
   options.log = [this](std::string_view message) { console_.note("attnjit: {}", message); };
   return options;
+}
+
+void expect_cache_directory(const Session& session, const char* verb) {
+  if (session.environment().cache_directory) return;
+  usage_error("{}: there is no cache directory; set ATTNJIT_CACHE_DIR to a directory of your own",
+              verb);
 }
 
 }  // namespace attnjit::cli

@@ -40,6 +40,10 @@ class Session {
   /// environment lets no record be read.
   std::vector<tuner::DeviceClass> device_classes();
 
+  /// Every kind of device that there are tuning records of, in the cache directory or in bundles;
+  /// none where the environment lets no record be read.
+  std::vector<tuner::DeviceClass> recorded_devices();
+
   /// The sink of a log.
   base::Log::Sink log_sink();
 
@@ -55,5 +59,9 @@ class Session {
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_ptr<const cuda::Driver> driver_;
 };
+
+/// Throws a usage error where kernels are kept in memory only: `verb` exists to keep something, or
+/// works on what was kept.
+void expect_cache_directory(const Session& session, const char* verb);
 
 }  // namespace attnjit::cli

@@ -8,6 +8,19 @@
 #include "cuda/device.hpp"
 
 namespace attnjit::cli {
+namespace {
+
+// Each once.
+std::vector<const codegen::Arch*> find_archs(const std::vector<std::string>& names) {
+  std::vector<const codegen::Arch*> archs;
+  for (const std::string& name : names) {
+    const codegen::Arch* arch = &codegen::find_arch(name);
+    if (std::ranges::find(archs, arch) == archs.end()) archs.push_back(arch);
+  }
+  return archs;
+}
+
+}  // namespace
 
 Workload load_workload(const WorkloadOptions& options, Console& console) {
   if (options.manifest.empty()) return {{make_case(options.problem)}, options.archs, false};
@@ -21,11 +34,7 @@ Workload load_workload(const WorkloadOptions& options, Console& console) {
 }
 
 std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session& session) {
-  std::vector<const codegen::Arch*> archs;
-  for (const std::string& name : workload.archs) {
-    const codegen::Arch* arch = &codegen::find_arch(name);
-    if (std::ranges::find(archs, arch) == archs.end()) archs.push_back(arch);
-  }
+  const auto archs = find_archs(workload.archs);
   if (!archs.empty()) return archs;
   try {
     const auto devices = cuda::devices(session.driver());
@@ -36,6 +45,14 @@ std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session
                 "there is no GPU to take the architecture from; add --arch, for instance --arch "
                 "sm_90a (attnjit doctor says why there is none)");
   }
+}
+
+std::vector<const codegen::Arch*> named_archs(const Workload& workload, const char* verb) {
+  if (!workload.archs.empty()) return find_archs(workload.archs);
+  usage_error(
+      "neither --arch nor the manifest names an architecture; add one, for instance --arch "
+      "sm_90a: {} does not ask the GPU of this machine",
+      verb);
 }
 
 std::optional<codegen::Path> read_path(const std::string& flag) {

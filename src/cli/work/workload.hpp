@@ -32,6 +32,10 @@ Workload load_workload(const WorkloadOptions& options, Console& console);
 /// an unknown one, Error(kNoDevice) where none is named and there is no GPU.
 std::vector<const codegen::Arch*> choose_archs(const Workload& workload, Session& session);
 
+/// The architectures of `workload`, for a `verb` that does not ask the machine for one. Throws a
+/// usage error where none is named, Error(kUnsupported) for an unknown one.
+std::vector<const codegen::Arch*> named_archs(const Workload& workload, const char* verb);
+
 /// The path that --path asks for; nullopt for auto.
 std::optional<codegen::Path> read_path(const std::string& flag);
 
