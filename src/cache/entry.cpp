@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "attnjit/error.hpp"
+#include "cache/cubin.hpp"
 
 namespace attnjit::cache {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 // As in the signature of PNG: a transfer as text changes one of the last four bytes, and one that
 // keeps 7 bits changes the first.
 constexpr std::array<char, 8> kMagic = {'\x89', 'A', 'T', 'K', '\r', '\n', '\x1a', '\n'};
-constexpr std::array<unsigned char, 4> kElfMagic = {0x7f, 'E', 'L', 'F'};
 constexpr std::uint16_t kFormat = 1;
 constexpr std::uint64_t kCubinAlignment = 64;  // bytes
 constexpr std::uint64_t kMaxIdentityBytes = 1024;
@@ -84,11 +84,6 @@ std::optional<Rejection> reject_header(const Header& header, std::size_t file_by
   return std::nullopt;
 }
 
-bool is_elf(std::span<const std::byte> bytes) {
-  return bytes.size() >= kElfMagic.size() &&
-         std::memcmp(bytes.data(), kElfMagic.data(), kElfMagic.size()) == 0;
-}
-
 std::string text_of(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
@@ -143,7 +138,9 @@ std::variant<Entry, Rejection> decode(std::span<const std::byte> bytes) {
   if (auto rejection = reject_header(header, bytes.size())) return *std::move(rejection);
   if (checksum(bytes) != header.checksum) return damaged("its checksum does not match");
   Entry entry = unpack(header, bytes);
-  if (!is_elf(entry.cubin)) return damaged("its cubin is not an ELF file");
+  if (auto reason = why_not_code(entry.cubin, entry.arch)) {
+    return Rejection{Rejection::Kind::kDamaged, *std::move(reason)};
+  }
   return entry;
 }
 

@@ -40,7 +40,7 @@ inline constexpr std::uint64_t kMaxEntryBytes = kMaxMetaBytes + kMaxCubinBytes +
 std::vector<std::byte> encode(const Entry& entry);
 
 /// Undoes encode(). Checks every length before it is used, the checksum over the whole file, and
-/// that the cubin is an ELF file; never throws over what the bytes hold.
+/// that the cubin is code for the entry's architecture; never throws over what the bytes hold.
 std::variant<Entry, Rejection> decode(std::span<const std::byte> bytes);
 
 }  // namespace attnjit::cache

@@ -58,13 +58,38 @@ KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::
     // The process that held the lock may have built this kernel.
     if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
   }
+  Entry built = build_counted(key, arch, build);
+  store_.publish(built);
+  return std::make_shared<Entry>(std::move(built));
+}
+
+Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
+                                 const std::function<Entry()>& build) {
   ++builds_;
   Entry built = build();
   built.key = key;
   built.arch = arch;
   built.compiler_id = compiler_id();
-  store_.publish(built);
-  return std::make_shared<Entry>(std::move(built));
+  return built;
+}
+
+Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry()>& build) {
+  auto other = find_on_disk(refused.key, refused.arch);
+  if (other && other->cubin != refused.cubin) return *std::move(other);
+  return build_counted(refused.key, refused.arch, build);
+}
+
+KernelCache::Result KernelCache::replace(Entry entry) {
+  const auto kept = std::make_shared<const Entry>(std::move(entry));
+  std::promise<Result> promise;
+  promise.set_value(kept);
+  {
+    const std::scoped_lock lock(results_mutex_);
+    results_.insert_or_assign(kept->key, promise.get_future().share());
+  }
+  const auto present = store_.find(kept->key, kept->arch, kept->compiler_id);
+  if (!present || present->cubin != kept->cubin) store_.replace(*kept);
+  return kept;
 }
 
 std::optional<Entry> KernelCache::look_up(const KernelKey& key, const std::string& arch) {

@@ -51,6 +51,13 @@ class KernelCache {
   std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,
                                    const std::function<Entry()>& build);
 
+  /// Another entry of the kernel of `refused`, which the driver does not take: that on disk where
+  /// it has other code, else of `build`. It is not kept before replace().
+  Entry second_entry(const Entry& refused, const std::function<Entry()>& build);
+
+  /// Keeps `entry` in the place of another of its key, in memory and on disk.
+  std::shared_ptr<const Entry> replace(Entry entry);
+
   /// Forgets entries and failed builds in memory; the store keeps its files.
   void reset();
 
@@ -59,12 +66,15 @@ class KernelCache {
 
   Counters counters() const;
   Store& store() { return store_; }
+  const Store& store() const { return store_; }
 
  private:
   using Result = std::shared_ptr<const Entry>;
 
   Result load_or_build(const KernelKey& key, const std::string& arch,
                        const std::function<Entry()>& build);
+  Entry build_counted(const KernelKey& key, const std::string& arch,
+                      const std::function<Entry()>& build);
   std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;
   std::optional<Entry> find_on_disk(const KernelKey& key, const std::string& arch);
   const std::string& compiler_id();

@@ -113,12 +113,21 @@ std::variant<Entry, Rejection> Store::read(const StoredFile& file) const {
 }
 
 void Store::publish(const Entry& entry) {
+  if (!trusted()) return;
+  const auto present = read(place(version_directory(), entry.key, entry.arch, entry.compiler_id));
+  const Rejection* rejection = std::get_if<Rejection>(&present);
+  if (rejection && rejection->kind != Rejection::Kind::kNewerFormat) replace(entry);
+}
+
+std::optional<fs::path> Store::path_of(const KernelKey& key, std::string_view arch,
+                                       std::string_view compiler_id) const {
+  if (!root_) return std::nullopt;
+  return place(version_directory(), key, arch, compiler_id).path;
+}
+
+void Store::replace(const Entry& entry) {
   if (!trusted() || std::chrono::steady_clock::now() < paused_until_.load()) return;
   const StoredFile file = place(version_directory(), entry.key, entry.arch, entry.compiler_id);
-  const auto present = read(file);
-  const Rejection* rejection = std::get_if<Rejection>(&present);
-  if (!rejection || rejection->kind == Rejection::Kind::kNewerFormat) return;
-
   try {
     const std::vector<std::byte> bytes = encode(entry);
     base::WriteResult result = write(file.path, bytes);

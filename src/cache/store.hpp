@@ -44,6 +44,13 @@ class Store {
   /// Keeps `entry` if that can be done. A failure is counted and logged, never thrown.
   void publish(const Entry& entry);
 
+  /// The same, in the place of an intact entry too.
+  void replace(const Entry& entry);
+
+  /// The file in which publish() keeps the entry of that key; nullopt where there is no disk.
+  std::optional<std::filesystem::path> path_of(const KernelKey& key, std::string_view arch,
+                                               std::string_view compiler_id) const;
+
   /// Every file that is named as an entry, sorted by path.
   std::vector<StoredFile> list() const;
 

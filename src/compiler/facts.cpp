@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "attnjit/error.hpp"
-#include "base/json.hpp"
+#include "base/fields_json.hpp"
 
 namespace attnjit::compiler {
 namespace {
@@ -39,15 +39,18 @@ Facts facts_from_json(std::string_view text) {
   try {
     const auto json = base::try_parse_json(text);
     Facts facts;
-    json.at("registers").get_to(facts.registers);
-    json.at("stack_bytes").get_to(facts.stack_bytes);
-    json.at("spill_store_bytes").get_to(facts.spill_store_bytes);
-    json.at("spill_load_bytes").get_to(facts.spill_load_bytes);
-    json.at("static_shared_bytes").get_to(facts.static_shared_bytes);
+    const auto whole = [&json](const char* name) {
+      return base::from_json_value<int>(json.at(name), name);
+    };
+    facts.registers = whole("registers");
+    facts.stack_bytes = whole("stack_bytes");
+    facts.spill_store_bytes = whole("spill_store_bytes");
+    facts.spill_load_bytes = whole("spill_load_bytes");
+    facts.static_shared_bytes = whole("static_shared_bytes");
     json.at("nvrtc_version").get_to(facts.nvrtc_version);
     json.at("warnings").get_to(facts.warnings);
     return facts;
-  } catch (const base::Json::exception& error) {
+  } catch (const std::exception& error) {
     throw Error(ErrorKind::kInternal,
                 fmt::format("these are not the facts of a kernel: {}", error.what()));
   }

@@ -26,8 +26,8 @@ struct Facts {
 /// One line of JSON.
 std::string to_json(const Facts& facts);
 
-/// The inverse. Throws Error(kInternal) when the text is not JSON or lacks a field; unknown
-/// fields are ignored.
+/// The inverse. Throws Error(kInternal) when the text is not JSON, lacks a field or has one of
+/// another type; unknown fields are ignored.
 Facts facts_from_json(std::string_view text);
 
 }  // namespace attnjit::compiler

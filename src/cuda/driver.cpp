@@ -17,7 +17,7 @@ Error no_device(const std::string& message) {
   return Error(ErrorKind::kNoDevice, fmt::format("{}. {}", message, kWithoutGpu));
 }
 
-std::string describe(const DriverApi& api, CUresult result) {
+std::string text_of(const DriverApi& api, CUresult result) {
   const char* name = nullptr;
   const char* text = nullptr;
   if (api.get_error_name(result, &name) != CUDA_SUCCESS || name == nullptr) {
@@ -122,7 +122,7 @@ Driver::Driver(const DriverApi& api) : api_(api) {
     throw no_device(fmt::format(
         "CUDA cannot start: {}; check that nvidia-smi lists a GPU and that the container was "
         "started with GPU access",
-        describe(api_, result)));
+        text_of(api_, result)));
   }
   check(api_.driver_get_version(&version_), "read the driver version");
   if (version_ < kOldestDriver) {
@@ -154,8 +154,10 @@ std::shared_ptr<const Driver> Driver::load() {
   return std::make_shared<const Driver>(api);
 }
 
+std::string Driver::describe(CUresult result) const { return text_of(api_, result); }
+
 void Driver::fail(CUresult result, const std::string& what) const {
-  throw Error(ErrorKind::kCuda, fmt::format("cannot {}: {}", what, describe(api_, result)));
+  throw Error(ErrorKind::kCuda, fmt::format("cannot {}: {}", what, describe(result)));
 }
 
 }  // namespace attnjit::cuda

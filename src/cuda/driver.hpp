@@ -80,6 +80,9 @@ class Driver {
 
   const DriverApi& api() const { return api_; }
 
+  /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
+  std::string describe(CUresult result) const;
+
   /// The CUDA version that the driver supports: 1000 * major + 10 * minor.
   int driver_version() const { return version_; }
 

@@ -16,6 +16,22 @@ int attribute(const Driver& driver, CUfunction function, CUfunction_attribute wh
   return value;
 }
 
+// Whether the fault lies in the cubin, and not in the context or the device's memory.
+bool is_refusal(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_NOT_FOUND:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND:
+      return true;
+    default:
+      return false;
+  }
+}
+
 CUkernel find_entry(const Library& library, const std::string& name) {
   CUkernel kernel = nullptr;
   const Driver& driver = library.driver();
@@ -42,14 +58,8 @@ void allow_dynamic_shared(const Driver& driver, CUfunction function, const std::
 
 }  // namespace
 
-Library::Library(const Driver& driver, std::vector<std::byte> cubin)
-    : driver_(&driver), cubin_(std::move(cubin)) {
-  const RelaxedCapture relaxed(driver);
-  driver.check(driver.api().library_load_data(&handle_, cubin_.data(), nullptr, nullptr, 0, nullptr,
-                                              nullptr, 0),
-               "load a cubin of {} bytes into a driver for CUDA {}.{}", cubin_.size(),
-               driver.driver_version() / 1000, driver.driver_version() % 1000 / 10);
-}
+Library::Library(const Driver& driver, std::vector<std::byte> cubin, CUlibrary handle)
+    : driver_(&driver), cubin_(std::move(cubin)), handle_(handle) {}
 
 Library::~Library() {
   if (handle_ != nullptr) driver_->api().library_unload(handle_);
@@ -59,6 +69,27 @@ Library::Library(Library&& other) noexcept
     : driver_(other.driver_),
       cubin_(std::move(other.cubin_)),
       handle_(std::exchange(other.handle_, nullptr)) {}
+
+LoadResult load_library(const Driver& driver, std::vector<std::byte> cubin,
+                        const std::string& entry) {
+  const RelaxedCapture relaxed(driver);
+  const DriverApi& api = driver.api();
+  CUlibrary handle = nullptr;
+  CUresult result =
+      api.library_load_data(&handle, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  std::unique_ptr<Library> library;
+  if (result == CUDA_SUCCESS) {
+    library = std::make_unique<Library>(driver, std::move(cubin), handle);
+    CUkernel kernel = nullptr;
+    result = api.library_get_kernel(&kernel, handle, entry.c_str());
+    // Under lazy loading, it is this call that looks at the code.
+    CUfunction function = nullptr;
+    if (result == CUDA_SUCCESS) result = api.kernel_get_function(&function, kernel);
+  }
+  if (is_refusal(result)) return {nullptr, driver.describe(result)};
+  driver.check(result, "load the kernel '{}'", entry);
+  return {std::move(library), ""};
+}
 
 Kernel::Kernel(const Library& library, const std::string& name, unsigned dynamic_shared_bytes) {
   const Driver& driver = library.driver();

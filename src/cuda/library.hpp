@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace attnjit::cuda {
 /// not at all, never in static storage.
 class Library {
  public:
-  Library(const Driver& driver, std::vector<std::byte> cubin);
+  /// Takes over `handle`, which `cubin` was loaded into.
+  Library(const Driver& driver, std::vector<std::byte> cubin, CUlibrary handle);
   ~Library();
   Library(Library&& other) noexcept;
   Library& operator=(Library&&) = delete;
@@ -28,6 +30,18 @@ class Library {
   std::vector<std::byte> cubin_;
   CUlibrary handle_ = nullptr;
 };
+
+/// The outcome of loading a cubin.
+struct LoadResult {
+  std::unique_ptr<Library> library;  ///< null where the driver refuses the cubin
+  std::string refusal;               ///< then why, in the driver's words
+};
+
+/// Loads `cubin` and its kernel `entry` into the current context. What the driver holds against the
+/// cubin itself (its form, its architecture, its version, no such kernel) is a refusal; all else
+/// throws Error(kCuda).
+LoadResult load_library(const Driver& driver, std::vector<std::byte> cubin,
+                        const std::string& entry);
 
 /// Properties of a loaded kernel, as the driver reports them.
 struct KernelAttributes {

@@ -10,4 +10,15 @@ namespace attnjit::problem {
 std::string manifest_line(const Problem& problem);
 std::string manifest_line(const BackwardProblem& problem);
 
+/// The words for a problem in messages about its kernels.
+struct ProblemText {
+  std::string description;
+  std::string manifest_line;
+};
+
+template <class AnyProblem>
+ProblemText problem_text(const AnyProblem& problem) {
+  return {describe(problem), manifest_line(problem)};
+}
+
 }  // namespace attnjit::problem

@@ -13,17 +13,18 @@ namespace {
 
 enum class State { kReady, kRejected, kSkipped };
 
-bool slow(const compiler::Facts& facts) {
-  return facts.spill_store_bytes + facts.spill_load_bytes > 0 || facts.serialized();
+bool slow(const cache::Entry& entry) {
+  const auto known = facts(entry);
+  return known && (known->spill_store_bytes + known->spill_load_bytes > 0 || known->serialized());
 }
 
 // Compiles every kernel of `spec`; afterwards the engine has them in memory.
 template <class Spec>
 State compile(Engine& engine, const Spec& spec, const codegen::Arch& arch,
-              const std::string& problem) {
+              const problem::ProblemText& problem) {
   State state = State::kReady;
   for (const launch::StepSpec& step : spec.steps) {
-    if (slow(facts(*engine.kernel(step.source, arch, problem)))) state = State::kRejected;
+    if (slow(*engine.kernel(step.source, arch, problem))) state = State::kRejected;
   }
   return state;
 }
@@ -46,7 +47,7 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
                                     const codegen::Arch& arch,
                                     const std::vector<typename Pass::Tunables>& configs,
                                     const std::function<bool()>& expired) {
-  const std::string text = problem::describe(problem);
+  const problem::ProblemText text = problem::problem_text(problem);
   std::vector<State> states(configs.size(), State::kSkipped);
   std::vector<std::optional<typename Pass::Spec>> specs(configs.size());
   base::parallel_for(configs.size(), engine.environment().jobs, [&](std::size_t i) {
@@ -75,7 +76,8 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
     candidates.skipped += state == State::kSkipped;
   }
   const launch::StepSpec& step = candidates.plans.front()->spec().steps.front();
-  candidates.nvrtc_version = facts(*engine.kernel(step.source, arch, text)).nvrtc_version;
+  const auto known = facts(*engine.kernel(step.source, arch, text));
+  if (known) candidates.nvrtc_version = known->nvrtc_version;
   return candidates;
 }
 

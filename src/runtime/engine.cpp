@@ -124,15 +124,31 @@ cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch&
 
 std::shared_ptr<const cache::Entry> Engine::kernel(const codegen::Source& source,
                                                    const codegen::Arch& arch,
-                                                   const std::string& problem) {
+                                                   const problem::ProblemText& problem) {
   return cache_.get(key(source, arch), std::string(arch.name),
                     [&] { return build(source, arch, problem); });
 }
 
+cache::Entry Engine::second_kernel(const cache::Entry& refused, const codegen::Source& source,
+                                   const codegen::Arch& arch, const problem::ProblemText& problem) {
+  return cache_.second_entry(refused, [&] {
+    if (environment_.jit == base::JitPolicy::kForbid) {
+      throw Error(ErrorKind::kCompile, "ATTNJIT_JIT=forbid lets none be compiled");
+    }
+    return build(source, arch, problem);
+  });
+}
+
+std::string Engine::origin(const cache::Entry& entry) const {
+  if (const auto bundle = bundles_.locate(entry.key, entry.arch)) return bundle->string();
+  const auto path = cache_.store().path_of(entry.key, entry.arch, entry.compiler_id);
+  return path ? path->string() : "kept in memory only";
+}
+
 cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& arch,
-                           const std::string& problem) {
-  const std::string what =
-      fmt::format("kernel [{}] for {} of problem [{}]", source.title, arch.name, problem);
+                           const problem::ProblemText& problem) {
+  const std::string what = fmt::format("kernel [{}] for {} of problem [{}]", source.title,
+                                       arch.name, problem.description);
   if (environment_.jit == base::JitPolicy::kForbid) {
     throw Error(ErrorKind::kCompile,
                 fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; warm the cache up for "
@@ -153,10 +169,14 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   }
 }
 
-compiler::Facts facts(const cache::Entry& entry) {
+std::optional<compiler::Facts> facts(const cache::Entry& entry) {
   const auto meta = base::try_parse_json(entry.meta_json);
-  if (!meta.is_object() || !meta.contains("facts")) return {};
-  return compiler::facts_from_json(meta["facts"].dump());
+  if (!meta.is_object() || !meta.contains("facts")) return std::nullopt;
+  try {
+    return compiler::facts_from_json(base::dump_json(meta["facts"]));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace attnjit::runtime

@@ -10,6 +10,8 @@
 #include "codegen/arch.hpp"
 #include "compiler/compiler.hpp"
 #include "launch/backward_plan_spec.hpp"
+#include "problem/manifest_line.hpp"
+#include "runtime/refusals.hpp"
 #include "tuner/record_store.hpp"
 #include "tuner/space.hpp"
 
@@ -35,6 +37,7 @@ class Engine {
     return std::get<tuner::BasicSearchSpace<PlanKey>>(spaces_);
   }
   tuner::RecordStore& records() { return records_; }
+  Refusals& refusals() { return refusals_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
@@ -53,14 +56,21 @@ class Engine {
   /// The name of the kernel of `source` in the cache.
   cache::KernelKey key(const codegen::Source& source, const codegen::Arch& arch) const;
 
-  /// The compiled kernel: from memory, a bundle, disk, or NVRTC. `problem` is the text that an
-  /// error shows.
+  /// The compiled kernel: from memory, a bundle, disk, or NVRTC. `problem` is for messages.
   std::shared_ptr<const cache::Entry> kernel(const codegen::Source& source,
-                                             const codegen::Arch& arch, const std::string& problem);
+                                             const codegen::Arch& arch,
+                                             const problem::ProblemText& problem);
+
+  /// Another entry of that kernel in the place of `refused`, as KernelCache::second_entry().
+  cache::Entry second_kernel(const cache::Entry& refused, const codegen::Source& source,
+                             const codegen::Arch& arch, const problem::ProblemText& problem);
+
+  /// The file that `entry` comes from or is kept in: a bundle, or one of the cache directory.
+  std::string origin(const cache::Entry& entry) const;
 
  private:
   cache::Entry build(const codegen::Source& source, const codegen::Arch& arch,
-                     const std::string& problem);
+                     const problem::ProblemText& problem);
 
   const base::Environment environment_;
   base::Log log_;
@@ -70,9 +80,10 @@ class Engine {
   cache::KernelCache cache_;
   const Spaces spaces_;
   tuner::RecordStore records_;
+  Refusals refusals_;
 };
 
-/// The compiler's facts of a cached kernel.
-compiler::Facts facts(const cache::Entry& entry);
+/// The compiler's facts of a cached kernel; nullopt where its metadata does not hold them.
+std::optional<compiler::Facts> facts(const cache::Entry& entry);
 
 }  // namespace attnjit::runtime

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.hpp"
+#include "runtime/kernel_loader.hpp"
 
 namespace attnjit::runtime {
 
@@ -24,14 +25,14 @@ std::unique_ptr<launch::Plan<Pass>> load_plan(Engine& engine, const cuda::Driver
                                               const typename Pass::Problem& problem) {
   // Compiles what is not cached on several threads; modules are loaded on the one whose context is
   // current.
-  const std::string name = problem::describe(problem);
+  const problem::ProblemText text = problem::problem_text(problem);
   std::vector<std::shared_ptr<const cache::Entry>> entries(spec.steps.size());
   base::parallel_for(entries.size(), engine.environment().jobs, [&](std::size_t i) {
-    entries[i] = engine.kernel(spec.steps[i].source, arch, name);
+    entries[i] = engine.kernel(spec.steps[i].source, arch, text);
   });
   std::vector<std::unique_ptr<cuda::Library>> libraries;
-  for (const auto& entry : entries) {
-    libraries.push_back(std::make_unique<cuda::Library>(driver, entry->cubin));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    libraries.push_back(load_kernel(engine, driver, *entries[i], spec.steps[i].source, arch, text));
   }
   return std::make_unique<launch::Plan<Pass>>(std::move(spec), std::move(libraries));
 }

@@ -8,7 +8,8 @@ bool is_stale(Engine& engine, const tuner::BasicRecord<typename Pass::Key>& reco
   if (record.library != ATTNJIT_VERSION) return true;
   const auto spec = engine.plan(record.key.plan.family, arch, record.config);
   const auto entry = engine.kernel(spec.steps.front().source, arch, problem::describe(problem));
-  return record.nvrtc != facts(*entry).nvrtc_version;
+  const auto known = facts(*entry);
+  return !known || record.nvrtc != known->nvrtc_version;
 }
 
 template bool is_stale<launch::ForwardPass>(Engine&, const tuner::Record&, const problem::Problem&,

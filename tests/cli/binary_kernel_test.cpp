@@ -2,6 +2,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "cache/store.hpp"
 #include "command_line.hpp"
 #include "skip.hpp"
 
@@ -197,6 +198,28 @@ TEST_CASE("the cache can be listed, shown, verified and cleared") {
 
   CHECK(attnjit({"cache", "clear", "--json"}).json().at("removed") == 2);
   CHECK(attnjit({"cache", "clear"}).out == "0 kernels removed\n");
+}
+
+TEST_CASE("metadata of other types fails neither warmup nor the list of kernels") {
+  const CommandLine attnjit;
+  REQUIRE(attnjit(small_problem({"warmup"})).code == 0);
+  base::Log log;
+  cache::Store store(attnjit.cache(), log);
+  std::vector<std::string> metas = {R"({"title":7,"facts":{"registers":"many"}})",
+                                    R"({"title":"fine","facts":[]})"};
+  for (const cache::StoredFile& file : store.list()) {
+    cache::Entry entry = std::get<cache::Entry>(store.read(file));
+    entry.meta_json = metas.back();
+    metas.pop_back();
+    store.replace(entry);
+  }
+  REQUIRE(metas.empty());
+  CHECK(attnjit(small_problem({"warmup"})).code == 0);
+  CHECK(attnjit(small_problem({"warmup", "--check", "--json"})).json().at("cached") == 2);
+  const Outcome listed = attnjit({"cache", "ls"});
+  CHECK(listed.code == 0);
+  CHECK(holds(listed.out, "no title: its metadata is not readable"));
+  CHECK(holds(listed.out, "fine"));
 }
 
 TEST_CASE("a damaged kernel fails verification and is compiled again") {

@@ -116,7 +116,8 @@ class Chooser {
       const Probe& probe = probes[i];
       const auto spec = engine_.plan(probe.key.family, *probe.arch, probe.with(tile));
       const codegen::Source& source = spec.steps[spec.dkv_step()].source;
-      const auto each = runtime::facts(*engine_.kernel(source, *probe.arch, probe.name));
+      const auto each =
+          runtime::facts(*engine_.kernel(source, *probe.arch, {probe.name, ""})).value();
       const std::scoped_lock lock(mutex);
       const int spill = std::max(each.spill_store_bytes, each.spill_load_bytes);
       facts.registers = std::max(facts.registers, each.registers);

@@ -53,7 +53,7 @@ void dump(const std::filesystem::path& directory, std::size_t every) {
   std::vector<Job> list;
   for (auto& [name, job] : jobs) list.push_back(job);
   base::parallel_for(list.size(), engine.environment().jobs, [&](std::size_t i) {
-    const auto entry = engine.kernel(*list[i].source, *list[i].arch, "grid");
+    const auto entry = engine.kernel(*list[i].source, *list[i].arch, {"grid", ""});
     write(directory / list[i].file,
           {reinterpret_cast<const char*>(entry->cubin.data()), entry->cubin.size()});
     write(directory / (list[i].file + ".cu"), list[i].source->text);

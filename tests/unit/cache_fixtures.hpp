@@ -1,4 +1,7 @@
 #pragma once
+#include <elf.h>
+
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,12 +21,17 @@ inline cache::KernelKey key_of(const std::string& source) {
   return cache::make_key(source, "entry", kArch, {});
 }
 
-/// A payload that passes for a cubin: it begins as an ELF file does.
+/// A payload that passes for a cubin of sm_90a: it has the header of one.
 inline std::vector<std::byte> fake_cubin(std::size_t bytes = 1000) {
   std::vector<std::byte> cubin(bytes);
   for (std::size_t i = 0; i < bytes; ++i) cubin[i] = static_cast<std::byte>(i * 7 + i / 251);
-  const char magic[] = {0x7f, 'E', 'L', 'F'};
-  for (std::size_t i = 0; i < sizeof(magic); ++i) cubin[i] = static_cast<std::byte>(magic[i]);
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_ABIVERSION] = 8;
+  header.e_machine = EM_CUDA;
+  header.e_flags = 0x6005a04;
+  std::memcpy(cubin.data(), &header, sizeof(header));
   return cubin;
 }
 

@@ -56,6 +56,9 @@ TEST_CASE("what is not JSON, or of another type, is refused") {
     CAPTURE(text);
     CHECK_THROWS_AS(facts_from_json(text), Error);
   }
+  std::string json = to_json(sample());
+  json.replace(json.find(":168"), 4, ":1e300");
+  CHECK_THROWS_AS(facts_from_json(json), Error);
 }
 
 TEST_CASE("warnings with bytes that are no UTF-8 can be written") {

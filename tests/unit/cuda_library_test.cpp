@@ -13,6 +13,10 @@ using namespace attnjit::cuda;
 
 namespace {
 
+Library load(const Driver& driver) {
+  return std::move(*load_library(driver, std::vector<std::byte>(64), "entry").library);
+}
+
 ErrorKind kind_of_kernel_error(const Library& library) {
   try {
     Kernel(library, "entry", 300000);
@@ -30,7 +34,7 @@ TEST_CASE("a library is loaded in relaxed capture mode and unloaded once") {
   StubDriver& state = reset_stub();
   const Driver driver(stub_api());
   {
-    Library first(driver, std::vector<std::byte>(64));
+    Library first = load(driver);
     const Library second(std::move(first));
     CHECK(state.mode_at_load == CU_STREAM_CAPTURE_MODE_RELAXED);
     CHECK(state.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -40,22 +44,32 @@ TEST_CASE("a library is loaded in relaxed capture mode and unloaded once") {
   CHECK(state.count("library_unload") == 1);
 }
 
-TEST_CASE("a refused cubin says which driver refused it and leaves the capture mode alone") {
+TEST_CASE("what is wrong with a cubin is a refusal, and leaves nothing loaded") {
   StubDriver& state = reset_stub();
-  state.version = 12080;
-  state.results["library_load"] = CUDA_ERROR_NO_BINARY_FOR_GPU;
   const Driver driver(stub_api());
-  try {
-    Library(driver, std::vector<std::byte>(64));
-    FAIL("nothing was thrown");
-  } catch (const Error& error) {
-    CHECK(error.kind() == ErrorKind::kCuda);
-    const std::string message = error.what();
-    CHECK(message.find("cubin of 64 bytes") != std::string::npos);
-    CHECK(message.find("CUDA 12.8") != std::string::npos);
-  }
+  const auto refusal = [&](const char* call, CUresult result) {
+    state.results = {{call, result}};
+    const LoadResult loaded = load_library(driver, std::vector<std::byte>(64), "entry");
+    CHECK(loaded.library == nullptr);
+    return loaded.refusal;
+  };
+  CHECK(refusal("library_load", CUDA_ERROR_NO_BINARY_FOR_GPU) == "CUDA error 209");
+  CHECK(refusal("library_load", CUDA_ERROR_INVALID_IMAGE) == "CUDA error 200");
+  CHECK(refusal("get_kernel", CUDA_ERROR_NOT_FOUND) == "CUDA error 500");
+  CHECK(refusal("get_function", CUDA_ERROR_NO_BINARY_FOR_GPU) == "CUDA error 209");
   CHECK(state.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
-  CHECK(state.count("library_unload") == 0);
+  CHECK(state.live.empty());
+}
+
+TEST_CASE("what is wrong with the context or its memory is an error") {
+  StubDriver& state = reset_stub();
+  const Driver driver(stub_api());
+  for (const char* const call : {"library_load", "get_kernel", "get_function"}) {
+    CAPTURE(call);
+    state.results = {{call, CUDA_ERROR_OUT_OF_MEMORY}};
+    CHECK_THROWS_WITH_AS(load(driver), doctest::Contains("CUDA_ERROR_OUT_OF_MEMORY"), Error);
+  }
+  CHECK(state.live.empty());
 }
 
 TEST_CASE("a kernel gets its shared memory and reads its attributes back") {
@@ -65,7 +79,7 @@ TEST_CASE("a kernel gets its shared memory and reads its attributes back") {
                                {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1024},
                                {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 384}};
   const Driver driver(stub_api());
-  const Library library(driver, std::vector<std::byte>(64));
+  const Library library = load(driver);
   const Kernel kernel(library, "entry", 200000);
   CHECK(state.function_attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] == 200000);
   CHECK(kernel.function() != nullptr);
@@ -78,7 +92,7 @@ TEST_CASE("a kernel gets its shared memory and reads its attributes back") {
 TEST_CASE("each way in which a kernel cannot be had has its kind of error") {
   StubDriver& state = reset_stub();
   const Driver driver(stub_api());
-  const Library library(driver, std::vector<std::byte>(64));
+  const Library library = load(driver);
   state.results = {{"get_kernel", CUDA_ERROR_NOT_FOUND}};
   CHECK(kind_of_kernel_error(library) == ErrorKind::kInternal);
   state.results = {{"get_function", CUDA_ERROR_OUT_OF_MEMORY}};

@@ -49,7 +49,7 @@ void write_bundle(const std::filesystem::path& path, const char* arch_name,
   cache::BundleWriter writer;
   const auto config = record ? std::optional(record->config) : std::nullopt;
   for (const launch::StepSpec& step : engine.plan(problem, arch, config).steps) {
-    writer.add(*engine.kernel(step.source, arch, problem::describe(problem)));
+    writer.add(*engine.kernel(step.source, arch, problem::problem_text(problem)));
   }
   if (record != nullptr) {
     writer.add_record(tuner::RecordStore::name_in_bundle(record->key), arch_name, to_json(*record));

@@ -35,7 +35,7 @@ codegen::Source source(Engine& engine) {
 }
 
 std::shared_ptr<const cache::Entry> compiled(Engine& engine) {
-  return engine.kernel(source(engine), arch(), problem::describe(small_problem()));
+  return engine.kernel(source(engine), arch(), problem::problem_text(small_problem()));
 }
 
 template <class Call>
@@ -74,7 +74,7 @@ TEST_CASE("a kernel is compiled once, and the next process finds it on disk") {
   CHECK(first.cache().counters().memory_hits == 1);
   CHECK(first.cache().counters().disk_hits == 0);
   CHECK(entry->cubin.size() > 1000);
-  const compiler::Facts facts = runtime::facts(*entry);
+  const compiler::Facts facts = runtime::facts(*entry).value();
   CHECK(facts.registers > 0);
   CHECK(entry->meta_json.find("\"title\":\"attn_fwd bf16 d16 gqa4") != std::string::npos);
 

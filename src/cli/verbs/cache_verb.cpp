@@ -23,6 +23,13 @@ Json entry_json(const cache::StoredFile& file, const cache::Entry& entry) {
           {"bytes", file.bytes}, {"file", file.path.string()}, {"meta", parse_meta(entry)}};
 }
 
+// What the metadata calls the kernel; another program may have written it.
+std::string title_of(const Json& meta) {
+  const auto title = meta.find("title");
+  return title != meta.end() && title->is_string() ? title->get<std::string>()
+                                                   : "no title: its metadata is not readable";
+}
+
 ExitCode print_path(const cache::Store& store, Console& console) {
   if (!store.root()) {
     throw Error(ErrorKind::kCache,
@@ -50,7 +57,7 @@ ExitCode list(const cache::Store& store, const cache::BundlePath& bundles, Conso
     }
     Json entry = entry_json(file, std::get<cache::Entry>(result));
     table.add({key, file.arch, size, entry["compiler"].get<std::string>().substr(0, kShortCompiler),
-               entry["meta"].value("title", "")});
+               title_of(entry["meta"])});
     entries.push_back(std::move(entry));
   }
   if (!entries.empty()) console.print("{}", table.text());

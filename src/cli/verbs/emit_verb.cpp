@@ -35,7 +35,8 @@ std::string contents(Format format, const Planned& planned, const PlannedStep& s
     case Format::kPtx:
       return engine.compiler().ptx(source.text, source.entry, std::string(planned.arch->name));
     case Format::kCubin: {
-      const auto entry = engine.kernel(source, *planned.arch, planned.problem);
+      const auto entry =
+          engine.kernel(source, *planned.arch, {planned.problem, planned.manifest_line});
       return {reinterpret_cast<const char*>(entry->cubin.data()), entry->cubin.size()};
     }
     case Format::kFacts:

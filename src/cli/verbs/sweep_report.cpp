@@ -1,5 +1,7 @@
 #include "cli/verbs/sweep_report.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,7 +26,7 @@ std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
   return "";
 }
 
-bool has_facts(const SweptKernel& kernel) {
+bool is_there(const SweptKernel& kernel) {
   return kernel.state == SweptKernel::State::kCompiled ||
          kernel.state == SweptKernel::State::kCached;
 }
@@ -34,7 +36,24 @@ int spill_bytes(const compiler::Facts& facts) {
 }
 
 double shared_bytes(const SweptKernel& kernel) {
-  return static_cast<double>(kernel.step.spec.shared_bytes) + kernel.facts.static_shared_bytes;
+  return static_cast<double>(kernel.step.spec.shared_bytes) + kernel.facts->static_shared_bytes;
+}
+
+// Registers, spills, shared memory, size and time, as far as they are known.
+std::vector<std::string> numbers(const SweptKernel& kernel) {
+  std::vector<std::string> cells(5, "-");
+  if (kernel.facts) {
+    cells[0] = fmt::to_string(kernel.facts->registers);
+    cells[1] = fmt::to_string(spill_bytes(*kernel.facts));
+    cells[2] = fmt::format("{:.1f}", shared_bytes(kernel) / 1024);
+  }
+  if (is_there(kernel)) {
+    cells[3] = fmt::format("{:.1f}", static_cast<double>(kernel.cubin_bytes) / 1024);
+  }
+  if (kernel.state == SweptKernel::State::kCompiled) {
+    cells[4] = fmt::format("{:.0f}", kernel.compile_ms);
+  }
+  return cells;
 }
 
 std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
@@ -42,17 +61,7 @@ std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
   std::vector<std::string> start = {row.problem, std::string(kernel.arch->name),
                                     entry.empty() ? "-" : entry,
                                     kernel.step.tile.empty() ? "-" : kernel.step.tile};
-  const std::vector<std::string> numbers =
-      !has_facts(kernel)
-          ? std::vector<std::string>(5, "-")
-          : std::vector<std::string>{
-                fmt::to_string(kernel.facts.registers), fmt::to_string(spill_bytes(kernel.facts)),
-                fmt::format("{:.1f}", shared_bytes(kernel) / 1024),
-                fmt::format("{:.1f}", static_cast<double>(kernel.cubin_bytes) / 1024),
-                kernel.state == SweptKernel::State::kCompiled
-                    ? fmt::format("{:.0f}", kernel.compile_ms)
-                    : "-"};
-  start.insert(start.end(), numbers.begin(), numbers.end());
+  std::ranges::move(numbers(kernel), std::back_inserter(start));
   start.push_back(state_text(row, kernel));
   return start;
 }
@@ -81,7 +90,7 @@ Json kernel_json(const SweptKernel& kernel) {
     object["shared_bytes"] = kernel.step.spec.shared_bytes;
     object["key"] = kernel.step.key.text();
   }
-  if (!has_facts(kernel)) {
+  if (!is_there(kernel)) {
     object["from"] = kernel.state == SweptKernel::State::kMissing ? "missing" : "failed";
     object["error"] = kernel.error;
     return object;
@@ -89,7 +98,7 @@ Json kernel_json(const SweptKernel& kernel) {
   object["from"] = kernel.state == SweptKernel::State::kCached ? "cache" : "compiled";
   object["cubin_bytes"] = kernel.cubin_bytes;
   if (kernel.state == SweptKernel::State::kCompiled) object["compile_ms"] = kernel.compile_ms;
-  object["facts"] = base::parse_json(compiler::to_json(kernel.facts));
+  if (kernel.facts) object["facts"] = base::parse_json(compiler::to_json(*kernel.facts));
   return object;
 }
 
@@ -108,8 +117,9 @@ void print_text(const Sweep& sweep, Console& console) {
   console.print("{}", make_table(sweep).text());
   std::set<std::string> versions;
   for (const SweptKernel& kernel : sweep.kernels) {
-    if (!kernel.facts.nvrtc_version.empty()) versions.insert(kernel.facts.nvrtc_version);
-    for (const std::string& warning : kernel.facts.warnings) {
+    if (!kernel.facts) continue;
+    if (!kernel.facts->nvrtc_version.empty()) versions.insert(kernel.facts->nvrtc_version);
+    for (const std::string& warning : kernel.facts->warnings) {
       console.print("warning: [{}] for {}: {}", kernel.step.spec.source.title, kernel.arch->name,
                     warning);
     }

@@ -53,7 +53,7 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
       SweptKernel kernel;
       kernel.step = chosen;
       kernel.arch = planned.arch;
-      kernel.problem = planned.problem;
+      kernel.problem = {planned.problem, planned.manifest_line};
       sweep.kernels.push_back(std::move(kernel));
     }
     sweep.rows.push_back({planned.name, place->second, first});

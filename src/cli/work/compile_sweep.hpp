@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,10 @@ struct SweptKernel {
 
   PlannedStep step;
   const codegen::Arch* arch = nullptr;
-  std::string problem;  ///< the first that needs it, described
+  problem::ProblemText problem;  ///< the first that needs it
 
   State state = State::kFailed;
-  compiler::Facts facts;
+  std::optional<compiler::Facts> facts;  ///< nullopt too where its metadata does not hold them
   std::size_t cubin_bytes = 0;
   double compile_ms = 0;  ///< of kCompiled: waiting for a lock included
   std::string error;

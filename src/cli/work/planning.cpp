@@ -8,6 +8,7 @@
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
 #include "launch/plan.hpp"
+#include "problem/manifest_line.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::cli {
@@ -53,6 +54,7 @@ void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& pr
                const codegen::Arch& arch, Planned& planned) {
   const typename Pass::Layout layout = launch::workspace_layout(spec, problem);
   planned.problem = problem::describe(problem);
+  planned.manifest_line = problem::manifest_line(problem);
   planned.main_step = main_step(spec);
   planned.workspace_bytes = layout.bytes;
   try {

@@ -29,6 +29,7 @@ struct Planned {
   std::string name;
   std::string source;
   std::string problem;  ///< described
+  std::string manifest_line;
   const codegen::Arch* arch = nullptr;
   base::Json config;        ///< codegen::ForwardTunables or BackwardTunables
   std::string config_from;  ///< "configuration 0", "record exact", "record neighbour" or "--config"
