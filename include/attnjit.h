@@ -113,11 +113,14 @@ typedef struct attnjit_counters {
   uint64_t plans;           /* plans made; a call that needs no new one is a look-up */
   uint64_t compiles;        /* kernels that NVRTC compiled */
   uint64_t disk_hits;       /* kernels read from the cache directory */
-  uint64_t corrupt;         /* damaged cache files, ignored */
+  uint64_t corrupt;         /* damaged cache files and members of bundles, ignored */
   uint64_t write_failures;  /* kernels that could not be kept on disk */
   uint64_t tunes;           /* problems that were tuned */
   uint64_t timing_launches; /* launches for their time; 0 under DISABLE_AUTOTUNE */
   uint64_t record_hits;     /* plans whose configuration came from a kept tuning record */
+  uint64_t memory_hits;     /* kernels that this process had already */
+  uint64_t bundle_hits;     /* kernels read from a bundle */
+  uint64_t lock_timeouts;   /* kernels that another process was given up on building */
 } attnjit_counters;
 
 #define ATTNJIT_FORWARD_ARGS_INIT \

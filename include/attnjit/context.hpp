@@ -33,11 +33,14 @@ struct Counters {
   std::uint64_t plans = 0;            ///< plans made; a call that needs no new one is a look-up
   std::uint64_t compiles = 0;         ///< kernels that NVRTC compiled
   std::uint64_t disk_hits = 0;        ///< kernels read from the cache directory
-  std::uint64_t corrupt = 0;          ///< damaged cache files, ignored
+  std::uint64_t corrupt = 0;          ///< damaged cache files and members of bundles, ignored
   std::uint64_t write_failures = 0;   ///< kernels that could not be kept on disk
   std::uint64_t tunes = 0;            ///< problems that were tuned
   std::uint64_t timing_launches = 0;  ///< launches for their time; 0 under DISABLE_AUTOTUNE
   std::uint64_t record_hits = 0;      ///< plans whose configuration came from a kept tuning record
+  std::uint64_t memory_hits = 0;      ///< kernels that this process had already
+  std::uint64_t bundle_hits = 0;      ///< kernels read from a bundle
+  std::uint64_t lock_timeouts = 0;    ///< kernels that another process was given up on building
 };
 
 /// Settings that take the place of environment variables of the same name (README.md lists them).

@@ -152,9 +152,18 @@ attnjit_status attnjit_context_counters(const attnjit_context* context,
   return guarded([&] {
     const attnjit::Counters now = not_null("context", context).context.counters();
     const std::size_t size = struct_size("counters", not_null("counters", counters), kCountersV1);
-    const attnjit_counters result{size,          now.plans,           now.compiles,
-                                  now.disk_hits, now.corrupt,         now.write_failures,
-                                  now.tunes,     now.timing_launches, now.record_hits};
+    const attnjit_counters result{size,
+                                  now.plans,
+                                  now.compiles,
+                                  now.disk_hits,
+                                  now.corrupt,
+                                  now.write_failures,
+                                  now.tunes,
+                                  now.timing_launches,
+                                  now.record_hits,
+                                  now.memory_hits,
+                                  now.bundle_hits,
+                                  now.lock_timeouts};
     // Members that the caller has no room for are left out; those that only it knows are zero.
     std::memset(counters, 0, size);
     std::memcpy(counters, &result, std::min(size, sizeof result));

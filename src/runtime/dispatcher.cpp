@@ -8,6 +8,7 @@
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
+#include "runtime/counters.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -130,10 +131,13 @@ std::size_t Dispatcher::workspace_size(BasicPlanTable<Pass>& plans,
 }
 
 Counters Dispatcher::counters() const {
-  const cache::Counters cache = engine_.cache().counters();
   const PlanMaker::Counters plans = plan_maker_.counters();
-  return {plans.plans,          cache.builds, cache.disk_hits,       cache.corrupt,
-          cache.write_failures, plans.tunes,  plans.timing_launches, plans.record_hits};
+  Counters result = runtime::counters(engine_);
+  result.plans = plans.plans;
+  result.tunes = plans.tunes;
+  result.timing_launches = plans.timing_launches;
+  result.record_hits = plans.record_hits;
+  return result;
 }
 
 const cuda::Driver& Dispatcher::driver() {

@@ -150,10 +150,11 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   const std::string what = fmt::format("kernel [{}] for {} of problem [{}]", source.title,
                                        arch.name, problem.description);
   if (environment_.jit == base::JitPolicy::kForbid) {
-    throw Error(ErrorKind::kCompile,
-                fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; warm the cache up for "
-                            "it or allow the compile",
-                            what));
+    throw Error(
+        ErrorKind::kCompile,
+        fmt::format("{} is in no bundle and not in the cache, and ATTNJIT_JIT=forbid; add "
+                    "the problem to a manifest and run attnjit warmup --arch {} with it: {}",
+                    what, arch.name, problem.manifest_line));
   }
   if (environment_.jit == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
   log_.info("compiling {}", what);

@@ -7,7 +7,7 @@ bool is_stale(Engine& engine, const tuner::BasicRecord<typename Pass::Key>& reco
               const typename Pass::Problem& problem, const codegen::Arch& arch) {
   if (record.library != ATTNJIT_VERSION) return true;
   const auto spec = engine.plan(record.key.plan.family, arch, record.config);
-  const auto entry = engine.kernel(spec.steps.front().source, arch, problem::describe(problem));
+  const auto entry = engine.kernel(spec.steps.front().source, arch, problem::problem_text(problem));
   const auto known = facts(*entry);
   return !known || record.nvrtc != known->nvrtc_version;
 }

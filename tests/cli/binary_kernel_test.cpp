@@ -255,8 +255,15 @@ TEST_CASE("a cache directory that cannot be written costs a warning, not the ker
 TEST_CASE("a kernel that may not be compiled is an error") {
   const CommandLine attnjit;
   const CommandLine::Variables forbid = {{"ATTNJIT_JIT", "forbid"}};
-  CHECK(attnjit(small_problem({"emit", "--format", "cubin"}), forbid).code == 1);
-  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+  const Outcome refused = attnjit(small_problem({"emit", "--format", "cubin"}), forbid);
+  CHECK(refused.code == 1);
+  // The line that it ends with is a manifest.
+  write_file(attnjit.file("m.jsonl"), refused.err.substr(refused.err.find(": {") + 2));
+  const Outcome warm =
+      attnjit({"warmup", "--manifest", attnjit.file("m.jsonl"), "--arch", "sm_80", "--json"});
+  CHECK(warm.code == 0);
+  CHECK(warm.json().at("counters").at("compiles") == 2);
+  CHECK(warm.json().at("counters").at("bundle_hits") == 0);
   CHECK(attnjit(small_problem({"emit", "--format", "cubin"}), forbid).code == 0);
 }
 

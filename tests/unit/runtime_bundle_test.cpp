@@ -80,6 +80,8 @@ TEST_CASE("with a bundle, forbidden compiles and no NVRTC to be found, a call ha
   CHECK(counters.plans == 1);
   CHECK(counters.compiles == 0);
   CHECK(counters.disk_hits == 0);
+  CHECK(counters.bundle_hits == 2);
+  CHECK(counters.memory_hits == 0);
   CHECK(counters.tunes == 0);
   CHECK(test::slurp(path) == before);
 

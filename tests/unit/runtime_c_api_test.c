@@ -28,7 +28,7 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
   CHECK(sizeof(attnjit_context_options) == 40);
-  CHECK(sizeof(attnjit_counters) == 72);
+  CHECK(sizeof(attnjit_counters) == 96);
 }
 
 static void check_names(void) {
@@ -114,9 +114,14 @@ static void check_counters(attnjit_context* context) {
   larger.counters.struct_size = sizeof larger;
   CHECK(attnjit_context_counters(context, &larger.counters) == ATTNJIT_OK);
   CHECK(larger.counters.struct_size == sizeof larger && larger.later == 0);
+  /* A program of version 0.1 has no room for what was added later. */
+  larger.counters.struct_size = offsetof(attnjit_counters, memory_hits);
+  larger.counters.memory_hits = 7;
+  CHECK(attnjit_context_counters(context, &larger.counters) == ATTNJIT_OK);
+  CHECK(larger.counters.memory_hits == 7);
   larger.counters.struct_size = 8;
   CHECK(fails(attnjit_context_counters(context, &larger.counters), ATTNJIT_INVALID_ARGUMENT,
-              "counters: struct_size is 8; expected 72"));
+              "counters: struct_size is 8; expected 96"));
 }
 
 /* Each member reaches the validation, which names it. */

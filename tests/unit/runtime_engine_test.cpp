@@ -111,7 +111,8 @@ TEST_CASE("a forbidden compile says which kernel of which problem is missing") {
                              {"ATTNJIT_JIT", "forbid"}}));
   const std::string message = message_of(ErrorKind::kCompile, [&] { compiled(engine); });
   check_parts(message, {"[" + source(engine).title + "]", "sm_80",
-                        "[" + problem::describe(small_problem()) + "]", "ATTNJIT_JIT=forbid"});
+                        "[" + problem::describe(small_problem()) + "]", "ATTNJIT_JIT=forbid",
+                        "attnjit warmup --arch sm_80", problem::manifest_line(small_problem())});
 }
 
 TEST_CASE("a compile that only warns says so and goes on") {

@@ -43,7 +43,8 @@ void print_json(const std::vector<Section>& sections, Console& console) {
 ExitCode doctor(Session& session) {
   const std::vector<Section> sections = {compiler_section(session), executor_section(session),
                                          driver_section(session),   cache_section(session),
-                                         bundle_section(session),   environment_section(session)};
+                                         bundle_section(session),   environment_section(session),
+                                         counter_section(session)};
   print_text(sections, session.console());
   print_json(sections, session.console());
   return ExitCode::kDone;

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
+#include "base/fields_json.hpp"
 #include "cli/report/table.hpp"
+#include "runtime/counters.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -102,7 +103,7 @@ Json kernel_json(const SweptKernel& kernel) {
   return object;
 }
 
-void print_json(const Sweep& sweep, Console& console) {
+void print_json(const Sweep& sweep, const Counters& counters, Console& console) {
   Json kernels = Json::array();
   for (const SweptKernel& kernel : sweep.kernels) kernels.push_back(kernel_json(kernel));
   for (const SweepRow& row : sweep.rows) kernels[row.kernel]["problems"].push_back(row.problem);
@@ -110,7 +111,8 @@ void print_json(const Sweep& sweep, Console& console) {
                       {"compiled", sweep.count(SweptKernel::State::kCompiled)},
                       {"cached", sweep.count(SweptKernel::State::kCached)},
                       {"missing", sweep.count(SweptKernel::State::kMissing)},
-                      {"failed", sweep.count(SweptKernel::State::kFailed)}});
+                      {"failed", sweep.count(SweptKernel::State::kFailed)},
+                      {"counters", base::to_json_value(counters)}});
 }
 
 void print_text(const Sweep& sweep, Console& console) {
@@ -136,7 +138,7 @@ void print_text(const Sweep& sweep, Console& console) {
 
 ExitCode report_sweep(const Sweep& sweep, Session& session) {
   print_text(sweep, session.console());
-  print_json(sweep, session.console());
+  print_json(sweep, runtime::counters(session.engine()), session.console());
   std::vector<ExitCode> codes;
   for (const SweepRow& row : sweep.rows) {
     const SweptKernel& kernel = sweep.kernels[row.kernel];

@@ -11,6 +11,7 @@
 #include "cli/work/directory_report.hpp"
 #include "codegen/arch.hpp"
 #include "cuda/device.hpp"
+#include "runtime/counters.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -147,6 +148,15 @@ Section environment_section(Session& session) {
   for (const auto& [name, value] : base::describe(session.environment())) {
     section.lines.push_back({name, value});
   }
+  return section;
+}
+
+Section counter_section(Session& session) {
+  Section section{"counters", {}, {}};
+  const Counters counters = runtime::counters(session.engine());
+  base::for_each_field(counters, [&](const char* name, const auto& value) {
+    section.lines.push_back({name, fmt::to_string(value)});
+  });
   return section;
 }
 
