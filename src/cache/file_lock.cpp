@@ -62,7 +62,7 @@ FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base:
       return;
     }
     if (waited >= kNoticeAfter && !std::exchange(noticed, true)) {
-      log.info("waiting for another process that builds the same kernel ({})", path.string());
+      log.warning("waiting for another process that builds the same kernel ({})", path.string());
     }
     std::this_thread::sleep_for(poll);
     poll = std::min(2 * poll, kLongestPoll);

@@ -83,6 +83,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
                                                  : codegen::TemplateSet()),
       bundles_(environment_.bundle_path, log_),
+      watch_(log_),
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(
           cache_options(environment_, bundles_), [this] { return compiler_id(compiler_); }, log_),
@@ -158,6 +159,7 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   }
   if (environment_.jit == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
   log_.info("compiling {}", what);
+  const CompileWatch::Running running(watch_, what);
   try {
     compiler::Compiled compiled =
         compiler_.compile(source.text, source.entry, std::string(arch.name));

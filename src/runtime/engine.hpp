@@ -11,6 +11,7 @@
 #include "compiler/compiler.hpp"
 #include "launch/backward_plan_spec.hpp"
 #include "problem/manifest_line.hpp"
+#include "runtime/compile_watch.hpp"
 #include "runtime/refusals.hpp"
 #include "tuner/record_store.hpp"
 #include "tuner/space.hpp"
@@ -76,6 +77,7 @@ class Engine {
   base::Log log_;
   const codegen::TemplateSet templates_;
   const cache::BundlePath bundles_;
+  CompileWatch watch_;
   compiler::Compiler compiler_;
   cache::KernelCache cache_;
   const Spaces spaces_;

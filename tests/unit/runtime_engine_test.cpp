@@ -118,13 +118,19 @@ TEST_CASE("a forbidden compile says which kernel of which problem is missing") {
 TEST_CASE("a compile that only warns says so and goes on") {
   const TempDirectory temp;
   std::vector<std::string> messages;
-  Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"},
-                             {"XDG_RUNTIME_DIR", temp.path().string()},
-                             {"ATTNJIT_JIT", "warn"}}),
-                [&](base::LogLevel, std::string_view text) { messages.emplace_back(text); });
-  CHECK(compiled(engine)->cubin.size() > 1000);
+  std::string title;
+  {
+    Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"},
+                               {"XDG_RUNTIME_DIR", temp.path().string()},
+                               {"ATTNJIT_JIT", "warn"}}),
+                  [&](base::LogLevel, std::string_view text) { messages.emplace_back(text); });
+    CHECK(compiled(engine)->cubin.size() > 1000);
+    title = source(engine).title;
+  }
+  // A slow machine is told of as well.
+  std::erase_if(messages, [](const auto& text) { return text.starts_with("still compiling"); });
   REQUIRE(messages.size() == 1);
-  check_parts(messages[0], {"compiling", source(engine).title, "sm_80"});
+  check_parts(messages[0], {"compiling", title, "sm_80"});
 }
 
 TEST_CASE("a template directory takes the place of the embedded templates, and decides the key") {
