@@ -18,14 +18,13 @@ namespace {
 // As in the signature of PNG: a transfer as text changes one of the last four bytes, and one that
 // keeps 7 bits changes the first.
 constexpr std::array<char, 8> kMagic = {'\x89', 'A', 'T', 'K', '\r', '\n', '\x1a', '\n'};
-constexpr std::uint16_t kFormat = 1;
 constexpr std::uint64_t kCubinAlignment = 64;  // bytes
 constexpr std::uint64_t kMaxIdentityBytes = 1024;
 
 /// A file is: Header, arch, compiler id, meta, zeros up to a multiple of kCubinAlignment, cubin.
 struct Header {
   std::array<char, 8> magic = kMagic;
-  std::uint16_t format = kFormat;
+  std::uint16_t format = kEntryFormat;
   std::uint16_t header_bytes = 104;
   std::uint32_t flags = 0;
   std::uint32_t arch_bytes = 0;
@@ -67,12 +66,9 @@ std::optional<Rejection> reject_header(const Header& header, std::size_t file_by
     return Rejection{Rejection::Kind::kDamaged, std::move(reason)};
   };
   if (header.magic != kMagic) return damaged("its first bytes are not those of an entry");
-  if (header.format > kFormat) {
-    return Rejection{Rejection::Kind::kNewerFormat,
-                     fmt::format("format {} is newer than {}", header.format, kFormat)};
-  }
-  if (header.format != kFormat || header.header_bytes != sizeof(Header) || header.flags != 0) {
-    return damaged("its header is not of this format");
+  const bool known = header.header_bytes == sizeof(Header) && header.flags == 0;
+  if (header.format != kEntryFormat || !known) {
+    return damaged(fmt::format("its header is not of format {}", kEntryFormat));
   }
   if (const char* part = oversized(header)) {
     return damaged(fmt::format("{} claims to be larger than allowed", part));

@@ -22,14 +22,17 @@ struct Entry {
 /// Why there is no usable entry.
 struct Rejection {
   enum class Kind {
-    kDamaged,      ///< not what encode() wrote, or another kernel's
-    kNewerFormat,  ///< a later version's entry: leave it alone
-    kMisplaced,    ///< intact, but of another architecture or compiler than its name says
-    kUnreadable,   ///< no file, or none that only this user can write
+    kDamaged,     ///< not what encode() wrote, or another kernel's
+    kMisplaced,   ///< intact, but of another architecture or compiler than its name says
+    kUnreadable,  ///< no file, or none that only this user can write
   };
   Kind kind;
   std::string reason;
 };
+
+/// The format of entry files. The directory that holds them is named after it (layout.hpp), so that
+/// versions of this library that write others never meet.
+inline constexpr std::uint16_t kEntryFormat = 1;
 
 inline constexpr std::uint64_t kMaxMetaBytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMaxCubinBytes = std::uint64_t{64} << 20;

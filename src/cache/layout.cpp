@@ -6,13 +6,13 @@
 #include <system_error>
 
 #include "attnjit/error.hpp"
+#include "cache/entry.hpp"
 
 namespace attnjit::cache {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kVersion = "v1";  // of the layout; entries carry a format of their own
 constexpr std::string_view kSuffix = ".atk";
 constexpr std::size_t kTagDigits = 8;
 
@@ -26,7 +26,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
 
 }  // namespace
 
-fs::path version_directory(const fs::path& root) { return root / kVersion; }
+fs::path version_directory(const fs::path& root) { return root / fmt::format("v{}", kEntryFormat); }
 
 std::string compiler_tag(std::string_view compiler_id) {
   return base::hex(base::sha256(compiler_id)).substr(0, kTagDigits);

@@ -19,7 +19,7 @@ struct StoredFile {
   std::uint64_t bytes = 0;   ///< 0 for what is not a regular file
 };
 
-/// The directory below `root` in which this version of the layout keeps its files.
+/// The directory below `root` of files of this library's entry format: <root>/v<kEntryFormat>.
 std::filesystem::path version_directory(const std::filesystem::path& root);
 
 /// The part of a file's name that tells compilers apart: a digest of the compiler's identity.

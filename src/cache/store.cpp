@@ -115,8 +115,7 @@ std::variant<Entry, Rejection> Store::read(const StoredFile& file) const {
 void Store::publish(const Entry& entry) {
   if (!trusted()) return;
   const auto present = read(place(version_directory(), entry.key, entry.arch, entry.compiler_id));
-  const Rejection* rejection = std::get_if<Rejection>(&present);
-  if (rejection && rejection->kind != Rejection::Kind::kNewerFormat) replace(entry);
+  if (std::holds_alternative<Rejection>(present)) replace(entry);
 }
 
 std::optional<fs::path> Store::path_of(const KernelKey& key, std::string_view arch,
@@ -181,7 +180,7 @@ std::vector<BadEntry> Store::verify() const {
   for (const StoredFile& file : list()) {
     const auto result = read(file);
     const Rejection* rejection = std::get_if<Rejection>(&result);
-    if (!rejection || rejection->kind == Rejection::Kind::kNewerFormat) continue;
+    if (!rejection) continue;
     std::error_code error;
     const bool gone = !fs::exists(fs::symlink_status(file.path, error));
     if (!gone) bad.push_back({file.path, rejection->reason});

@@ -155,17 +155,29 @@ TEST_CASE("an intact entry under another architecture or compiler is ignored and
   CHECK(f.store.verify().size() == 2);
 }
 
-TEST_CASE("an entry of a newer format is ignored, kept, and not called bad") {
+TEST_CASE("an entry of another format is damage: named by verify, and replaced") {
   Fixture f;
   const fs::path path = f.publish("a");
-  std::string newer = slurp(path);
-  newer[8] = 2;
-  spill(path, newer);
-  CHECK_FALSE(f.find("a"));
-  f.store.publish(make_entry("a"));
-  CHECK(slurp(path) == newer);
-  CHECK(f.store.corrupt() == 0);
-  CHECK(f.store.verify().empty());
+  const std::string good = slurp(path);
+  for (const std::size_t byte : {8, 9}) {  // the format
+    CAPTURE(byte);
+    std::string other = good;
+    other[byte] ^= 2;
+    spill(path, other);
+    CHECK(f.store.verify().size() == 1);
+    CHECK_FALSE(f.find("a"));
+    f.store.publish(make_entry("a"));
+    CHECK(slurp(path) == good);
+    CHECK(f.find("a"));
+  }
+  CHECK(f.store.corrupt() == 2);
+}
+
+TEST_CASE("the directory is named after the format that entries carry") {
+  Fixture f;
+  const std::string entry = slurp(f.publish("a"));
+  const int format = entry[8] + 256 * entry[9];
+  CHECK(version_directory(f.root) == f.root / ("v" + std::to_string(format)));
 }
 
 TEST_CASE("what is no regular file of ours is a miss and never blocks") {

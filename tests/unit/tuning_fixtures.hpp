@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backward_fixtures.hpp"
+#include "cache/layout.hpp"
 #include "fake_device.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
@@ -54,7 +55,9 @@ class Machine {
   }
 
   /// Leaves the kernels, so that the budget of a call is not spent on compiling them again.
-  void forget_records() const { std::filesystem::remove_all(temp_ / "cache" / "v1" / "t"); }
+  void forget_records() const {
+    std::filesystem::remove_all(cache::version_directory(temp_ / "cache") / "t");
+  }
 
  private:
   base::Environment environment_with(Variables variables) const {
