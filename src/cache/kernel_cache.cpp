@@ -1,5 +1,7 @@
 #include "cache/kernel_cache.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "cache/file_lock.hpp"
@@ -52,7 +54,9 @@ KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::
   if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
   std::optional<FileLock> lock;
   if (store_.root()) {
-    const std::string name = key.text().substr(0, kLockNameDigits) + ".lock";
+    // Another cache's lock of the same kernel is another lock.
+    const std::string name =
+        fmt::format("{}-{}.lock", store_.root_digest(), key.text().substr(0, kLockNameDigits));
     lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
     if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
     // The process that held the lock may have built this kernel.

@@ -6,16 +6,15 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "base/file.hpp"
 #include "base/log.hpp"
 #include "cache/entry.hpp"
 #include "cache/layout.hpp"
+#include "cache/root.hpp"
 
 namespace attnjit::cache {
 
@@ -64,27 +63,21 @@ class Store {
   /// entries removed.
   std::size_t clear();
 
-  const std::optional<std::filesystem::path>& root() const { return root_; }
-  std::uint64_t corrupt() const { return corrupt_; }                ///< damaged files met
-  std::uint64_t write_failures() const { return write_failures_; }  ///< failed publish() calls
+  const std::optional<std::filesystem::path>& root() const { return root_.path(); }
+  std::string root_digest() const { return root_.digest(); }  ///< of root(), if there is one
+  std::uint64_t corrupt() const { return corrupt_; }          ///< damaged files met
+  std::uint64_t write_failures() const { return too_large_ + root_.write_failures(); }
 
  private:
-  bool trusted() const;
-  std::filesystem::path version_directory() const;
   std::optional<Entry> load(const StoredFile& file);
   void note_damage(const StoredFile& file, const std::string& reason);
-  base::WriteResult write(const std::filesystem::path& path,
-                          std::span<const std::byte> bytes) const;
-  void note_failure(const base::WriteResult& result);
 
-  const std::optional<std::filesystem::path> root_;
+  Root root_;
   base::Log& log_;
-  const std::chrono::steady_clock::duration write_pause_;
-  std::atomic<std::chrono::steady_clock::time_point> paused_until_{};
   std::mutex damaged_mutex_;
   std::set<std::filesystem::path> damaged_;  // counted and not yet replaced
   std::atomic<std::uint64_t> corrupt_ = 0;
-  std::atomic<std::uint64_t> write_failures_ = 0;
+  std::atomic<std::uint64_t> too_large_ = 0;
 };
 
 }  // namespace attnjit::cache

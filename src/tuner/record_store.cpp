@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <span>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
 #include "base/sha256.hpp"
-#include "cache/directory.hpp"
 #include "cache/layout.hpp"
 #include "tuner/neighbours.hpp"
 
@@ -63,7 +61,7 @@ std::optional<BasicRecord<PlanKey>> record_of(const BasicTuneKey<PlanKey>& key,
 
 RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log,
                          const cache::BundlePath* bundles)
-    : root_(std::move(root)), log_(log), bundles_(bundles) {}
+    : root_(std::move(root), log), log_(log), bundles_(bundles) {}
 
 template <class PlanKey>
 fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
@@ -77,18 +75,13 @@ base::Digest RecordStore::name_in_bundle(const BasicTuneKey<PlanKey>& key) {
   return base::sha256(place(key).generic_string());
 }
 
-fs::path RecordStore::directory() const { return cache::version_directory(*root_); }
-
-// The kernels' store has the same root and says in the log what is wrong with it.
-bool RecordStore::trusted() const { return root_ && !cache::why_untrusted(*root_); }
-
 std::optional<AnyRecord> RecordStore::read(const fs::path& path) const {
   const auto bytes = base::read_private_file(path, kMaxRecordBytes);
   if (!bytes) return std::nullopt;
   auto record = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
   if (!record) return std::nullopt;
   const fs::path own = std::visit([](const auto& each) { return place(each.key); }, *record);
-  if (directory() / own == path) return record;
+  if (root_.version_directory() / own == path) return record;
   log_.info("{} is not used: it holds another record than its name says", path.string());
   return std::nullopt;
 }
@@ -113,8 +106,8 @@ template <class PlanKey>
 std::optional<BasicRecord<PlanKey>> RecordStore::find_exact(
     const BasicTuneKey<PlanKey>& key) const {
   if (auto record = recall(key)) return record;
-  if (trusted()) {
-    if (auto record = record_of(key, read(directory() / place(key)))) return record;
+  if (root_.trusted()) {
+    if (auto record = record_of(key, read(root_.version_directory() / place(key)))) return record;
   }
   return record_of(key, find_bundled(key));
 }
@@ -147,26 +140,15 @@ void RecordStore::remember(const BasicRecord<PlanKey>& record) {
 template <class PlanKey>
 void RecordStore::publish(const BasicRecord<PlanKey>& record) {
   remember(record);
-  if (!trusted()) return;
-  const fs::path path = directory() / place(record.key);
-  const fs::path temporary = directory() / "tmp";
-  for (const fs::path& needed : {path.parent_path(), temporary}) {
-    cache::make_private_directories(needed);  // what fails here fails the write below
-  }
+  if (!root_.trusted()) return;
   const std::string text = to_json(record) + '\n';
-  const base::WriteResult result =
-      base::write_file_atomic(path, temporary, std::as_bytes(std::span(text)));
-  if (result.ok()) return;
-  log_.warn_once("record write",
-                 fmt::format("cannot keep a tuning record in {} ({}); it is used in this process "
-                             "only",
-                             path.string(), result.message()));
+  root_.write(root_.version_directory() / place(record.key), std::as_bytes(std::span(text)));
 }
 
 std::vector<AnyRecord> RecordStore::list() const {
   std::vector<AnyRecord> records;
-  if (!trusted()) return records;
-  for (const fs::path& device : cache::children(directory() / "t")) {
+  if (!root_.trusted()) return records;
+  for (const fs::path& device : cache::children(root_.version_directory() / "t")) {
     for (const fs::path& family : cache::children(device)) {
       for (const fs::path& path : cache::children(family)) {
         if (auto record = read(path)) records.push_back(*std::move(record));

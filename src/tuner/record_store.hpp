@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "cache/bundle_path.hpp"
+#include "cache/root.hpp"
 #include "tuner/record.hpp"
 
 namespace attnjit::tuner {
@@ -66,8 +67,6 @@ class RecordStore {
   static base::Digest name_in_bundle(const BasicTuneKey<PlanKey>& key);
 
  private:
-  bool trusted() const;
-  std::filesystem::path directory() const;
   std::optional<AnyRecord> read(const std::filesystem::path& path) const;
   std::optional<AnyRecord> parse(std::string_view text, std::string_view where) const;
   template <class PlanKey>
@@ -75,7 +74,7 @@ class RecordStore {
   template <class PlanKey>
   using Remembered = std::map<BasicTuneKey<PlanKey>, BasicRecord<PlanKey>>;
 
-  const std::optional<std::filesystem::path> root_;
+  cache::Root root_;
   base::Log& log_;
   const cache::BundlePath* const bundles_;
   mutable std::mutex mutex_;

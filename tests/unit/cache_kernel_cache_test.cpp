@@ -44,8 +44,9 @@ struct Place {
                              .lock_directory = directory / "lock"};
 
   KernelCache open() { return KernelCache(options, fake_compiler, messages.log()); }
-  fs::path lock_of(const std::string& source) const {
-    return options.lock_directory / (key_of(source).text().substr(0, 16) + ".lock");
+  fs::path lock_of(const std::string& source) {
+    const std::string cache = Store(options.directory, messages.log()).root_digest();
+    return options.lock_directory / (cache + "-" + key_of(source).text().substr(0, 16) + ".lock");
   }
 };
 
@@ -285,6 +286,22 @@ TEST_CASE("a lock that is never released costs its budget and no more") {
   CHECK(cache.counters().lock_timeouts == 1);
   cache.get(key_of("b"), kArch, build_fake);
   CHECK(cache.counters().lock_timeouts == 1);
+}
+
+TEST_CASE("a lock of one cache costs another cache nothing, and links to a cache share it") {
+  Place place;
+  const FileLock held(place.lock_of("a"), milliseconds(0), place.messages.log());
+  place.options.lock_budget = milliseconds(0);
+  place.options.directory = place.directory / "another";
+  KernelCache another = place.open();
+  another.get(key_of("a"), kArch, build_fake);
+  CHECK(another.counters().lock_timeouts == 0);
+
+  fs::create_directory_symlink(place.directory.path(), place.directory / "link");
+  place.options.directory = place.directory / "link" / "cache";
+  KernelCache same = place.open();
+  same.get(key_of("a"), kArch, build_fake);
+  CHECK(same.counters().lock_timeouts == 1);
 }
 
 TEST_CASE("a lock is free again once its holder was killed") {

@@ -240,15 +240,18 @@ TEST_CASE("a directory that others could write is not used, and the warning name
     REQUIRE(::chown(f.root.c_str(), 54321, 54321) == 0);
     rule = "another user";
   }
-  // Also under a name that makes the system follow a link.
-  Store store(f.root.string() + "/", f.messages.log());
-  store.publish(make_entry("a"));
-  CHECK_FALSE(store.find(key_of("a"), kArch, kCompiler));
-  CHECK(store.list().empty());
-  CHECK(store.clear() == 0);
-  CHECK(count_below(f.root) == 0);
-  CHECK(count_below(f.directory / "real") == 0);
-  CHECK(store.write_failures() == 0);
+  // Also under names that make the system follow a link.
+  for (const char* end : {"", "/", "/.", "//", "/x/.."}) {
+    CAPTURE(end);
+    Store store(f.root.string() + end, f.messages.log());
+    store.publish(make_entry("a"));
+    CHECK_FALSE(store.find(key_of("a"), kArch, kCompiler));
+    CHECK(store.list().empty());
+    CHECK(store.clear() == 0);
+    CHECK(count_below(f.root) == 0);
+    CHECK(count_below(f.directory / "real") == 0);
+    CHECK(store.write_failures() == 0);
+  }
   CHECK(f.warned(rule));
   CHECK(f.warned("ATTNJIT_CACHE_DIR"));
 }

@@ -216,6 +216,24 @@ TEST_CASE("a directory that everyone may write to is neither read nor written") 
   CHECK_FALSE(fs::exists(disk.file(tune_key(2048))));
 }
 
+TEST_CASE("records do not follow a link to their directory, however it is written") {
+  Disk disk;
+  disk.open().publish(make_record(tune_key()));
+  fs::rename(disk.temp / "cache", disk.temp / "real");
+  fs::create_directory_symlink(disk.temp / "real", disk.temp / "cache");
+  for (const char* end : {"", "/", "/.", "//", "/x/.."}) {
+    CAPTURE(end);
+    test::KeepingLog log;
+    RecordStore store(disk.temp / ("cache" + std::string(end)), log.log());
+    CHECK_FALSE(store.find(tune_key()));
+    store.publish(make_record(tune_key(2048)));
+    CHECK(store.list().empty());
+    REQUIRE(log.warnings().size() == 1);
+    CHECK(log.warnings()[0].find("symbolic link") != std::string::npos);
+  }
+  CHECK_FALSE(fs::exists(disk.temp / "real/v1" / RecordStore::place(tune_key(2048))));
+}
+
 TEST_CASE("a record that cannot be written is said once and used all the same") {
   Disk disk;
   test::spill(disk.temp / "cache", "a file, so nothing can be created below it");
@@ -224,7 +242,7 @@ TEST_CASE("a record that cannot be written is said once and used all the same") 
   store.publish(make_record(tune_key(2048)));
   CHECK(store.find(tune_key())->exact);
   REQUIRE(disk.log.warnings().size() == 1);
-  CHECK(disk.log.warnings()[0].find("cannot keep a tuning record") != std::string::npos);
+  CHECK(disk.log.warnings()[0].find("cannot write to the cache") != std::string::npos);
 }
 
 TEST_CASE("writers at once lose nothing") {

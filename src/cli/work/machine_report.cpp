@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <filesystem>
 
 #include "attnjit/error.hpp"
 #include "cli/report/table.hpp"
@@ -15,6 +15,8 @@
 
 namespace attnjit::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Architectures that both this library and this NVRTC know.
 std::string common_archs(const compiler::Nvrtc& nvrtc) {
@@ -99,13 +101,14 @@ Section cache_section(Session& session) {
         "every process compiles its kernels anew; set ATTNJIT_CACHE_DIR to a "
         "directory of your own");
   } else {
-    const DirectoryReport report = inspect_directory(*environment.cache_directory);
+    const fs::path root = *session.engine().cache().store().root();
+    const DirectoryReport report = inspect_directory(root);
     section.lines.push_back({"directory", report.text});
     if (!report.usable) {
       section.advice.push_back(
           fmt::format("kernels cannot be kept in {}: {}; set "
                       "ATTNJIT_CACHE_DIR to a directory of your own",
-                      environment.cache_directory->string(), report.trouble));
+                      root.string(), report.trouble));
     }
     double bytes = 0;
     const auto files = session.engine().cache().store().list();

@@ -1,0 +1,102 @@
+#include "cache/root.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/sha256.hpp"
+#include "cache/directory.hpp"
+#include "cache/layout.hpp"
+
+namespace attnjit::cache {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kDigits = 16;
+constexpr std::string_view kCacheTag =
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# A cache directory, see https://bford.info/cachedir/. Backups may leave it out.\n";
+constexpr std::string_view kReadme =
+    "Compiled attention kernels of attnjit, and its tuning records. Everything here can be "
+    "deleted\n"
+    "at any time; what is needed again is compiled, and tuned, again.\n";
+
+std::optional<fs::path> normal_form(const std::optional<fs::path>& path) {
+  if (!path) return std::nullopt;
+  const fs::path normal = path->lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+/// Tells backup programs, and people, what the directory is. It works as well without.
+void label(const fs::path& root, const fs::path& temporary) {
+  const auto put = [&](const char* name, std::string_view text) {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(root / name, error))) return;
+    base::write_file_atomic(root / name, temporary, std::as_bytes(std::span(text)));
+  };
+  put("CACHEDIR.TAG", kCacheTag);
+  put("README", kReadme);
+}
+
+}  // namespace
+
+Root::Root(std::optional<fs::path> path, base::Log& log, std::chrono::milliseconds write_pause)
+    : path_(normal_form(path)), log_(log), write_pause_(write_pause) {}
+
+fs::path Root::version_directory() const { return cache::version_directory(*path_); }
+
+bool Root::trusted() const {
+  if (!path_) return false;
+  const auto rule = why_untrusted(*path_);
+  if (rule) {
+    log_.warn_once("cache directory",
+                   fmt::format("cache directory {} is not used: {}; kernels and tuning records are "
+                               "kept in memory only; set ATTNJIT_CACHE_DIR to a directory of your "
+                               "own",
+                               path_->string(), *rule));
+  }
+  return !rule;
+}
+
+std::string Root::digest() const {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(*path_, error);
+  return base::hex(base::sha256((error ? *path_ : canonical).string())).substr(0, kDigits);
+}
+
+std::optional<std::string> Root::write(const fs::path& path, std::span<const std::byte> bytes) {
+  if (Clock::now() < paused_until_.load()) return "writes pause after a failure";
+  base::WriteResult result = try_write(path, bytes);
+  // Someone deleted the cache meanwhile.
+  if (result.error == ENOENT) result = try_write(path, bytes);
+  if (result.ok()) return std::nullopt;
+  note_failure(result);
+  return result.message();
+}
+
+base::WriteResult Root::try_write(const fs::path& path, std::span<const std::byte> bytes) const {
+  const fs::path temporary = version_directory() / "tmp";
+  for (const fs::path& directory : {path.parent_path(), temporary}) {
+    if (const int error = make_private_directories(directory); error != 0) return {error, "mkdir"};
+  }
+  label(*path_, temporary);
+  return base::write_file_atomic(path, temporary, bytes);
+}
+
+void Root::note_failure(const base::WriteResult& result) {
+  ++write_failures_;
+  // A directory in a file's place concerns that file, and a deleted cache can be made again.
+  if (result.error != EISDIR && result.error != ENOENT) paused_until_ = Clock::now() + write_pause_;
+  log_.warn_once(fmt::format("cache write {}", result.error),
+                 fmt::format("cannot write to the cache in {} ({}); kernels and tuning records are "
+                             "kept in memory; make room or set ATTNJIT_CACHE_DIR to a directory of "
+                             "your own",
+                             path_->string(), result.message()));
+}
+
+}  // namespace attnjit::cache
