@@ -30,7 +30,7 @@ typedef enum attnjit_status {
   ATTNJIT_COMPILE_FAILED = 6,      /* NVRTC refused a generated kernel; the message holds the log */
   ATTNJIT_NO_DEVICE = 7,           /* no libcuda, no GPU, or no CUDA context is current */
   ATTNJIT_CUDA_FAILED = 8,         /* a CUDA driver call failed */
-  ATTNJIT_CACHE_FAILED = 9,        /* a cache directory or entry cannot be used as asked */
+  ATTNJIT_CACHE_FAILED = 9,        /* a cache cannot be used as asked, or lacks what is required */
   ATTNJIT_INTERNAL = 10            /* a bug of this library, or no host memory left */
 } attnjit_status;
 

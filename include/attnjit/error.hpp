@@ -15,7 +15,7 @@ enum class ErrorKind {
   kCompile,             ///< NVRTC refused a generated kernel; the message holds the log
   kNoDevice,            ///< no libcuda, no GPU, or the wrong device is current
   kCuda,                ///< a CUDA driver call failed
-  kCache,               ///< a cache directory or entry cannot be used as asked
+  kCache,               ///< a cache cannot be used as asked, or lacks what is required
   kInternal,            ///< a broken invariant: a bug of this library
 };
 

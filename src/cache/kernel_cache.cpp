@@ -4,12 +4,25 @@
 
 #include <utility>
 
+#include "attnjit/error.hpp"
 #include "cache/file_lock.hpp"
 
 namespace attnjit::cache {
 namespace {
 
 constexpr std::size_t kLockNameDigits = 16;
+
+/// A source that does not compile will not the next time either. Everything else that stops a build
+/// can pass: no memory, no compiler, no permission to compile.
+bool is_lasting(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kCompile;
+  } catch (...) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -22,27 +35,33 @@ KernelCache::KernelCache(KernelCacheOptions options, std::function<std::string()
 
 std::shared_ptr<const Entry> KernelCache::get(const KernelKey& key, const std::string& arch,
                                               const std::function<Entry()>& build) {
-  std::promise<Result> promise;
-  std::shared_future<Result> result;
-  bool first = false;
-  {
-    const std::scoped_lock lock(results_mutex_);
-    const auto [it, inserted] = results_.try_emplace(key);
-    if (inserted) it->second = promise.get_future().share();
-    result = it->second;
-    first = inserted;
+  const auto own = std::make_shared<Flight>();
+  const std::shared_ptr<Flight> flight = join(key, own);
+  if (flight != own) {
+    Result entry = flight->result.get();
+    ++memory_hits_;
+    return entry;
   }
-  if (first) {
-    try {
-      promise.set_value(load_or_build(key, arch, build));
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-    return result.get();
+  try {
+    own->promise.set_value(load_or_build(key, arch, build));
+  } catch (...) {
+    if (!is_lasting(std::current_exception())) forget(key, own);
+    own->promise.set_exception(std::current_exception());
   }
-  Result entry = result.get();
-  ++memory_hits_;
-  return entry;
+  return own->result.get();
+}
+
+std::shared_ptr<KernelCache::Flight> KernelCache::join(const KernelKey& key,
+                                                       const std::shared_ptr<Flight>& own) {
+  const std::scoped_lock lock(results_mutex_);
+  return results_.try_emplace(key, own).first->second;
+}
+
+void KernelCache::forget(const KernelKey& key, const std::shared_ptr<Flight>& flight) {
+  const std::scoped_lock lock(results_mutex_);
+  const auto found = results_.find(key);
+  // After a reset() the key may have another flight.
+  if (found != results_.end() && found->second == flight) results_.erase(found);
 }
 
 KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
@@ -85,11 +104,11 @@ Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry(
 
 KernelCache::Result KernelCache::replace(Entry entry) {
   const auto kept = std::make_shared<const Entry>(std::move(entry));
-  std::promise<Result> promise;
-  promise.set_value(kept);
+  const auto flight = std::make_shared<Flight>();
+  flight->promise.set_value(kept);
   {
     const std::scoped_lock lock(results_mutex_);
-    results_.insert_or_assign(kept->key, promise.get_future().share());
+    results_.insert_or_assign(kept->key, flight);
   }
   const auto present = store_.find(kept->key, kept->arch, kept->compiler_id);
   if (!present || present->cubin != kept->cubin) store_.replace(*kept);
@@ -113,10 +132,10 @@ std::optional<Entry> KernelCache::find_on_disk(const KernelKey& key, const std::
   return entry;
 }
 
-const std::string& KernelCache::compiler_id() {
+std::string KernelCache::compiler_id() {
   const std::scoped_lock lock(compiler_mutex_);
-  if (!compiler_id_) compiler_id_ = ask_compiler_id_();
-  return *compiler_id_;
+  if (compiler_id_.empty()) compiler_id_ = ask_compiler_id_();
+  return compiler_id_;
 }
 
 void KernelCache::reset() {

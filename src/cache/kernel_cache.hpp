@@ -41,13 +41,14 @@ struct Counters {
 class KernelCache {
  public:
   /// `compiler_id` gives the exact identity of the compiler, or "" where there is none: then an
-  /// entry of any compiler serves. It is asked when memory and bundles first miss, and once only.
+  /// entry of any compiler serves. It is asked when memory and bundles miss, until there is one.
   /// `log` must outlive the cache.
   KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id, base::Log& log);
 
   /// The kernel of `key`, from memory, a bundle, disk, or `build`, which gives its meta_json and
-  /// cubin; the cache fills in the rest. What `build` throws reaches every caller of this key until
-  /// reset().
+  /// cubin; the cache fills in the rest. What `build` throws reaches everyone who waits for this
+  /// key. Only an Error(kCompile), for a source that does not compile, is kept for later calls,
+  /// until reset(); after anything else the next call looks at the disk again.
   std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,
                                    const std::function<Entry()>& build);
 
@@ -71,13 +72,22 @@ class KernelCache {
  private:
   using Result = std::shared_ptr<const Entry>;
 
+  /// The work of one caller that all others who want the same kernel wait for.
+  struct Flight {
+    std::promise<Result> promise;
+    const std::shared_future<Result> result = promise.get_future().share();
+  };
+
+  /// The flight of `key`, which is `own` where there was none.
+  std::shared_ptr<Flight> join(const KernelKey& key, const std::shared_ptr<Flight>& own);
+  void forget(const KernelKey& key, const std::shared_ptr<Flight>& flight);
   Result load_or_build(const KernelKey& key, const std::string& arch,
                        const std::function<Entry()>& build);
   Entry build_counted(const KernelKey& key, const std::string& arch,
                       const std::function<Entry()>& build);
   std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;
   std::optional<Entry> find_on_disk(const KernelKey& key, const std::string& arch);
-  const std::string& compiler_id();
+  std::string compiler_id();
 
   const KernelCacheOptions options_;
   base::Log& log_;
@@ -85,10 +95,10 @@ class KernelCache {
 
   std::mutex compiler_mutex_;
   const std::function<std::string()> ask_compiler_id_;
-  std::optional<std::string> compiler_id_;
+  std::string compiler_id_;  // empty: not known yet
 
   std::mutex results_mutex_;  // never held while anything is built, read or waited for
-  std::map<KernelKey, std::shared_future<Result>> results_;
+  std::map<KernelKey, std::shared_ptr<Flight>> results_;
 
   std::atomic<std::uint64_t> memory_hits_ = 0;
   std::atomic<std::uint64_t> bundle_hits_ = 0;

@@ -95,6 +95,10 @@ Failure classify(nvrtcResult result) {
             "The libnvrtc-builtins library of the same release must lie beside this one; set "
             "ATTNJIT_NVRTC to a complete copy.\n"};
   }
+  // The source is not to blame: kCompile would say that it never compiles.
+  if (result == NVRTC_ERROR_OUT_OF_MEMORY) {
+    return {ErrorKind::kNoCompiler, "Free memory, or compile on fewer threads (ATTNJIT_JOBS).\n"};
+  }
   return {ErrorKind::kCompile, ""};
 }
 

@@ -71,7 +71,7 @@ std::shared_ptr<const HostKernel> Executor::kernel(const codegen::Source& source
 cache::Entry Executor::build(const codegen::Source& source, const std::string& text) {
   const std::string what = fmt::format("kernel [{}] for the CPU", source.title);
   if (jit_ == base::JitPolicy::kForbid) {
-    throw Error(ErrorKind::kCompile,
+    throw Error(ErrorKind::kCache,
                 fmt::format("{} is not in the cache and ATTNJIT_JIT=forbid; run the problem once "
                             "with this cache where compiling is allowed",
                             what));

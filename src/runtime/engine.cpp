@@ -134,7 +134,7 @@ cache::Entry Engine::second_kernel(const cache::Entry& refused, const codegen::S
                                    const codegen::Arch& arch, const problem::ProblemText& problem) {
   return cache_.second_entry(refused, [&] {
     if (environment_.jit == base::JitPolicy::kForbid) {
-      throw Error(ErrorKind::kCompile, "ATTNJIT_JIT=forbid lets none be compiled");
+      throw Error(ErrorKind::kCache, "ATTNJIT_JIT=forbid lets none be compiled");
     }
     return build(source, arch, problem);
   });
@@ -152,7 +152,7 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
                                        arch.name, problem.description);
   if (environment_.jit == base::JitPolicy::kForbid) {
     throw Error(
-        ErrorKind::kCompile,
+        ErrorKind::kCache,
         fmt::format("{} is in no bundle and not in the cache, and ATTNJIT_JIT=forbid; add "
                     "the problem to a manifest and run attnjit warmup --arch {} with it: {}",
                     what, arch.name, problem.manifest_line));

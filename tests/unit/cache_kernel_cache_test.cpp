@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -236,6 +237,36 @@ TEST_CASE("a failed build reaches everyone with the same message until reset") {
   cache.reset();
   CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
   CHECK(cache.counters().builds == 2);
+}
+
+TEST_CASE("what stops a build for now is forgotten, and the disk is looked at again") {
+  Place place;
+  KernelCache cache = place.open();
+  const auto fail = [&](const std::string& source, auto error) {
+    const auto build = [&]() -> Entry { throw error; };
+    CHECK_THROWS_AS(cache.get(key_of(source), kArch, build), decltype(error));
+  };
+  fail("a", std::bad_alloc());
+  fail("a", Error(ErrorKind::kNoCompiler, "no compiler"));
+  fail("a", Error(ErrorKind::kCache, "compiling is forbidden"));
+  CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
+  CHECK(cache.counters().builds == 4);
+
+  fail("b", Error(ErrorKind::kCache, "compiling is forbidden"));
+  place.open().get(key_of("b"), kArch, build_fake);  // another process
+  CHECK(cache.get(key_of("b"), kArch, build_nothing)->cubin == fake_cubin());
+  CHECK(cache.counters().disk_hits == 1);
+}
+
+TEST_CASE("a compiler that turns up later is asked, and names its entries") {
+  Place place;
+  std::string compiler;
+  KernelCache cache(
+      place.options, [&] { return compiler; }, place.messages.log());
+  CHECK_THROWS_AS(cache.get(key_of("a"), kArch, build_nothing), Error);
+  cache.reset();
+  compiler = kCompiler;
+  CHECK(cache.get(key_of("a"), kArch, build_fake)->compiler_id == kCompiler);
 }
 
 TEST_CASE("processes that want one kernel build it once") {

@@ -109,10 +109,16 @@ TEST_CASE("a forbidden compile says which kernel of which problem is missing") {
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
                              {"XDG_RUNTIME_DIR", temp.path().string()},
                              {"ATTNJIT_JIT", "forbid"}}));
-  const std::string message = message_of(ErrorKind::kCompile, [&] { compiled(engine); });
+  const std::string message = message_of(ErrorKind::kCache, [&] { compiled(engine); });
   check_parts(message, {"[" + source(engine).title + "]", "sm_80",
                         "[" + problem::describe(small_problem()) + "]", "ATTNJIT_JIT=forbid",
                         "attnjit warmup --arch sm_80", problem::manifest_line(small_problem())});
+
+  // Once another process has warmed the cache up, the kernel is there.
+  Engine warmup(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
+                             {"XDG_RUNTIME_DIR", temp.path().string()}}));
+  const auto warmed = compiled(warmup);
+  CHECK(compiled(engine)->cubin == warmed->cubin);
 }
 
 TEST_CASE("a compile that only warns says so and goes on") {
