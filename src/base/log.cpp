@@ -34,17 +34,19 @@ Log::Log(LogLevel level, Sink sink)
     : level_(level), sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
 
 void Log::emit(LogLevel level, std::string_view message) {
-  if (in_sink()) return;
-  const std::scoped_lock lock(mutex_);
-  const SinkMark mark(in_sink_);
+  State& state = *state_;
+  if (in_sink(state)) return;
+  const std::scoped_lock lock(state.mutex);
+  const SinkMark mark(state.in_sink);
   sink_(level, message);
 }
 
 void Log::warn_once(std::string_view key, std::string_view message) {
-  if (in_sink()) return;  // it has its turn outside of the sink
+  State& state = *state_;
+  if (in_sink(state)) return;  // it has its turn outside of the sink
   {
-    const std::scoped_lock lock(mutex_);
-    if (!warned_.emplace(key).second) return;
+    const std::scoped_lock lock(state.mutex);
+    if (!state.warned.emplace(key).second) return;
   }
   warning("{}", message);
 }

@@ -10,13 +10,15 @@
 #include <thread>
 #include <utility>
 
+#include "base/per_process.hpp"
+
 namespace attnjit::base {
 
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
 
-/// Messages for people. Thread-safe; the sink is called by one thread at a time. A line that the
-/// sink itself causes, on its own thread, is dropped.
-/// There is no error(): errors are thrown, and the code that catches one decides what to print.
+/// Messages for people. Thread-safe; the sink is called by one thread of a process at a time. A
+/// line that the sink itself causes, on its own thread, is dropped. There is no error(): errors are
+/// thrown, and the code that catches one decides what to print.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, std::string_view)>;
@@ -47,14 +49,17 @@ class Log {
     if (level <= level_) emit(level, fmt::format(format, std::forward<Args>(args)...));
   }
   void emit(LogLevel level, std::string_view message);
-  /// Whether this thread is in the sink.
-  bool in_sink() const { return in_sink_ == std::this_thread::get_id(); }
+
+  struct State {
+    std::mutex mutex;
+    std::atomic<std::thread::id> in_sink{};  // the thread that is in the sink, if any
+    std::set<std::string, std::less<>> warned;
+  };
+  static bool in_sink(const State& state) { return state.in_sink == std::this_thread::get_id(); }
 
   const LogLevel level_;
   const Sink sink_;
-  std::mutex mutex_;
-  std::atomic<std::thread::id> in_sink_{};
-  std::set<std::string, std::less<>> warned_;
+  PerProcess<State> state_;
 };
 
 }  // namespace attnjit::base

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -41,7 +42,8 @@ base::UniqueFd open_lock_file(const std::filesystem::path& path, std::string& wh
 
 }  // namespace
 
-FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base::Log& log) {
+FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base::Log& log)
+    : process_(::getpid()) {
   std::string why;
   fd_ = open_lock_file(path, why);
   const Clock::time_point begin = Clock::now();
@@ -68,6 +70,11 @@ FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base:
     poll = std::min(2 * poll, kLongestPoll);
   }
   log.warn_once("lock", fmt::format("{}; processes may build the same kernel at once", why));
+}
+
+FileLock::~FileLock() {
+  // Closing the file would not do: a child may have inherited it.
+  if (outcome_ == Outcome::kHeld && process_ == ::getpid()) ::flock(fd_.get(), LOCK_UN);
 }
 
 }  // namespace attnjit::cache

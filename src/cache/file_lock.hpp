@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -9,7 +11,8 @@
 namespace attnjit::cache {
 
 /// An exclusive lock among the processes and threads of one node. The kernel drops it when its
-/// holder dies, so there is nothing to clean up, and its file is never removed.
+/// holder dies, so there is nothing to clean up, and its file is never removed. A child of fork()
+/// shares the holder's lock: it neither drops it nor keeps it from being dropped.
 class FileLock {
  public:
   /// The outcome of an attempt: with the lock, after its time (kBusy), or with no means to lock.
@@ -19,9 +22,14 @@ class FileLock {
   /// when the wait is long enough to be noticed, and once when locking does not work here.
   FileLock(const std::filesystem::path& path, std::chrono::milliseconds budget, base::Log& log);
 
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
   Outcome outcome() const { return outcome_; }
 
  private:
+  const pid_t process_;
   base::UniqueFd fd_;
   Outcome outcome_ = Outcome::kUnavailable;
 };

@@ -53,15 +53,17 @@ std::shared_ptr<const Entry> KernelCache::get(const KernelKey& key, const std::s
 
 std::shared_ptr<KernelCache::Flight> KernelCache::join(const KernelKey& key,
                                                        const std::shared_ptr<Flight>& own) {
-  const std::scoped_lock lock(results_mutex_);
-  return results_.try_emplace(key, own).first->second;
+  State& state = *state_;
+  const std::scoped_lock lock(state.flights_mutex);
+  return state.flights.try_emplace(key, own).first->second;
 }
 
 void KernelCache::forget(const KernelKey& key, const std::shared_ptr<Flight>& flight) {
-  const std::scoped_lock lock(results_mutex_);
-  const auto found = results_.find(key);
+  State& state = *state_;
+  const std::scoped_lock lock(state.flights_mutex);
+  const auto found = state.flights.find(key);
   // After a reset() the key may have another flight.
-  if (found != results_.end() && found->second == flight) results_.erase(found);
+  if (found != state.flights.end() && found->second == flight) state.flights.erase(found);
 }
 
 KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
@@ -107,8 +109,9 @@ KernelCache::Result KernelCache::replace(Entry entry) {
   const auto flight = std::make_shared<Flight>();
   flight->promise.set_value(kept);
   {
-    const std::scoped_lock lock(results_mutex_);
-    results_.insert_or_assign(kept->key, flight);
+    State& state = *state_;
+    const std::scoped_lock lock(state.flights_mutex);
+    state.flights.insert_or_assign(kept->key, flight);
   }
   const auto present = store_.find(kept->key, kept->arch, kept->compiler_id);
   if (!present || present->cubin != kept->cubin) store_.replace(*kept);
@@ -133,14 +136,16 @@ std::optional<Entry> KernelCache::find_on_disk(const KernelKey& key, const std::
 }
 
 std::string KernelCache::compiler_id() {
-  const std::scoped_lock lock(compiler_mutex_);
-  if (compiler_id_.empty()) compiler_id_ = ask_compiler_id_();
-  return compiler_id_;
+  State& state = *state_;
+  const std::scoped_lock lock(state.compiler_mutex);
+  if (state.compiler_id.empty()) state.compiler_id = ask_compiler_id_();
+  return state.compiler_id;
 }
 
 void KernelCache::reset() {
-  const std::scoped_lock lock(results_mutex_);
-  results_.clear();
+  State& state = *state_;
+  const std::scoped_lock lock(state.flights_mutex);
+  state.flights.clear();
 }
 
 Counters KernelCache::counters() const {

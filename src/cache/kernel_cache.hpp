@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "cache/bundle_path.hpp"
 #include "cache/entry.hpp"
 #include "cache/store.hpp"
@@ -37,7 +38,8 @@ struct Counters {
 };
 
 /// Get or build: each kernel is built once per process, once per node while the locks work, and
-/// once per store otherwise. A lock only ever saves work; no result depends on one. Thread-safe.
+/// once per store otherwise. A lock only ever saves work; no result depends on one. Thread-safe,
+/// and usable in a child of fork(), which has a memory of its own.
 class KernelCache {
  public:
   /// `compiler_id` gives the exact identity of the compiler, or "" where there is none: then an
@@ -93,12 +95,16 @@ class KernelCache {
   base::Log& log_;
   Store store_;
 
-  std::mutex compiler_mutex_;
   const std::function<std::string()> ask_compiler_id_;
-  std::string compiler_id_;  // empty: not known yet
 
-  std::mutex results_mutex_;  // never held while anything is built, read or waited for
-  std::map<KernelKey, std::shared_ptr<Flight>> results_;
+  struct State {
+    std::mutex compiler_mutex;
+    std::string compiler_id;  // empty: not known yet
+
+    std::mutex flights_mutex;  // never held while anything is built, read or waited for
+    std::map<KernelKey, std::shared_ptr<Flight>> flights;
+  };
+  base::PerProcess<State> state_;
 
   std::atomic<std::uint64_t> memory_hits_ = 0;
   std::atomic<std::uint64_t> bundle_hits_ = 0;

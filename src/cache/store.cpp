@@ -40,8 +40,9 @@ std::optional<Entry> Store::load(const StoredFile& file) {
 
 void Store::note_damage(const StoredFile& file, const std::string& reason) {
   {
-    const std::scoped_lock lock(damaged_mutex_);
-    if (!damaged_.insert(file.path).second) return;
+    Damaged& damaged = *damaged_;
+    const std::scoped_lock lock(damaged.mutex);
+    if (!damaged.files.insert(file.path).second) return;
   }
   ++corrupt_;
   log_.warning("cache entry {} is not used: {}; the kernel is built again", file.path.string(),
@@ -92,8 +93,9 @@ void Store::replace(const Entry& entry) {
     ++too_large_;
     return log_.warning("{}; the kernel is kept in memory only", error.what());
   }
-  const std::scoped_lock lock(damaged_mutex_);
-  damaged_.erase(file.path);
+  Damaged& damaged = *damaged_;
+  const std::scoped_lock lock(damaged.mutex);
+  damaged.files.erase(file.path);
 }
 
 std::vector<StoredFile> Store::list() const {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "cache/entry.hpp"
 #include "cache/layout.hpp"
 #include "cache/root.hpp"
@@ -74,8 +75,11 @@ class Store {
 
   Root root_;
   base::Log& log_;
-  std::mutex damaged_mutex_;
-  std::set<std::filesystem::path> damaged_;  // counted and not yet replaced
+  struct Damaged {
+    std::mutex mutex;
+    std::set<std::filesystem::path> files;  // counted and not yet replaced
+  };
+  base::PerProcess<Damaged> damaged_;
   std::atomic<std::uint64_t> corrupt_ = 0;
   std::atomic<std::uint64_t> too_large_ = 0;
 };

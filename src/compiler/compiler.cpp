@@ -111,14 +111,38 @@ std::vector<std::string> code_options(std::string_view arch) {
 Compiler::Compiler(NvrtcSearch search, std::filesystem::path dump_directory)
     : search_(std::move(search)), dump_directory_(std::move(dump_directory)) {}
 
+/// The time that a thread spends inside of NVRTC.
+class Compiler::Call {
+ public:
+  explicit Call(const base::PerProcess<Opened>& opened) : calls_(opened->calls) {
+    if (opened.inherited([](const Opened& parent) { return parent.calls > 0; })) {
+      throw Error(
+          ErrorKind::kUnsupported,
+          "cannot compile in a child of fork(): another thread was compiling at that "
+          "moment, and NVRTC's locks stay held; start the process by spawn, fork before the "
+          "first compile, or warm the cache up beforehand");
+    }
+    ++calls_;
+  }
+  ~Call() { --calls_; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  std::atomic<int>& calls_;
+};
+
 const Nvrtc& Compiler::nvrtc() {
-  const std::lock_guard lock(mutex_);
-  if (nvrtc_ == nullptr) nvrtc_ = std::make_unique<const Nvrtc>(search_);
-  return *nvrtc_;
+  const Call call(opened_);
+  Opened& opened = *opened_;
+  const std::lock_guard lock(opened.mutex);
+  if (opened.nvrtc == nullptr) opened.nvrtc = std::make_unique<const Nvrtc>(search_);
+  return *opened.nvrtc;
 }
 
 Compiled Compiler::compile(const std::string& source, const std::string& entry,
                            const std::string& arch) {
+  const Call call(opened_);
   nvrtc().check_arch(arch);
   Program program(nvrtc(), source, entry + ".cu");
   build(program, source, entry, arch);
@@ -131,6 +155,7 @@ Compiled Compiler::compile(const std::string& source, const std::string& entry,
 
 std::string Compiler::ptx(const std::string& source, const std::string& entry,
                           const std::string& arch) {
+  const Call call(opened_);
   nvrtc().check_arch(arch);
   Program program(nvrtc(), source, entry + ".cu");
   build(program, source, entry, virtual_arch(arch));

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/per_process.hpp"
 #include "compiler/facts.hpp"
 #include "compiler/nvrtc.hpp"
 
@@ -25,7 +27,8 @@ struct Compiled {
 std::vector<std::string> code_options(std::string_view arch);
 
 /// Turns source into cubin with NVRTC, which is opened on first use. All members may be called
-/// from any thread; compiles run in parallel.
+/// from any thread; compiles run in parallel. In a child of fork() they throw Error(kUnsupported)
+/// if another thread was inside NVRTC at that moment: its locks would be held for ever.
 class Compiler {
  public:
   /// With a `dump_directory`, every compile leaves ENTRY-HASH.cu, .ptx, .cubin and .log there.
@@ -53,8 +56,13 @@ class Compiler {
 
   NvrtcSearch search_;
   std::filesystem::path dump_directory_;
-  std::mutex mutex_;  ///< guards nvrtc_ until it is set
-  std::unique_ptr<const Nvrtc> nvrtc_;
+  struct Opened {
+    std::mutex mutex;  // guards `nvrtc` until it is set
+    std::unique_ptr<const Nvrtc> nvrtc;
+    std::atomic<int> calls = 0;  // threads that are inside of NVRTC, or opening it
+  };
+  class Call;
+  base::PerProcess<Opened> opened_;
 };
 
 }  // namespace attnjit::compiler

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "attnjit/error.hpp"
 
@@ -15,6 +16,14 @@ constexpr const char* kWithoutGpu =
 
 Error no_device(const std::string& message) {
   return Error(ErrorKind::kNoDevice, fmt::format("{}. {}", message, kWithoutGpu));
+}
+
+Error forked() {
+  return Error(
+      ErrorKind::kUnsupported,
+      "CUDA does not work in a child of fork() whose parent has used it; start the process "
+      "by spawn (Python: multiprocessing.set_start_method(\"spawn\")) or fork before the "
+      "first use of CUDA");
 }
 
 std::string text_of(const DriverApi& api, CUresult result) {
@@ -117,8 +126,10 @@ void resolve_streams(const Resolver& resolve, DriverApi& api) {
 
 }  // namespace
 
-Driver::Driver(const DriverApi& api) : api_(api) {
-  if (const CUresult result = api_.init(0); result != CUDA_SUCCESS) {
+Driver::Driver(const DriverApi& api) : api_(api), process_(::getpid()) {
+  const CUresult result = api_.init(0);
+  if (result == CUDA_ERROR_NOT_INITIALIZED) throw forked();  // its parent has used CUDA
+  if (result != CUDA_SUCCESS) {
     throw no_device(fmt::format(
         "CUDA cannot start: {}; check that nvidia-smi lists a GPU and that the container was "
         "started with GPU access",
@@ -156,7 +167,12 @@ std::shared_ptr<const Driver> Driver::load() {
 
 std::string Driver::describe(CUresult result) const { return text_of(api_, result); }
 
+void Driver::expect_own_process() const {
+  if (process_ != ::getpid()) throw forked();
+}
+
 void Driver::fail(CUresult result, const std::string& what) const {
+  expect_own_process();
   throw Error(ErrorKind::kCuda, fmt::format("cannot {}: {}", what, describe(result)));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cuda.h>
 #include <fmt/format.h>
+#include <sys/types.h>
 
 #include <memory>
 #include <string>
@@ -86,8 +87,12 @@ class Driver {
   /// The CUDA version that the driver supports: 1000 * major + 10 * minor.
   int driver_version() const { return version_; }
 
-  /// Throws Error(kCuda) unless `result` is success. `what` and its arguments, formatted only
-  /// then, complete the sentence "cannot ...".
+  /// Throws Error(kUnsupported) in a child of fork(): CUDA works only in the process that
+  /// initialised it.
+  void expect_own_process() const;
+
+  /// Throws Error(kCuda) unless `result` is success, or what expect_own_process() throws. `what`
+  /// and its arguments, formatted only then, complete the sentence "cannot ...".
   template <class... Args>
   void check(CUresult result, fmt::format_string<Args...> what, Args&&... args) const {
     if (result != CUDA_SUCCESS) fail(result, fmt::format(what, std::forward<Args>(args)...));
@@ -97,6 +102,7 @@ class Driver {
   [[noreturn]] void fail(CUresult result, const std::string& what) const;
 
   DriverApi api_;
+  const pid_t process_;
   int version_ = 0;
 };
 

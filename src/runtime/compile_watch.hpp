@@ -1,11 +1,14 @@
 #pragma once
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 
 namespace attnjit::runtime {
 
@@ -14,20 +17,16 @@ namespace attnjit::runtime {
 /// are. One thread looks at the clock, only while something is compiled. Thread-safe; a process
 /// that was forked while a compile ran begins anew.
 class CompileWatch {
+  struct State;
+
  public:
   using Milliseconds = std::chrono::milliseconds;
 
   /// `log` must outlive it. The times are for tests.
   explicit CompileWatch(base::Log& log, Milliseconds first = std::chrono::seconds(1),
-                        Milliseconds again = std::chrono::seconds(10));
-  ~CompileWatch();
-  CompileWatch(const CompileWatch&) = delete;
-  CompileWatch& operator=(const CompileWatch&) = delete;
+                        Milliseconds again = std::chrono::seconds(10))
+      : log_(log), first_(first), again_(again) {}
 
- private:
-  struct State;
-
- public:
   /// A compile, while it lives. The watch outlives it.
   class Running {
    public:
@@ -42,12 +41,31 @@ class CompileWatch {
   };
 
  private:
-  State& state_of_this_process();
+  using Clock = std::chrono::steady_clock;
+
+  struct Compile {
+    std::string what;
+    Clock::time_point begin;
+  };
+
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::uint64_t, Compile> running;  // by number, which is the order of their beginning
+    std::uint64_t next_number = 0;
+    Clock::time_point next_notice{};
+    bool watched = false;
+    std::jthread thread;  // has left watch(), or is about to, when `watched` is false
+  };
+
+  std::uint64_t add(State& state, std::string what);
+  void start(State& state);
+  void watch(State& state);
 
   base::Log& log_;
   const Milliseconds first_;
   const Milliseconds again_;
-  std::atomic<State*> state_;
+  base::PerProcess<State> state_;
 };
 
 }  // namespace attnjit::runtime

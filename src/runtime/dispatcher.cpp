@@ -70,8 +70,9 @@ Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
                        std::shared_ptr<const cuda::Driver> driver, Engine::Spaces spaces)
     : engine_(std::move(environment), std::move(sink), std::move(spaces)),
       plan_maker_(engine_),
-      driver_owner_(std::move(driver)),
-      driver_(driver_owner_.get()) {}
+      driver_(driver.get()) {
+  loaded_->driver = std::move(driver);
+}
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
   run(forward_plans_, args, stream, workspace);
@@ -111,7 +112,7 @@ template <class Pass>
 void Dispatcher::prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args& args) {
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
-  check_addresses(driver(), args);
+  check_addresses(own_driver(), args);
   find_plan(plans, problem, args, {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD});
 }
 
@@ -123,7 +124,7 @@ std::size_t Dispatcher::workspace_size(BasicPlanTable<Pass>& plans,
   const typename Pass::Key key = problem::plan_key(problem);
   const launch::Plan<Pass>* plan = plans.find({cuda::current_context_id(driver()), key});
   // The call that follows may tune, and a capture may come before it: what suffices for both.
-  if (plan == nullptr && plan_maker_.would_tune(driver(), key)) {
+  if (plan == nullptr && plan_maker_.would_tune(own_driver(), key)) {
     return plan_maker_.most_workspace_bytes<Pass>(driver(), problem, key);
   }
   if (plan == nullptr) plan = &find_plan(plans, problem, args, {});
@@ -145,11 +146,19 @@ const cuda::Driver& Dispatcher::driver() {
   return loaded != nullptr ? *loaded : load_driver();
 }
 
+// The driver where something is to be made. In a child of fork() the tables of plans may be locked
+// by threads that are not there; a launch takes no lock, and the real driver refuses it.
+const cuda::Driver& Dispatcher::own_driver() {
+  driver().expect_own_process();
+  return driver();
+}
+
 const cuda::Driver& Dispatcher::load_driver() {
-  const std::lock_guard lock(loading_);
-  if (driver_owner_ == nullptr) driver_owner_ = cuda::Driver::load();
-  driver_.store(driver_owner_.get(), std::memory_order_release);
-  return *driver_owner_;
+  Loaded& loaded = *loaded_;
+  const std::lock_guard lock(loaded.mutex);
+  if (loaded.driver == nullptr) loaded.driver = cuda::Driver::load();
+  driver_.store(loaded.driver.get(), std::memory_order_release);
+  return *loaded.driver;
 }
 
 // The plan of `problem` in the current context, made on first sight. Only then is the driver asked
@@ -163,7 +172,7 @@ const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
   const typename BasicPlanTable<Pass>::Key key{cuda::current_context_id(driver()),
                                                problem::plan_key(problem)};
   if (const launch::Plan<Pass>* const plan = plans.find(key)) return *plan;
-  check_addresses(driver(), args);
+  check_addresses(own_driver(), args);
   const auto capturing = [&](Stream stream) { return captures(driver(), stream); };
   if (plan_maker_.would_tune(driver(), key.plan) && std::ranges::any_of(streams, capturing)) {
     return plans.find_or_make_provisional(

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "attnjit/context.hpp"
+#include "base/per_process.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/plan_maker.hpp"
 #include "runtime/plan_table.hpp"
@@ -33,6 +34,7 @@ class Dispatcher {
 
  private:
   const cuda::Driver& driver();
+  const cuda::Driver& own_driver();
   const cuda::Driver& load_driver();
 
   template <class Pass>
@@ -50,9 +52,12 @@ class Dispatcher {
 
   Engine engine_;
   PlanMaker plan_maker_;
-  std::mutex loading_;
-  std::shared_ptr<const cuda::Driver> driver_owner_;   // guarded by `loading_`
-  std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `driver_owner_` holds
+  struct Loaded {
+    std::mutex mutex;
+    std::shared_ptr<const cuda::Driver> driver;  // guarded by `mutex`
+  };
+  base::PerProcess<Loaded> loaded_;
+  std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `loaded_` holds
   PlanTable forward_plans_;
   BackwardPlanTable backward_plans_;
 };

@@ -13,6 +13,7 @@ namespace attnjit::runtime {
 
 /// The plans of a process for one pass. A look-up takes no lock and does not allocate: an entry is
 /// added at the head of a chain, and stays where it is for as long as the table lives. Thread-safe.
+/// A child of fork() may look up and not make: threads that it does not have may hold the locks.
 template <class Pass>
 class BasicPlanTable {
  public:

@@ -125,16 +125,18 @@ std::optional<BasicRecordMatch<PlanKey>> RecordStore::find(const BasicTuneKey<Pl
 
 template <class PlanKey>
 std::optional<BasicRecord<PlanKey>> RecordStore::recall(const BasicTuneKey<PlanKey>& key) const {
-  const std::scoped_lock lock(mutex_);
-  const auto& remembered = std::get<Remembered<PlanKey>>(remembered_);
+  Memory& memory = *memory_;
+  const std::scoped_lock lock(memory.mutex);
+  const auto& remembered = std::get<Remembered<PlanKey>>(memory.records);
   const auto found = remembered.find(key);
   return found == remembered.end() ? std::nullopt : std::optional(found->second);
 }
 
 template <class PlanKey>
 void RecordStore::remember(const BasicRecord<PlanKey>& record) {
-  const std::scoped_lock lock(mutex_);
-  std::get<Remembered<PlanKey>>(remembered_).insert_or_assign(record.key, record);
+  Memory& memory = *memory_;
+  const std::scoped_lock lock(memory.mutex);
+  std::get<Remembered<PlanKey>>(memory.records).insert_or_assign(record.key, record);
 }
 
 template <class PlanKey>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "cache/bundle_path.hpp"
 #include "cache/root.hpp"
 #include "tuner/record.hpp"
@@ -77,8 +78,11 @@ class RecordStore {
   cache::Root root_;
   base::Log& log_;
   const cache::BundlePath* const bundles_;
-  mutable std::mutex mutex_;
-  std::tuple<Remembered<problem::PlanKey>, Remembered<problem::BackwardPlanKey>> remembered_;
+  struct Memory {
+    std::mutex mutex;
+    std::tuple<Remembered<problem::PlanKey>, Remembered<problem::BackwardPlanKey>> records;
+  };
+  base::PerProcess<Memory> memory_;
 };
 
 }  // namespace attnjit::tuner

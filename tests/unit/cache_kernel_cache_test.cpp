@@ -8,7 +8,9 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <new>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "cache/kernel_cache.hpp"
 #include "skip.hpp"
 #include "unit/cache_fixtures.hpp"
+#include "unit/child_process.hpp"
 #include "unit/temp_directory.hpp"
 
 using namespace attnjit;
@@ -51,21 +54,13 @@ struct Place {
   }
 };
 
-/// Runs `body` in `count` processes at once; true if all return true. Call it while this process
-/// has one thread.
+/// Runs `body` in `count` processes at once; true if all return true.
 template <typename Body>
 bool all_processes(int count, const Body& body) {
   std::vector<pid_t> children;
-  for (int i = 0; i < count; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(body() ? 0 : 1);
-    children.push_back(child);
-  }
+  for (int i = 0; i < count; ++i) children.push_back(start_child(body));
   bool all = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    all &= ::waitpid(child, &status, 0) == child && status == 0;
-  }
+  for (const pid_t child : children) all &= succeeded(child);
   return all;
 }
 
@@ -352,6 +347,53 @@ TEST_CASE("a lock is free again once its holder was killed") {
   ::waitpid(child, nullptr, 0);
   CHECK(FileLock(path, milliseconds(0), place.messages.log()).outcome() ==
         FileLock::Outcome::kHeld);
+}
+
+TEST_CASE("a child forked during a build builds for itself, and the parent goes on") {
+  Place place;
+  place.options.lock_budget = milliseconds(100);  // the parent holds the lock of its build
+  SUBCASE("with a directory") {}
+  SUBCASE("memory only") { place.options.directory = std::nullopt; }
+  KernelCache cache = place.open();
+  std::binary_semaphore building(0), finish(0);
+  std::jthread builder([&] {
+    cache.get(key_of("a"), kArch, [&] {
+      building.release();
+      finish.acquire();
+      return build_fake();
+    });
+  });
+  building.acquire();
+  const bool built = true_in_child([&] {
+    const bool own = cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin();
+    cache.reset();
+    return own && cache.get(key_of("b"), kArch, build_fake)->cubin == fake_cubin();
+  });
+  finish.release();
+  builder.join();
+  CHECK(built);
+  CHECK(cache.get(key_of("a"), kArch, build_nothing)->cubin == fake_cubin());
+  CHECK(cache.counters().builds == 1);
+}
+
+TEST_CASE("a child neither keeps its parent's lock nor drops it") {
+  Place place;
+  const fs::path path = place.lock_of("a");
+  const auto outcome = [&] {
+    return FileLock(path, milliseconds(0), place.messages.log()).outcome();
+  };
+  auto held = std::make_unique<FileLock>(path, milliseconds(0), place.messages.log());
+  CHECK(true_in_child([&] {
+    held.reset();
+    return true;
+  }));
+  CHECK(outcome() == FileLock::Outcome::kBusy);
+
+  const pid_t child = start_child([] { return ::pause() == 0; });  // it has inherited the file
+  held.reset();
+  CHECK(outcome() == FileLock::Outcome::kHeld);
+  ::kill(child, SIGKILL);
+  CHECK_FALSE(succeeded(child));
 }
 
 TEST_CASE("a write that fails keeps the result") {

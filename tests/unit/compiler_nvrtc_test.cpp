@@ -1,12 +1,19 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "attnjit/error.hpp"
 #include "compiler/compiler.hpp"
 #include "compiler/nvrtc.hpp"
+#include "unit/child_process.hpp"
+#include "unit/temp_directory.hpp"
 
 using attnjit::Error;
 using attnjit::ErrorKind;
@@ -132,6 +139,35 @@ TEST_CASE("missing builtins are reported as an unusable compiler with the cure")
     CHECK(contains(error.what(), kFakeNoBuiltins));
     CHECK(contains(error.what(), "ATTNJIT_NVRTC"));
   }
+}
+
+TEST_CASE("a child forked during a compile refuses to compile, and one forked later does not") {
+  const attnjit::test::TempDirectory temp;
+  const std::string gate = (temp / "gate").string();
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  ::setenv("FAKE_NVRTC_GATE", gate.c_str(), 1);
+  Compiler compiler({.explicit_path = kFakeNoBuiltins, .directories = {}});
+  const auto kind = [&] {
+    try {
+      compiler.compile("", "entry", "sm_90a");
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::kInternal;
+  };
+  std::jthread compiling(kind);
+  const int writer = ::open(gate.c_str(), O_WRONLY);  // returns once the compile is at the gate
+  REQUIRE(writer >= 0);
+  ::unsetenv("FAKE_NVRTC_GATE");
+  CHECK(attnjit::test::true_in_child([&] {
+    // Its own child comes no further.
+    return kind() == ErrorKind::kUnsupported &&
+           attnjit::test::true_in_child([&] { return kind() == ErrorKind::kUnsupported; });
+  }));
+  ::close(writer);
+  compiling.join();
+  CHECK(attnjit::test::true_in_child([&] { return kind() == ErrorKind::kNoCompiler; }));
+  CHECK(kind() == ErrorKind::kNoCompiler);
 }
 
 TEST_CASE("NVRTC gets these options and no others") {

@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "child_process.hpp"
 #include "forward_fixtures.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
@@ -107,6 +109,36 @@ TEST_CASE("a kernel that may not be compiled fails every call") {
                          doctest::Contains("ATTNJIT_JIT=forbid"), Error);
   }
   CHECK(dispatcher.counters().plans == 0);
+}
+
+TEST_CASE("a child of a process that used CUDA gets an error that names fork and the way out") {
+  static bool forked;
+  forked = false;
+  cuda::DriverApi api = test::silent_api();
+  api.ctx_get_current = [](CUcontext* out) {  // as the real driver answers
+    *out = reinterpret_cast<CUcontext>(0x10);
+    return forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+  };
+  Dispatcher dispatcher(memory_only(), {}, std::make_shared<const cuda::Driver>(api));
+  const std::vector<ForwardArgs> list = kinds();
+  dispatcher.forward(list[0], nullptr, {});
+  const auto refused = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      const std::string_view message = error.what();
+      return error.kind() == ErrorKind::kUnsupported && message.find("fork()") != message.npos &&
+             message.find("spawn") != message.npos;
+    }
+    return false;
+  };
+  CHECK(test::true_in_child([&] {
+    const bool cold = refused([&] { dispatcher.prepare_forward(list[1]); }) &&
+                      refused([&] { dispatcher.forward(list[1], nullptr, {}); });
+    forked = true;
+    return cold && refused([&] { dispatcher.forward(list[0], nullptr, {}); });
+  }));
+  CHECK_NOTHROW(dispatcher.forward(list[1], nullptr, {}));
 }
 
 TEST_CASE("a problem without rows needs neither a driver nor a plan") {

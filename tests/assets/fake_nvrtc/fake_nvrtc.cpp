@@ -1,15 +1,29 @@
 // A libnvrtc that compiles nothing, for tests of how the real one is found and judged.
 // FAKE_MAJOR and FAKE_MINOR are the version that it claims; with FAKE_INCOMPLETE it lacks an entry
 // point. Every compile fails as if the builtins library were missing, and its log lists the
-// options. One thread at a time.
+// options. With a FIFO in the variable FAKE_NVRTC_GATE a compile takes until its writer has closed
+// it. One thread at a time.
+#include <fcntl.h>
 #include <nvrtc.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
 namespace {
 std::string last_log;
+
+void wait_at_gate() {
+  const char* const gate = std::getenv("FAKE_NVRTC_GATE");
+  if (gate == nullptr) return;
+  const int fd = open(gate, O_RDONLY);
+  char byte;
+  while (read(fd, &byte, 1) > 0) {
+  }
+  close(fd);
 }
+}  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -41,6 +55,7 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram*, const char*, const char*, int, con
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram*) { return NVRTC_SUCCESS; }
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram, int count, const char* const* options) {
+  wait_at_gate();
   last_log = "nvrtc: error: failed to open libnvrtc-builtins.so\noptions:";
   for (int i = 0; i < count; ++i) last_log += std::string(" ") + options[i];
   last_log += '\n';
