@@ -131,17 +131,19 @@ std::optional<fs::path> xdg_directory(const Reader& reader, const char* name,
   return path;
 }
 
-std::optional<fs::path> cache_directory(const Reader& reader, std::vector<std::string>& notes) {
+std::optional<fs::path> cache_directory(const Reader& reader, Environment& result) {
   if (const auto chosen = reader.path("ATTNJIT_CACHE_DIR")) {
     if (*chosen == "0") return std::nullopt;
     return absolute_path("ATTNJIT_CACHE_DIR", *chosen);
   }
-  if (const auto xdg = xdg_directory(reader, "XDG_CACHE_HOME", notes)) return *xdg / "attnjit";
+  if (const auto xdg = xdg_directory(reader, "XDG_CACHE_HOME", result.notes)) {
+    return *xdg / "attnjit";
+  }
   const auto home = reader.path("HOME");
   if (home && home->is_absolute()) return *home / ".cache" / "attnjit";
-  notes.emplace_back(
-      "HOME names no absolute directory: kernels are kept in memory only; set ATTNJIT_CACHE_DIR "
-      "to keep them");
+  result.cache_trouble =
+      "HOME names no absolute directory: kernels and tuning records are kept in memory only; set "
+      "ATTNJIT_CACHE_DIR to a directory";
   return std::nullopt;
 }
 
@@ -209,7 +211,7 @@ Environment parse_environment(const Lookup& lookup) {
   result.disable_autotune = reader.flag("DISABLE_AUTOTUNE");
   result.jit = reader.choice("ATTNJIT_JIT", kJitPolicies, JitPolicy::kAllow);
   result.autotune = effective_autotune(reader, result.disable_autotune, result.jit, result.notes);
-  result.cache_directory = cache_directory(reader, result.notes);
+  result.cache_directory = cache_directory(reader, result);
   result.lock_directory = lock_directory(reader, result.notes);
   result.cache_max_bytes =
       reader.number("ATTNJIT_CACHE_MAX_BYTES", 0, std::numeric_limits<std::uint64_t>::max(),

@@ -19,8 +19,9 @@ struct Environment {
   bool disable_autotune = false;
   AutotuneMode autotune = AutotuneMode::kOn;  ///< kOff whenever disable_autotune
   JitPolicy jit = JitPolicy::kAllow;
-  std::optional<std::filesystem::path> cache_directory;    ///< absolute; nullopt: memory only
-  std::filesystem::path lock_directory;                    ///< on this node; may not exist yet
+  std::optional<std::filesystem::path> cache_directory;  ///< absolute; nullopt: memory only
+  std::optional<std::string> cache_trouble;  ///< why there is none, unless that was asked for
+  std::filesystem::path lock_directory;      ///< on this node; may not exist yet
   std::uint64_t cache_max_bytes = std::uint64_t{2} << 30;  ///< 0: no limit
   std::vector<std::filesystem::path> bundle_path;
   std::optional<std::filesystem::path> record_file;

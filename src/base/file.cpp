@@ -11,7 +11,8 @@
 #include <cstring>
 #include <ctime>
 #include <optional>
-#include <random>
+
+#include "base/temporary_name.hpp"
 
 namespace attnjit::base {
 namespace {
@@ -58,6 +59,21 @@ UniqueFd open_file(const std::filesystem::path& path, int flags, mode_t mode = 0
       uninterrupted([&] { return ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode); }));
 }
 
+FileTime to_file_time(const timespec& time) {
+  return FileTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+}
+
+timespec to_timespec(FileTime time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  return {static_cast<time_t>(seconds.time_since_epoch().count()),
+          static_cast<long>(std::chrono::nanoseconds(time - seconds).count())};
+}
+
+FileStamp to_stamp(const struct stat& status) {
+  return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
+          to_file_time(status.st_mtim)};
+}
+
 std::optional<std::vector<std::byte>> read_all(int fd, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::size_t done = 0;
@@ -73,13 +89,15 @@ std::optional<std::vector<std::byte>> read_all(int fd, std::size_t size) {
 
 std::optional<std::vector<std::byte>> read_file_if(const std::filesystem::path& path,
                                                    std::uint64_t max_bytes,
-                                                   bool (*acceptable)(const struct stat&)) {
+                                                   bool (*acceptable)(const struct stat&),
+                                                   FileStamp* stamp) {
   const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK);
   if (!fd) return std::nullopt;
   struct stat status;
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   if (static_cast<std::uint64_t>(status.st_size) > max_bytes) return std::nullopt;
   if (!acceptable(status)) return std::nullopt;
+  if (stamp != nullptr) *stamp = to_stamp(status);
   return read_all(fd.get(), static_cast<std::size_t>(status.st_size));
 }
 
@@ -102,12 +120,6 @@ WriteResult write_and_sync(UniqueFd& fd, std::span<const std::byte> bytes) {
   return {};
 }
 
-/// A name that no other process or thread comes up with, on this machine or another.
-std::string unique_name() {
-  std::random_device random;
-  return fmt::format("{}.{:08x}{:08x}.tmp", ::getpid(), random(), random());
-}
-
 }  // namespace
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
@@ -124,12 +136,25 @@ int UniqueFd::close() {
 
 std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::path& path,
                                                         std::uint64_t max_bytes) {
-  return read_file_if(path, max_bytes, [](const struct stat&) { return true; });
+  return read_file_if(
+      path, max_bytes, [](const struct stat&) { return true; }, nullptr);
 }
 
 std::optional<std::vector<std::byte>> read_private_file(const std::filesystem::path& path,
-                                                        std::uint64_t max_bytes) {
-  return read_file_if(path, max_bytes, is_private);
+                                                        std::uint64_t max_bytes, FileStamp* stamp) {
+  return read_file_if(path, max_bytes, is_private, stamp);
+}
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return to_stamp(status);
+}
+
+void set_modified(const std::filesystem::path& path, FileTime time) {
+  const timespec value = to_timespec(time);
+  const timespec times[2] = {value, value};
+  ::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW);
 }
 
 std::string WriteResult::message() const {
@@ -140,7 +165,7 @@ WriteResult write_file_atomic(const std::filesystem::path& path,
                               const std::filesystem::path& temporary,
                               std::span<const std::byte> bytes, unsigned mode) {
   const FileSizeSignalBlock block;
-  const std::filesystem::path unfinished = temporary / unique_name();
+  const std::filesystem::path unfinished = temporary / temporary_name();
   UniqueFd fd = open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (!fd) return failed("open");
   WriteResult result = write_and_sync(fd, bytes);

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -36,10 +37,30 @@ class UniqueFd {
 std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::path& path,
                                                         std::uint64_t max_bytes);
 
+using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
+
+/// Which file was met, and in which state: a file that was replaced or written has another stamp.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  FileTime modified;
+
+  bool operator==(const FileStamp&) const = default;
+};
+
 /// read_regular_file(), but nullopt also where someone else could have written the file: its owner
-/// is neither this user nor root, or its group or others may write it.
+/// is neither this user nor root, or its group or others may write it. `stamp`, unless null, gets
+/// that of what was read.
 std::optional<std::vector<std::byte>> read_private_file(const std::filesystem::path& path,
-                                                        std::uint64_t max_bytes);
+                                                        std::uint64_t max_bytes,
+                                                        FileStamp* stamp = nullptr);
+
+/// The stamp of a regular file; nullopt for everything else, a symbolic link included.
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
+
+/// Sets the time of the last change of a file where that is allowed.
+void set_modified(const std::filesystem::path& path, FileTime time);
 
 /// The outcome of a write.
 struct WriteResult {

@@ -33,14 +33,15 @@ KernelCache::KernelCache(KernelCacheOptions options, std::function<std::string()
       store_(options_.directory, log),
       ask_compiler_id_(std::move(compiler_id)) {}
 
-std::shared_ptr<const Entry> KernelCache::get(const KernelKey& key, const std::string& arch,
-                                              const std::function<Entry()>& build) {
+Fetched KernelCache::fetch(const KernelKey& key, const std::string& arch,
+                           const std::function<Entry()>& build) {
   const auto own = std::make_shared<Flight>();
   const std::shared_ptr<Flight> flight = join(key, own);
   if (flight != own) {
-    Result entry = flight->result.get();
+    Fetched fetched = flight->result.get();
+    fetched.origin = Fetched::Origin::kMemory;
     ++memory_hits_;
-    return entry;
+    return fetched;
   }
   try {
     own->promise.set_value(load_or_build(key, arch, build));
@@ -66,13 +67,13 @@ void KernelCache::forget(const KernelKey& key, const std::shared_ptr<Flight>& fl
   if (found != state.flights.end() && found->second == flight) state.flights.erase(found);
 }
 
-KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
-                                               const std::function<Entry()>& build) {
+Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch,
+                                   const std::function<Entry()>& build) {
   if (auto entry = find_in_bundles(key, arch)) {
     ++bundle_hits_;
-    return std::make_shared<Entry>(*std::move(entry));
+    return {std::make_shared<Entry>(*std::move(entry)), Fetched::Origin::kBundle, std::nullopt};
   }
-  if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
+  if (auto found = find_on_disk(key, arch)) return *std::move(found);
   std::optional<FileLock> lock;
   if (store_.root()) {
     // Another cache's lock of the same kernel is another lock.
@@ -81,11 +82,12 @@ KernelCache::Result KernelCache::load_or_build(const KernelKey& key, const std::
     lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
     if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
     // The process that held the lock may have built this kernel.
-    if (auto entry = find_on_disk(key, arch)) return std::make_shared<Entry>(*std::move(entry));
+    if (auto found = find_on_disk(key, arch)) return *std::move(found);
   }
   Entry built = build_counted(key, arch, build);
-  store_.publish(built);
-  return std::make_shared<Entry>(std::move(built));
+  auto why_not_kept = store_.publish(built);
+  return {std::make_shared<Entry>(std::move(built)), Fetched::Origin::kBuild,
+          std::move(why_not_kept)};
 }
 
 Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
@@ -100,22 +102,21 @@ Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
 
 Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry()>& build) {
   auto other = find_on_disk(refused.key, refused.arch);
-  if (other && other->cubin != refused.cubin) return *std::move(other);
+  if (other && other->entry->cubin != refused.cubin) return *other->entry;
   return build_counted(refused.key, refused.arch, build);
 }
 
-KernelCache::Result KernelCache::replace(Entry entry) {
+void KernelCache::replace(Entry entry) {
   const auto kept = std::make_shared<const Entry>(std::move(entry));
-  const auto flight = std::make_shared<Flight>();
-  flight->promise.set_value(kept);
-  {
-    State& state = *state_;
-    const std::scoped_lock lock(state.flights_mutex);
-    state.flights.insert_or_assign(kept->key, flight);
-  }
   const auto present = store_.find(kept->key, kept->arch, kept->compiler_id);
-  if (!present || present->cubin != kept->cubin) store_.replace(*kept);
-  return kept;
+  const bool there = present && present->cubin == kept->cubin;
+  const auto flight = std::make_shared<Flight>();
+  flight->promise.set_value(
+      {kept, there ? Fetched::Origin::kDisk : Fetched::Origin::kBuild,
+       there ? std::nullopt : store_.replace(*kept)});
+  State& state = *state_;
+  const std::scoped_lock lock(state.flights_mutex);
+  state.flights.insert_or_assign(kept->key, flight);
 }
 
 std::optional<Entry> KernelCache::look_up(const KernelKey& key, const std::string& arch) {
@@ -128,11 +129,12 @@ std::optional<Entry> KernelCache::find_in_bundles(const KernelKey& key,
   return options_.bundles != nullptr ? options_.bundles->find(key, arch) : std::nullopt;
 }
 
-std::optional<Entry> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch) {
+std::optional<Fetched> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch) {
   if (!store_.root()) return std::nullopt;
   auto entry = store_.find(key, arch, compiler_id());
-  if (entry) ++disk_hits_;
-  return entry;
+  if (!entry) return std::nullopt;
+  ++disk_hits_;
+  return Fetched{std::make_shared<Entry>(*std::move(entry)), Fetched::Origin::kDisk, std::nullopt};
 }
 
 std::string KernelCache::compiler_id() {

@@ -37,6 +37,15 @@ struct Counters {
   std::uint64_t lock_timeouts = 0;
 };
 
+/// A kernel, and where it was.
+struct Fetched {
+  enum class Origin { kMemory, kBundle, kDisk, kBuild };
+
+  std::shared_ptr<const Entry> entry;
+  Origin origin = Origin::kBuild;
+  std::optional<std::string> why_not_kept;  ///< why it is in no file; nullopt: it is in one
+};
+
 /// Get or build: each kernel is built once per process, once per node while the locks work, and
 /// once per store otherwise. A lock only ever saves work; no result depends on one. Thread-safe,
 /// and usable in a child of fork(), which has a memory of its own.
@@ -51,15 +60,18 @@ class KernelCache {
   /// cubin; the cache fills in the rest. What `build` throws reaches everyone who waits for this
   /// key. Only an Error(kCompile), for a source that does not compile, is kept for later calls,
   /// until reset(); after anything else the next call looks at the disk again.
+  Fetched fetch(const KernelKey& key, const std::string& arch, const std::function<Entry()>& build);
   std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,
-                                   const std::function<Entry()>& build);
+                                   const std::function<Entry()>& build) {
+    return fetch(key, arch, build).entry;
+  }
 
   /// Another entry of the kernel of `refused`, which the driver does not take: that on disk where
   /// it has other code, else of `build`. It is not kept before replace().
   Entry second_entry(const Entry& refused, const std::function<Entry()>& build);
 
   /// Keeps `entry` in the place of another of its key, in memory and on disk.
-  std::shared_ptr<const Entry> replace(Entry entry);
+  void replace(Entry entry);
 
   /// Forgets entries and failed builds in memory; the store keeps its files.
   void reset();
@@ -72,23 +84,21 @@ class KernelCache {
   const Store& store() const { return store_; }
 
  private:
-  using Result = std::shared_ptr<const Entry>;
-
   /// The work of one caller that all others who want the same kernel wait for.
   struct Flight {
-    std::promise<Result> promise;
-    const std::shared_future<Result> result = promise.get_future().share();
+    std::promise<Fetched> promise;
+    const std::shared_future<Fetched> result = promise.get_future().share();
   };
 
   /// The flight of `key`, which is `own` where there was none.
   std::shared_ptr<Flight> join(const KernelKey& key, const std::shared_ptr<Flight>& own);
   void forget(const KernelKey& key, const std::shared_ptr<Flight>& flight);
-  Result load_or_build(const KernelKey& key, const std::string& arch,
-                       const std::function<Entry()>& build);
+  Fetched load_or_build(const KernelKey& key, const std::string& arch,
+                        const std::function<Entry()>& build);
   Entry build_counted(const KernelKey& key, const std::string& arch,
                       const std::function<Entry()>& build);
   std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;
-  std::optional<Entry> find_on_disk(const KernelKey& key, const std::string& arch);
+  std::optional<Fetched> find_on_disk(const KernelKey& key, const std::string& arch);
   std::string compiler_id();
 
   const KernelCacheOptions options_;

@@ -50,17 +50,16 @@ Root::Root(std::optional<fs::path> path, base::Log& log, std::chrono::millisecon
 
 fs::path Root::version_directory() const { return cache::version_directory(*path_); }
 
-bool Root::trusted() const {
-  if (!path_) return false;
+std::optional<std::string> Root::why_unused() const {
+  if (!path_) return "there is no cache directory; set ATTNJIT_CACHE_DIR to one";
   const auto rule = why_untrusted(*path_);
-  if (rule) {
-    log_.warn_once("cache directory",
-                   fmt::format("cache directory {} is not used: {}; kernels and tuning records are "
-                               "kept in memory only; set ATTNJIT_CACHE_DIR to a directory of your "
-                               "own",
-                               path_->string(), *rule));
-  }
-  return !rule;
+  if (!rule) return std::nullopt;
+  const std::string why = fmt::format("cache directory {} is not used: {}", path_->string(), *rule);
+  log_.warn_once("cache directory",
+                 fmt::format("{}; kernels and tuning records are kept in memory only; set "
+                             "ATTNJIT_CACHE_DIR to a directory of your own",
+                             why));
+  return why;
 }
 
 std::string Root::digest() const {
@@ -70,13 +69,13 @@ std::string Root::digest() const {
 }
 
 std::optional<std::string> Root::write(const fs::path& path, std::span<const std::byte> bytes) {
-  if (Clock::now() < paused_until_.load()) return "writes pause after a failure";
+  if (const auto why = why_paused()) return why;
   base::WriteResult result = try_write(path, bytes);
   // Someone deleted the cache meanwhile.
   if (result.error == ENOENT) result = try_write(path, bytes);
   if (result.ok()) return std::nullopt;
   note_failure(result);
-  return result.message();
+  return cannot_write(result);
 }
 
 base::WriteResult Root::try_write(const fs::path& path, std::span<const std::byte> bytes) const {
@@ -88,15 +87,30 @@ base::WriteResult Root::try_write(const fs::path& path, std::span<const std::byt
   return base::write_file_atomic(path, temporary, bytes);
 }
 
+std::optional<std::string> Root::why_paused() const {
+  Pause& pause = *pause_;
+  const std::scoped_lock lock(pause.mutex);
+  return Clock::now() < pause.until ? std::optional(pause.why) : std::nullopt;
+}
+
 void Root::note_failure(const base::WriteResult& result) {
   ++write_failures_;
-  // A directory in a file's place concerns that file, and a deleted cache can be made again.
-  if (result.error != EISDIR && result.error != ENOENT) paused_until_ = Clock::now() + write_pause_;
+  // A directory in a file's place and a file that is too large concern that file, and a deleted
+  // cache can be made again.
+  if (result.error != EISDIR && result.error != EFBIG && result.error != ENOENT) {
+    Pause& pause = *pause_;
+    const std::scoped_lock lock(pause.mutex);
+    pause.until = Clock::now() + write_pause_;
+    pause.why = cannot_write(result);
+  }
   log_.warn_once(fmt::format("cache write {}", result.error),
-                 fmt::format("cannot write to the cache in {} ({}); kernels and tuning records are "
-                             "kept in memory; make room or set ATTNJIT_CACHE_DIR to a directory of "
-                             "your own",
-                             path_->string(), result.message()));
+                 fmt::format("{}; kernels and tuning records are kept in memory; make room or set "
+                             "ATTNJIT_CACHE_DIR to a directory of your own",
+                             cannot_write(result)));
+}
+
+std::string Root::cannot_write(const base::WriteResult& result) const {
+  return fmt::format("cannot write to the cache in {} ({})", path_->string(), result.message());
 }
 
 }  // namespace attnjit::cache

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 
 namespace attnjit::cache {
 
@@ -30,9 +32,10 @@ class Root {
   /// The directory below path() of this library's entry format. There must be a path().
   std::filesystem::path version_directory() const;
 
-  /// Whether there is a directory that nobody else could write to; one that is absent counts. Warns
-  /// once where there is one and the answer is no.
-  bool trusted() const;
+  /// Why nothing is read or written here: there is no path(), or somebody else could write to it,
+  /// which is warned of once. nullopt where it is used, for instance because it is still absent.
+  std::optional<std::string> why_unused() const;
+  bool trusted() const { return !why_unused(); }
 
   /// 16 hexadecimal digits that stand for the directory, whatever links lead to it.
   std::string digest() const;
@@ -48,12 +51,19 @@ class Root {
  private:
   base::WriteResult try_write(const std::filesystem::path& path,
                               std::span<const std::byte> bytes) const;
+  std::optional<std::string> why_paused() const;
   void note_failure(const base::WriteResult& result);
+  std::string cannot_write(const base::WriteResult& result) const;
 
   const std::optional<std::filesystem::path> path_;
   base::Log& log_;
   const std::chrono::steady_clock::duration write_pause_;
-  std::atomic<std::chrono::steady_clock::time_point> paused_until_{};
+  struct Pause {
+    std::mutex mutex;
+    std::chrono::steady_clock::time_point until;
+    std::string why;
+  };
+  base::PerProcess<Pause> pause_;
   std::atomic<std::uint64_t> write_failures_ = 0;
 };
 

@@ -70,32 +70,34 @@ std::variant<Entry, Rejection> Store::read(const StoredFile& file) const {
   return result;
 }
 
-void Store::publish(const Entry& entry) {
-  if (!root_.trusted()) return;
-  const auto present =
-      read(place(root_.version_directory(), entry.key, entry.arch, entry.compiler_id));
-  if (std::holds_alternative<Rejection>(present)) replace(entry);
-}
-
 std::optional<fs::path> Store::path_of(const KernelKey& key, std::string_view arch,
                                        std::string_view compiler_id) const {
   if (!root_.path()) return std::nullopt;
   return place(root_.version_directory(), key, arch, compiler_id).path;
 }
 
-void Store::replace(const Entry& entry) {
-  if (!root_.trusted()) return;
+std::optional<std::string> Store::publish(const Entry& entry) {
+  if (const auto why = root_.why_unused()) return why;
+  const auto present =
+      read(place(root_.version_directory(), entry.key, entry.arch, entry.compiler_id));
+  return std::holds_alternative<Entry>(present) ? std::nullopt : replace(entry);
+}
+
+std::optional<std::string> Store::replace(const Entry& entry) {
+  if (const auto why = root_.why_unused()) return why;
   const StoredFile file =
       place(root_.version_directory(), entry.key, entry.arch, entry.compiler_id);
   try {
-    if (root_.write(file.path, encode(entry))) return;
+    if (const auto why = root_.write(file.path, encode(entry))) return why;
   } catch (const Error& error) {
     ++too_large_;
-    return log_.warning("{}; the kernel is kept in memory only", error.what());
+    log_.warning("{}; the kernel is kept in memory only", error.what());
+    return error.what();
   }
   Damaged& damaged = *damaged_;
   const std::scoped_lock lock(damaged.mutex);
   damaged.files.erase(file.path);
+  return std::nullopt;
 }
 
 std::vector<StoredFile> Store::list() const {

@@ -41,11 +41,12 @@ class Store {
   std::optional<Entry> find(const KernelKey& key, std::string_view arch,
                             std::string_view compiler_id);
 
-  /// Keeps `entry` if that can be done. A failure is counted and logged, never thrown.
-  void publish(const Entry& entry);
+  /// Keeps `entry` if that can be done. Returns why it is not on disk; nullopt: it is. A failure is
+  /// counted and logged, never thrown.
+  std::optional<std::string> publish(const Entry& entry);
 
   /// The same, in the place of an intact entry too.
-  void replace(const Entry& entry);
+  std::optional<std::string> replace(const Entry& entry);
 
   /// The file in which publish() keeps the entry of that key; nullopt where there is no disk.
   std::optional<std::filesystem::path> path_of(const KernelKey& key, std::string_view arch,

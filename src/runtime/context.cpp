@@ -11,6 +11,7 @@ base::Environment environment_with(const ContextOptions& options) {
   base::Environment environment = base::process_environment();
   if (options.cache_directory) {
     environment.cache_directory.reset();
+    environment.cache_trouble.reset();
     if (*options.cache_directory != "0") {
       environment.cache_directory =
           base::absolute_path("cache_directory", *options.cache_directory);

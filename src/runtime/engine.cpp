@@ -90,6 +90,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       spaces_(std::move(spaces)),
       records_(environment_.cache_directory, log_, &bundles_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
+  if (environment_.cache_trouble) log_.warning("{}", *environment_.cache_trouble);
 }
 
 launch::ForwardPlanSpec Engine::plan(const problem::Problem& problem, const codegen::Arch& arch,
@@ -126,8 +127,13 @@ cache::KernelKey Engine::key(const codegen::Source& source, const codegen::Arch&
 std::shared_ptr<const cache::Entry> Engine::kernel(const codegen::Source& source,
                                                    const codegen::Arch& arch,
                                                    const problem::ProblemText& problem) {
-  return cache_.get(key(source, arch), std::string(arch.name),
-                    [&] { return build(source, arch, problem); });
+  return fetch(source, arch, problem).entry;
+}
+
+cache::Fetched Engine::fetch(const codegen::Source& source, const codegen::Arch& arch,
+                             const problem::ProblemText& problem) {
+  return cache_.fetch(key(source, arch), std::string(arch.name),
+                      [&] { return build(source, arch, problem); });
 }
 
 cache::Entry Engine::second_kernel(const cache::Entry& refused, const codegen::Source& source,

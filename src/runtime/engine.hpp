@@ -69,6 +69,10 @@ class Engine {
   /// The file that `entry` comes from or is kept in: a bundle, or one of the cache directory.
   std::string origin(const cache::Entry& entry) const;
 
+  /// kernel(), and where it was.
+  cache::Fetched fetch(const codegen::Source& source, const codegen::Arch& arch,
+                       const problem::ProblemText& problem);
+
  private:
   cache::Entry build(const codegen::Source& source, const codegen::Arch& arch,
                      const problem::ProblemText& problem);

@@ -151,7 +151,7 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const typename Pass::Tunables& winner = candidates.plans[report.result.winner]->spec().tunables;
   report.record = make_record(report, winner, candidates, problem, key, driver);
   if (report.result.conclusive()) {
-    engine_.records().publish(report.record);
+    report.why_not_kept = engine_.records().publish(report.record);
   } else {
     engine_.records().remember(report.record);
   }

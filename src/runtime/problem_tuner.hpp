@@ -23,6 +23,7 @@ struct TuneReport {
   std::size_t rejected = 0;     ///< they spill, do not load, or compute something else
   std::size_t skipped = 0;      ///< not compiled in time, or not at all
   std::string note;             ///< why nothing was measured; else empty
+  std::optional<std::string> why_not_kept;  ///< why a conclusive record is not on disk
   double seconds = 0;
 };
 

@@ -140,11 +140,11 @@ void RecordStore::remember(const BasicRecord<PlanKey>& record) {
 }
 
 template <class PlanKey>
-void RecordStore::publish(const BasicRecord<PlanKey>& record) {
+std::optional<std::string> RecordStore::publish(const BasicRecord<PlanKey>& record) {
   remember(record);
-  if (!root_.trusted()) return;
+  if (const auto why = root_.why_unused()) return why;
   const std::string text = to_json(record) + '\n';
-  root_.write(root_.version_directory() / place(record.key), std::as_bytes(std::span(text)));
+  return root_.write(root_.version_directory() / place(record.key), std::as_bytes(std::span(text)));
 }
 
 std::vector<AnyRecord> RecordStore::list() const {
@@ -176,7 +176,7 @@ template std::optional<BasicRecord<problem::PlanKey>> RecordStore::find_exact(
 template std::optional<BasicRecord<problem::PlanKey>> RecordStore::recall(
     const BasicTuneKey<problem::PlanKey>&) const;
 template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
-template void RecordStore::publish(const BasicRecord<problem::PlanKey>&);
+template std::optional<std::string> RecordStore::publish(const BasicRecord<problem::PlanKey>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
 template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::PlanKey>&);
 template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
@@ -186,7 +186,8 @@ template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::find_
 template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::recall(
     const BasicTuneKey<problem::BackwardPlanKey>&) const;
 template void RecordStore::remember(const BasicRecord<problem::BackwardPlanKey>&);
-template void RecordStore::publish(const BasicRecord<problem::BackwardPlanKey>&);
+template std::optional<std::string> RecordStore::publish(
+    const BasicRecord<problem::BackwardPlanKey>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
 template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::BackwardPlanKey>&);
 

@@ -49,9 +49,10 @@ class RecordStore {
   template <class PlanKey>
   void remember(const BasicRecord<PlanKey>& record);
 
-  /// Keeps `record` in memory, and on disk if that can be done; a failure is logged, never thrown.
+  /// Keeps `record` in memory, and on disk if that can be done. Returns why it is not on disk;
+  /// nullopt: it is. A failure is logged, never thrown.
   template <class PlanKey>
-  void publish(const BasicRecord<PlanKey>& record);
+  std::optional<std::string> publish(const BasicRecord<PlanKey>& record);
 
   /// Every readable record on disk, sorted by path.
   std::vector<AnyRecord> list() const;

@@ -41,10 +41,12 @@ class CommandLine {
  public:
   using Variables = std::map<std::string, std::string>;
 
-  Outcome operator()(const std::vector<std::string>& arguments, const Variables& set = {}) const {
+  /// `prefix` are words of a shell command that runs the one which follows them.
+  Outcome operator()(const std::vector<std::string>& arguments, const Variables& set = {},
+                     const std::string& prefix = "") const {
     Variables variables = {{"ATTNJIT_CACHE_DIR", cache().string()}, {"CUDA_VISIBLE_DEVICES", ""}};
     for (const auto& [name, value] : set) variables[name] = value;
-    std::string command = "env";
+    std::string command = prefix + " env";
     for (const auto& [name, value] : variables)
       command += fmt::format(" {}", quoted(name + "=" + value));
     command += fmt::format(" {}", quoted(ATTNJIT_BINARY));

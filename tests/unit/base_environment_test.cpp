@@ -136,7 +136,9 @@ TEST_CASE("the cache directory follows ATTNJIT_CACHE_DIR, XDG_CACHE_HOME, HOME i
 
   const Environment homeless = parse({{"HOME", ""}});
   CHECK_FALSE(homeless.cache_directory);
-  CHECK(has_note(homeless, "ATTNJIT_CACHE_DIR"));
+  REQUIRE(homeless.cache_trouble);
+  CHECK(homeless.cache_trouble->find("ATTNJIT_CACHE_DIR") != std::string::npos);
+  CHECK_FALSE(parse({{"ATTNJIT_CACHE_DIR", "0"}}).cache_trouble);
 }
 
 TEST_CASE("locks lie in XDG_RUNTIME_DIR, else in a directory per user") {

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "cli/report/kept.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/sweep_report.hpp"
 #include "cli/verbs/verbs.hpp"
@@ -60,7 +61,10 @@ ExitCode export_manifest(const ExportOptions& options, Session& session) {
 }  // namespace
 
 ExitCode cache_export(const ExportOptions& options, Session& session) {
-  expect_cache_directory(session, "cache export");
+  expect_cache(session.environment(), "cache export");
+  if (const auto& trouble = session.environment().cache_trouble) {
+    throw Error(ErrorKind::kCache, *trouble);
+  }
   return options.workload.manifest.empty() ? export_everything(options, session)
                                            : export_manifest(options, session);
 }

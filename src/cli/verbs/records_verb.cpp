@@ -7,10 +7,12 @@
 
 #include "base/json.hpp"
 #include "cli/input/text_file.hpp"
+#include "cli/report/kept.hpp"
 #include "cli/report/output_file.hpp"
 #include "cli/report/table.hpp"
 #include "cli/report/tile_cell.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/work/imported.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -134,37 +136,23 @@ void write_lines(const std::vector<tuner::AnyRecord>& records, const std::string
   console.print_json(object);
 }
 
-enum class Taken { kAdded, kReplaced, kKept };
-
-template <class PlanKey>
-Taken take_over(tuner::RecordStore& store, const tuner::BasicRecord<PlanKey>& record) {
-  const auto present = store.find_exact(record.key);
-  if (present && &better(*present, record) == &*present) return Taken::kKept;
-  store.publish(record);
-  return present ? Taken::kReplaced : Taken::kAdded;
-}
-
-ExitCode take_over(tuner::RecordStore& store, const std::vector<std::string>& files,
-                   Console& console) {
-  const Gathered gathered = gather(files);
-  std::map<Taken, std::size_t> taken;
+ExitCode import(tuner::RecordStore& disk, const std::vector<std::string>& files, Console& console) {
+  Gathered gathered = gather(files);
+  Imported imported;
   std::map<std::string, std::size_t> devices;
-  for (const auto& [id, any] : gathered.records) {
-    ++devices[describe(device_of(any))];
-    ++taken[std::visit([&](const auto& record) { return take_over(store, record); }, any)];
+  for (const auto& [id, record] : gathered.records) {
+    ++devices[describe(device_of(record))];
+    import_record(record, disk, imported);
   }
-  const std::size_t added = taken[Taken::kAdded], replaced = taken[Taken::kReplaced];
-  const std::size_t kept = taken[Taken::kKept];
+  for (std::string& text : gathered.rejected) imported.reject(std::move(text));
   // A record serves its own kind of device only; say which these are for.
   for (const auto& [device, count] : devices) console.print("{}: {} records", device, count);
-  console.print("{} added, {} replaced, {} kept as they were, {} rejected", added, replaced, kept,
-                gathered.rejected.size());
-  console.print_json({{"added", added},
-                      {"replaced", replaced},
-                      {"kept", kept},
-                      {"rejected", gathered.rejected},
-                      {"devices", devices}});
-  return outcome(gathered.rejected, console);
+  console.print("{}", imported.text());
+  Json object = imported.json();
+  object["devices"] = devices;
+  console.print_json(object);
+  imported.report_errors("records are", console);
+  return kept_code(imported.there(), imported.missing());
 }
 
 ExitCode merge(const std::vector<std::string>& files, const std::string& output, Console& console) {
@@ -178,7 +166,7 @@ ExitCode merge(const std::vector<std::string>& files, const std::string& output,
 }  // namespace
 
 ExitCode records(const RecordsOptions& options, Session& session) {
-  tuner::RecordStore& store = session.engine().records();
+  const tuner::RecordStore& store = session.engine().records();
   Console& console = session.console();
   switch (options.verb) {
     case RecordsVerb::kList:
@@ -188,8 +176,11 @@ ExitCode records(const RecordsOptions& options, Session& session) {
     case RecordsVerb::kExport:
       write_lines(store.list(), options.output, console);
       return ExitCode::kDone;
-    case RecordsVerb::kImport:
-      return take_over(store, options.files, console);
+    case RecordsVerb::kImport: {
+      expect_cache(session.environment(), "records import");
+      tuner::RecordStore disk = session.records_on_disk();
+      return import(disk, options.files, console);
+    }
     case RecordsVerb::kMerge:
       return merge(options.files, options.output, console);
   }

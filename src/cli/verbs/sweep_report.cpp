@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/fields_json.hpp"
+#include "cli/report/kept.hpp"
 #include "cli/report/table.hpp"
 #include "runtime/counters.hpp"
 
@@ -67,6 +68,11 @@ std::vector<std::string> cells(const SweepRow& row, const SweptKernel& kernel) {
   return start;
 }
 
+std::size_t count_unkept(const Sweep& sweep) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      sweep.kernels, [](const SweptKernel& kernel) { return kernel.why_not_kept.has_value(); }));
+}
+
 Table make_table(const Sweep& sweep) {
   Table table({{"problem"},
                {"arch"},
@@ -112,6 +118,7 @@ void print_json(const Sweep& sweep, const Counters& counters, Console& console) 
                       {"cached", sweep.count(SweptKernel::State::kCached)},
                       {"missing", sweep.count(SweptKernel::State::kMissing)},
                       {"failed", sweep.count(SweptKernel::State::kFailed)},
+                      {"not_kept", count_unkept(sweep)},
                       {"counters", base::to_json_value(counters)}});
 }
 
@@ -127,11 +134,14 @@ void print_text(const Sweep& sweep, Console& console) {
     }
   }
   for (const std::string& version : versions) console.print("NVRTC {}", version);
-  const std::size_t missing = sweep.count(SweptKernel::State::kMissing);
-  console.print("{} kernels: {} compiled, {} from cache, {} failed{}", sweep.kernels.size(),
+  const auto more = [](std::size_t count, const char* what) {
+    return count == 0 ? "" : fmt::format(", {} {}", count, what);
+  };
+  console.print("{} kernels: {} compiled, {} from cache, {} failed{}{}", sweep.kernels.size(),
                 sweep.count(SweptKernel::State::kCompiled),
                 sweep.count(SweptKernel::State::kCached), sweep.count(SweptKernel::State::kFailed),
-                missing == 0 ? "" : fmt::format(", {} missing", missing));
+                more(sweep.count(SweptKernel::State::kMissing), "missing"),
+                more(count_unkept(sweep), "not kept"));
 }
 
 }  // namespace
@@ -149,6 +159,16 @@ ExitCode report_sweep(const Sweep& sweep, Session& session) {
     }
   }
   return combine(codes);
+}
+
+ExitCode report_kept_sweep(const Sweep& sweep, Session& session) {
+  const ExitCode code = report_sweep(sweep, session);
+  Kept kept;
+  for (const SweptKernel& kernel : sweep.kernels) {
+    if (kernel.code == ExitCode::kDone) kept.add(kernel.why_not_kept);
+  }
+  kept.report("kernels are", session.console());
+  return kept.missing() == 0 ? code : kept.code();
 }
 
 }  // namespace attnjit::cli

@@ -1,8 +1,10 @@
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.hpp"
+#include "cli/report/kept.hpp"
 #include "cli/report/table.hpp"
 #include "cli/report/tile_cell.hpp"
 #include "cli/verbs/verbs.hpp"
@@ -15,6 +17,7 @@ namespace attnjit::cli {
 namespace {
 
 void check_allowed(const base::Environment& environment) {
+  expect_cache(environment, "tune");
   if (environment.disable_autotune) {
     usage_error("tune measures, and DISABLE_AUTOTUNE forbids that; unset it");
   }
@@ -32,10 +35,12 @@ class TuneTable {
  public:
   TuneTable(Console& console, std::size_t total) : console_(console), total_(total) {}
 
-  /// `state`: "gain" or "no_gain" of a contest, "recorded" of an earlier one.
+  /// `state`: "gain" or "no_gain" of a contest, "recorded" of an earlier one. `why_not_kept`: why
+  /// the record is not on disk; nullopt: it is.
   template <class PlanKey>
   void add(const Case& job, const tuner::BasicRecord<PlanKey>& record, const std::string& state,
-           const codegen::Arch& arch) {
+           const codegen::Arch& arch, const std::optional<std::string>& why_not_kept = {}) {
+    kept_.add(why_not_kept);
     const auto zero = tuner::config_zero(record.key.plan, arch);
     table_.add({job.name, main_tile(zero), fmt::format("{:.1f}", record.default_us),
                 changed_tiles(record.config, zero), fmt::format("{:.1f}", record.us),
@@ -44,6 +49,7 @@ class TuneTable {
     results_.push_back({{"name", job.name},
                         {"state", state},
                         {"configuration_0", codegen::describe_tile(zero)},
+                        {"kept", !why_not_kept},
                         {"record", base::parse_json(to_json(record))}});
     outcomes_.push_back(ExitCode::kDone);
     note(job, fmt::format("{:.1f} us, gain {} ({})", record.us, percent(record.gain()), state));
@@ -65,7 +71,8 @@ class TuneTable {
   ExitCode finish(const std::string& device) {
     console_.print("device  {}\n\n{}", device, table_.text());
     console_.print_json({{"device", device}, {"results", results_}});
-    return combine(outcomes_);
+    kept_.report("records are", console_);
+    return kept_.missing() == 0 ? combine(outcomes_) : kept_.code();
   }
 
  private:
@@ -85,6 +92,7 @@ class TuneTable {
                 {"from"}}};
   Json results_ = Json::array();
   std::vector<ExitCode> outcomes_;
+  Kept kept_;
 };
 
 template <class Pass>
@@ -119,7 +127,7 @@ class Tuning {
     if (!report.result.conclusive()) {
       return table_.add_failure(job, why_inconclusive(report), ExitCode::kFailure);
     }
-    table_.add(job, report.record, report.record.verdict, arch_);
+    table_.add(job, report.record, report.record.verdict, arch_, report.why_not_kept);
   }
 
  private:

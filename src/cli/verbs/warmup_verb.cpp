@@ -1,9 +1,11 @@
+#include "cli/report/kept.hpp"
 #include "cli/verbs/sweep_report.hpp"
 #include "cli/verbs/verbs.hpp"
 
 namespace attnjit::cli {
 
 ExitCode warmup(const WarmupOptions& options, Session& session) {
+  if (!options.check) expect_cache(session.environment(), "warmup");
   const Workload workload = load_workload(options.workload, session.console());
   const auto archs = named_archs(workload, "warmup");
   Planner planner(session.engine(), std::nullopt, session.recorded_devices());
@@ -13,10 +15,10 @@ ExitCode warmup(const WarmupOptions& options, Session& session) {
   Sweep sweep = list_kernels(workload.cases, archs, make_plans);
   if (options.check) {
     look_up_all(sweep, session);
-  } else {
-    compile_all(sweep, session);
+    return report_sweep(sweep, session);
   }
-  return report_sweep(sweep, session);
+  compile_all(sweep, session);
+  return report_kept_sweep(sweep, session);
 }
 
 }  // namespace attnjit::cli

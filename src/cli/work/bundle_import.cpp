@@ -17,43 +17,10 @@ std::string text_of(const BundleMember& member) {
                      base::hex(member.name.digest), member.arch());
 }
 
-void import_kernel(const cache::Entry& entry, const std::string& text, cache::Store& store,
-                   ImportCounts& counts) {
-  const auto is_there = [&] {
-    return store.find(entry.key, entry.arch, entry.compiler_id).has_value();
-  };
-  if (is_there()) {
-    ++counts.kept;
-    return;
-  }
-  store.publish(entry);
-  if (is_there()) {
-    ++counts.added;
-  } else {
-    counts.failed.push_back(text);
-  }
-}
-
-/// A store of records on the disk alone: neither bundles nor memory answer for it.
-tuner::RecordStore disk_records(Session& session) {
-  return tuner::RecordStore(session.environment().cache_directory, session.engine().log());
-}
-
-template <class PlanKey>
-void import_record(const tuner::BasicRecord<PlanKey>& record, const std::string& text,
-                   Session& session, ImportCounts& counts) {
-  const auto present = disk_records(session).find_exact(record.key);
-  if (present && &better(*present, record) == &*present) {
-    ++counts.kept;
-    return;
-  }
-  disk_records(session).publish(record);
-  const auto now = disk_records(session).find_exact(record.key);
-  if (now && to_json(*now) == to_json(record)) {
-    ++counts.added;
-  } else {
-    counts.failed.push_back(text);
-  }
+void import_kernel(const cache::Entry& entry, cache::Store& store, Imported& imported) {
+  const bool present = store.find(entry.key, entry.arch, entry.compiler_id).has_value();
+  imported.add(present ? Imported::Fate::kStayed : Imported::Fate::kAdded,
+               present ? std::nullopt : store.publish(entry));
 }
 
 }  // namespace
@@ -73,35 +40,32 @@ std::vector<std::string> damaged_members(const cache::Bundle& bundle) {
   return damaged;
 }
 
-ImportCounts import_kernels(const cache::Bundle& bundle, Session& session) {
-  ImportCounts counts;
+Imported import_kernels(const cache::Bundle& bundle, Session& session) {
+  Imported imported;
   for (const BundleMember& member : bundle.members()) {
     if (member.name.kind != MemberKind::kKernel) continue;
     const auto kernel = bundle.kernel(member);
     if (const auto* const entry = std::get_if<cache::Entry>(&kernel)) {
-      import_kernel(*entry, text_of(member), session.engine().cache().store(), counts);
+      import_kernel(*entry, session.engine().cache().store(), imported);
     } else {
-      counts.rejected.push_back(
-          fmt::format("{}: {}", text_of(member), std::get<std::string>(kernel)));
+      imported.reject(fmt::format("{}: {}", text_of(member), std::get<std::string>(kernel)));
     }
   }
-  return counts;
+  return imported;
 }
 
-ImportCounts import_records(const cache::Bundle& bundle, Session& session) {
-  ImportCounts counts;
+Imported import_records(const cache::Bundle& bundle, Session& session) {
+  Imported imported;
+  tuner::RecordStore disk = session.records_on_disk();
   for (const BundleMember& member : bundle.members()) {
     if (member.name.kind != MemberKind::kRecord) continue;
     try {
-      const tuner::AnyRecord any = tuner::record_from_json(bundle.record(member).value_or(""));
-      std::visit(
-          [&](const auto& record) { import_record(record, text_of(member), session, counts); },
-          any);
+      import_record(tuner::record_from_json(bundle.record(member).value_or("")), disk, imported);
     } catch (const Error& error) {
-      counts.rejected.push_back(fmt::format("{}: {}", text_of(member), error.what()));
+      imported.reject(fmt::format("{}: {}", text_of(member), error.what()));
     }
   }
-  return counts;
+  return imported;
 }
 
 }  // namespace attnjit::cli

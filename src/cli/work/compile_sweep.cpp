@@ -21,16 +21,17 @@ SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
 
 void compile(SweptKernel& kernel, runtime::Engine& engine) {
   try {
-    const std::string arch(kernel.arch->name);
-    const bool cached = engine.cache().look_up(kernel.step.key, arch).has_value();
     const auto begin = std::chrono::steady_clock::now();
-    const auto entry = engine.kernel(kernel.step.spec.source, *kernel.arch, kernel.problem);
+    const cache::Fetched fetched =
+        engine.fetch(kernel.step.spec.source, *kernel.arch, kernel.problem);
     const std::chrono::duration<double, std::milli> elapsed =
         std::chrono::steady_clock::now() - begin;
     kernel.compile_ms = elapsed.count();
-    kernel.facts = runtime::facts(*entry);
-    kernel.cubin_bytes = entry->cubin.size();
-    kernel.state = cached ? SweptKernel::State::kCached : SweptKernel::State::kCompiled;
+    kernel.facts = runtime::facts(*fetched.entry);
+    kernel.cubin_bytes = fetched.entry->cubin.size();
+    kernel.why_not_kept = fetched.why_not_kept;
+    kernel.state = fetched.origin == cache::Fetched::Origin::kBuild ? SweptKernel::State::kCompiled
+                                                                    : SweptKernel::State::kCached;
   } catch (const Error& error) {
     kernel.error = error.what();
     kernel.code = exit_code(error.kind());

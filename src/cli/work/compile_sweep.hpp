@@ -12,6 +12,7 @@ namespace attnjit::cli {
 
 /// One distinct kernel of a sweep and what became of it.
 struct SweptKernel {
+  /// kCompiled: by this process.
   enum class State { kCompiled, kCached, kMissing, kFailed };
 
   PlannedStep step;
@@ -21,7 +22,8 @@ struct SweptKernel {
   State state = State::kFailed;
   std::optional<compiler::Facts> facts;  ///< nullopt too where its metadata does not hold them
   std::size_t cubin_bytes = 0;
-  double compile_ms = 0;  ///< of kCompiled: waiting for a lock included
+  double compile_ms = 0;                    ///< of kCompiled: waiting for a lock included
+  std::optional<std::string> why_not_kept;  ///< why it is in no file, if it was compiled or found
   std::string error;
   ExitCode code = ExitCode::kDone;
 };

@@ -97,9 +97,9 @@ Section cache_section(Session& session) {
   const base::Environment& environment = session.environment();
   if (!environment.cache_directory) {
     section.lines.push_back({"directory", "none: kernels are kept in memory only"});
-    section.advice.push_back(
-        "every process compiles its kernels anew; set ATTNJIT_CACHE_DIR to a "
-        "directory of your own");
+    section.advice.push_back(environment.cache_trouble.value_or(
+        "every process compiles its kernels anew; set ATTNJIT_CACHE_DIR to a directory of your "
+        "own"));
   } else {
     const fs::path root = *session.engine().cache().store().root();
     const DirectoryReport report = inspect_directory(root);

@@ -65,6 +65,10 @@ std::vector<tuner::DeviceClass> Session::recorded_devices() {
   return devices;
 }
 
+tuner::RecordStore Session::records_on_disk() {
+  return tuner::RecordStore(environment_.cache_directory, engine().log());
+}
+
 base::Log::Sink Session::log_sink() {
   return [this](base::LogLevel level, std::string_view message) {
     console_.note("attnjit: {}{}", level == base::LogLevel::kWarning ? "warning: " : "", message);
@@ -83,12 +87,6 @@ ContextOptions Session::context_options() {
   ContextOptions options;
   options.log = [this](std::string_view message) { console_.note("attnjit: {}", message); };
   return options;
-}
-
-void expect_cache_directory(const Session& session, const char* verb) {
-  if (session.environment().cache_directory) return;
-  usage_error("{}: there is no cache directory; set ATTNJIT_CACHE_DIR to a directory of your own",
-              verb);
 }
 
 }  // namespace attnjit::cli

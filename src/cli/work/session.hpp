@@ -44,6 +44,9 @@ class Session {
   /// none where the environment lets no record be read.
   std::vector<tuner::DeviceClass> recorded_devices();
 
+  /// The tuning records of the cache directory alone: those of bundles do not answer for them.
+  tuner::RecordStore records_on_disk();
+
   /// The sink of a log.
   base::Log::Sink log_sink();
 
@@ -59,9 +62,5 @@ class Session {
   std::unique_ptr<runtime::Engine> engine_;
   std::shared_ptr<const cuda::Driver> driver_;
 };
-
-/// Throws a usage error where kernels are kept in memory only: `verb` exists to keep something, or
-/// works on what was kept.
-void expect_cache_directory(const Session& session, const char* verb);
 
 }  // namespace attnjit::cli
