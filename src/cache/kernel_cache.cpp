@@ -31,6 +31,7 @@ KernelCache::KernelCache(KernelCacheOptions options, std::function<std::string()
     : options_(std::move(options)),
       log_(log),
       store_(options_.directory, log),
+      collector_(store_, options_.limits, options_.lock_directory, log),
       ask_compiler_id_(std::move(compiler_id)) {}
 
 Fetched KernelCache::fetch(const KernelKey& key, const std::string& arch,
@@ -85,7 +86,7 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
     if (auto found = find_on_disk(key, arch)) return *std::move(found);
   }
   Entry built = build_counted(key, arch, build);
-  auto why_not_kept = store_.publish(built);
+  auto why_not_kept = publish(built);
   return {std::make_shared<Entry>(std::move(built)), Fetched::Origin::kBuild,
           std::move(why_not_kept)};
 }
@@ -106,14 +107,20 @@ Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry(
   return build_counted(refused.key, refused.arch, build);
 }
 
+std::optional<std::string> KernelCache::publish(const Entry& entry) {
+  auto why_not_kept = store_.publish(entry);
+  if (!why_not_kept) collector_.note_write(entry.cubin.size());
+  return why_not_kept;
+}
+
 void KernelCache::replace(Entry entry) {
   const auto kept = std::make_shared<const Entry>(std::move(entry));
   const auto present = store_.find(kept->key, kept->arch, kept->compiler_id);
   const bool there = present && present->cubin == kept->cubin;
+  const auto why_not_kept = there ? std::nullopt : store_.replace(*kept);
+  if (!there && !why_not_kept) collector_.note_write(kept->cubin.size());
   const auto flight = std::make_shared<Flight>();
-  flight->promise.set_value(
-      {kept, there ? Fetched::Origin::kDisk : Fetched::Origin::kBuild,
-       there ? std::nullopt : store_.replace(*kept)});
+  flight->promise.set_value({kept, Fetched::Origin::kBuild, why_not_kept});
   State& state = *state_;
   const std::scoped_lock lock(state.flights_mutex);
   state.flights.insert_or_assign(kept->key, flight);

@@ -14,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/per_process.hpp"
 #include "cache/bundle_path.hpp"
+#include "cache/collector.hpp"
 #include "cache/entry.hpp"
 #include "cache/store.hpp"
 
@@ -24,6 +25,7 @@ struct KernelCacheOptions {
   std::filesystem::path lock_directory;            ///< on this node; created when needed
   std::chrono::milliseconds lock_budget = std::chrono::seconds(10);
   const BundlePath* bundles = nullptr;  ///< asked before the store; outlives the cache
+  SizeLimits limits;
 };
 
 /// Counts of what the cache did so far.
@@ -70,6 +72,10 @@ class KernelCache {
   /// it has other code, else of `build`. It is not kept before replace().
   Entry second_entry(const Entry& refused, const std::function<Entry()>& build);
 
+  /// Keeps `entry` on disk, unless an intact one is there, and the store below its limits. Returns
+  /// as Store::publish() does.
+  std::optional<std::string> publish(const Entry& entry);
+
   /// Keeps `entry` in the place of another of its key, in memory and on disk.
   void replace(Entry entry);
 
@@ -104,6 +110,7 @@ class KernelCache {
   const KernelCacheOptions options_;
   base::Log& log_;
   Store store_;
+  Collector collector_;
 
   const std::function<std::string()> ask_compiler_id_;
 

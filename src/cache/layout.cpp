@@ -57,13 +57,13 @@ std::optional<StoredFile> parse_name(const fs::path& path) {
   const bool named = path.extension() == kSuffix && is_hex(tail, 62) && is_hex(head, 2) &&
                      tag.size() == kTagDigits + 1 && is_hex(tag.substr(1), kTagDigits);
   if (!named) return std::nullopt;
-  std::error_code error;
-  const std::uint64_t bytes = is_regular(path) ? fs::file_size(path, error) : 0;
+  const base::FileStamp stamp = base::stamp_of(path).value_or(base::FileStamp{});
   return StoredFile{.path = path,
                     .arch = path.parent_path().parent_path().filename().string(),
                     .key = head + tail,
                     .compiler_tag = tag.substr(1),
-                    .bytes = error ? 0 : bytes};
+                    .bytes = stamp.bytes,
+                    .used = stamp.modified};
 }
 
 std::vector<fs::path> children(const fs::path& directory) {

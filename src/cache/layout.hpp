@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.hpp"
 #include "cache/key.hpp"
 
 namespace attnjit::cache {
@@ -17,6 +18,7 @@ struct StoredFile {
   std::string key;           ///< 64 hexadecimal digits
   std::string compiler_tag;  ///< 8 hexadecimal digits, see compiler_tag()
   std::uint64_t bytes = 0;   ///< 0 for what is not a regular file
+  base::FileTime used;       ///< when it was written, or last hit, to a day
 };
 
 /// The directory below `root` of files of this library's entry format: <root>/v<kEntryFormat>.

@@ -79,7 +79,7 @@ std::optional<std::string> Root::write(const fs::path& path, std::span<const std
 }
 
 base::WriteResult Root::try_write(const fs::path& path, std::span<const std::byte> bytes) const {
-  const fs::path temporary = version_directory() / "tmp";
+  const fs::path temporary = temporary_directory();
   for (const fs::path& directory : {path.parent_path(), temporary}) {
     if (const int error = make_private_directories(directory); error != 0) return {error, "mkdir"};
   }

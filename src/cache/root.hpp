@@ -32,6 +32,9 @@ class Root {
   /// The directory below path() of this library's entry format. There must be a path().
   std::filesystem::path version_directory() const;
 
+  /// The directory of unfinished files. There must be a path().
+  std::filesystem::path temporary_directory() const { return version_directory() / "tmp"; }
+
   /// Why nothing is read or written here: there is no path(), or somebody else could write to it,
   /// which is warned of once. nullopt where it is used, for instance because it is still absent.
   std::optional<std::string> why_unused() const;

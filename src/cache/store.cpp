@@ -7,10 +7,16 @@
 
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
+#include "cache/quarantine.hpp"
+#include "cache/sweep.hpp"
 
 namespace attnjit::cache {
 
 namespace fs = std::filesystem;
+
+namespace {
+constexpr std::chrono::hours kTouchInterval(24);
+}  // namespace
 
 Store::Store(std::optional<fs::path> root, base::Log& log, std::chrono::milliseconds write_pause)
     : root_(std::move(root), log, write_pause), log_(log) {}
@@ -31,14 +37,22 @@ std::optional<Entry> Store::find(const KernelKey& key, std::string_view arch,
 }
 
 std::optional<Entry> Store::load(const StoredFile& file) {
-  auto result = read(file);
-  if (Entry* entry = std::get_if<Entry>(&result)) return std::move(*entry);
+  base::FileStamp stamp;
+  auto result = read(file, &stamp);
+  if (Entry* entry = std::get_if<Entry>(&result)) {
+    const base::FileTime now = std::chrono::system_clock::now();
+    if (stamp.modified < now - kTouchInterval) base::set_modified(file.path, now);
+    return std::move(*entry);
+  }
   const auto& [kind, reason] = std::get<Rejection>(result);
-  if (kind == Rejection::Kind::kDamaged) note_damage(file, reason);
+  if (kind == Rejection::Kind::kDamaged) note_damage(file, stamp, reason);
   return std::nullopt;
 }
 
-void Store::note_damage(const StoredFile& file, const std::string& reason) {
+fs::path Store::quarantine_directory() const { return root_.version_directory() / "quarantine"; }
+
+void Store::note_damage(const StoredFile& file, const base::FileStamp& stamp,
+                        const std::string& reason) {
   {
     Damaged& damaged = *damaged_;
     const std::scoped_lock lock(damaged.mutex);
@@ -47,11 +61,12 @@ void Store::note_damage(const StoredFile& file, const std::string& reason) {
   ++corrupt_;
   log_.warning("cache entry {} is not used: {}; the kernel is built again", file.path.string(),
                reason);
+  quarantine(file, stamp, quarantine_directory(), std::chrono::system_clock::now());
 }
 
-std::variant<Entry, Rejection> Store::read(const StoredFile& file) const {
+std::variant<Entry, Rejection> Store::read(const StoredFile& file, base::FileStamp* stamp) const {
   using Kind = Rejection::Kind;
-  const auto bytes = base::read_private_file(file.path, kMaxEntryBytes);
+  const auto bytes = base::read_private_file(file.path, kMaxEntryBytes, stamp);
   if (!bytes) {
     return Rejection{Kind::kUnreadable, "it is not a regular file that only you can write"};
   }
@@ -123,6 +138,11 @@ std::vector<BadEntry> Store::verify() const {
     const bool gone = !fs::exists(fs::symlink_status(file.path, error));
     if (!gone) bad.push_back({file.path, rejection->reason});
   }
+  if (!used()) return bad;
+  for (const fs::path& path :
+       abandoned_files(temporary_directory(), std::chrono::system_clock::now())) {
+    bad.push_back({path, "it was left unfinished by a writer that is gone"});
+  }
   return bad;
 }
 
@@ -137,11 +157,15 @@ std::size_t Store::clear() {
     directories.insert(file.path.parent_path().parent_path());
   }
   if (!root_.trusted()) return removed;
-  for (const fs::path& path : children(root_.version_directory() / "tmp")) {
-    if (path.extension() == ".tmp" && is_regular(path)) fs::remove(path, ignored);
-  }
-  directories.insert({root_.version_directory(), root_.version_directory() / "k",
-                      root_.version_directory() / "tmp"});
+  const auto remove_files = [&](const fs::path& directory, const char* extension) {
+    for (const fs::path& path : children(directory)) {
+      if (path.extension() == extension && is_regular(path)) fs::remove(path, ignored);
+    }
+    directories.insert(directory);
+  };
+  remove_files(temporary_directory(), ".tmp");
+  remove_files(quarantine_directory(), ".atk");
+  directories.insert({root_.version_directory(), root_.version_directory() / "k"});
   // Deepest first; a directory that still holds something stays.
   for (auto it = directories.rbegin(); it != directories.rend(); ++it) fs::remove(*it, ignored);
   return removed;

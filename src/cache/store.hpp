@@ -28,7 +28,8 @@ struct BadEntry {
 /// Kernels on disk, one file each, shared by any number of processes without a lock: files are
 /// complete from the moment that they are visible, and damage is a miss. Thread-safe. A directory
 /// that others could write is not used, one that cannot be written is still read; both are said
-/// once in the log. Nothing is created before the first publish().
+/// once in the log. Nothing is created before the first publish(). A hit sets the time of an
+/// entry's file once a day; a damaged entry is moved to quarantine.
 class Store {
  public:
   /// `root` nullopt: there is no disk, and every find() misses. After a failed write, publish()
@@ -56,23 +57,28 @@ class Store {
   std::vector<StoredFile> list() const;
 
   /// The entry in `file`, or why it cannot be used (contents that belong under another name too).
-  std::variant<Entry, Rejection> read(const StoredFile& file) const;
+  /// `stamp`, unless null, gets that of what was read.
+  std::variant<Entry, Rejection> read(const StoredFile& file,
+                                      base::FileStamp* stamp = nullptr) const;
 
-  /// read() of every listed file: those that failed.
+  /// read() of every listed file: those that failed, and what killed writers left unfinished.
   std::vector<BadEntry> verify() const;
 
-  /// Removes all entries and unfinished writes; other files are left alone. Returns the number of
-  /// entries removed.
+  /// Removes all entries, unfinished writes and the quarantine; other files are left alone. Returns
+  /// the number of entries removed.
   std::size_t clear();
 
   const std::optional<std::filesystem::path>& root() const { return root_.path(); }
+  bool used() const { return root_.trusted(); }
+  std::filesystem::path temporary_directory() const { return root_.temporary_directory(); }
+  std::filesystem::path quarantine_directory() const;
   std::string root_digest() const { return root_.digest(); }  ///< of root(), if there is one
   std::uint64_t corrupt() const { return corrupt_; }          ///< damaged files met
   std::uint64_t write_failures() const { return too_large_ + root_.write_failures(); }
 
  private:
   std::optional<Entry> load(const StoredFile& file);
-  void note_damage(const StoredFile& file, const std::string& reason);
+  void note_damage(const StoredFile& file, const base::FileStamp& stamp, const std::string& reason);
 
   Root root_;
   base::Log& log_;

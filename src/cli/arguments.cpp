@@ -240,7 +240,10 @@ void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add("show", CacheVerb::kShow, "Print what is known of one kernel")
       .add_option("key", flags->cache.key, "Its key, or the first digits of it")
       ->required();
-  add("verify", CacheVerb::kVerify, "Read every kernel and check it");
+  add("stat", CacheVerb::kStat, "Count what is there, and say what the limits are");
+  add("verify", CacheVerb::kVerify, "Read every kernel and record and check it");
+  add("gc", CacheVerb::kCollect,
+      "Remove what killed writers left, and above the limits the least recently used kernels");
   add("clear", CacheVerb::kClear, "Remove all kernels");
   add_bundles(*group, flags, chosen);
 }

@@ -28,6 +28,7 @@ cache::KernelCacheOptions cache_options(const base::Environment& environment,
   options.directory = environment.cache_directory;
   options.lock_directory = environment.lock_directory;
   options.bundles = &bundles;
+  options.limits.bytes = environment.cache_max_bytes;
   return options;
 }
 

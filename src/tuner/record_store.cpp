@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -75,31 +78,42 @@ base::Digest RecordStore::name_in_bundle(const BasicTuneKey<PlanKey>& key) {
   return base::sha256(place(key).generic_string());
 }
 
-std::optional<AnyRecord> RecordStore::read(const fs::path& path) const {
-  const auto bytes = base::read_private_file(path, kMaxRecordBytes);
-  if (!bytes) return std::nullopt;
-  auto record = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
-  if (!record) return std::nullopt;
-  const fs::path own = std::visit([](const auto& each) { return place(each.key); }, *record);
-  if (root_.version_directory() / own == path) return record;
-  log_.info("{} is not used: it holds another record than its name says", path.string());
-  return std::nullopt;
+RecordStore::Parsed RecordStore::parse(std::string_view text) try {
+  return record_from_json(text);
+} catch (const Error& error) {
+  return error.what();
 }
 
-std::optional<AnyRecord> RecordStore::parse(std::string_view text, std::string_view where) const {
-  try {
-    return record_from_json(text);
-  } catch (const Error& error) {
-    log_.info("{} is not used: {}", where, error.what());
-    return std::nullopt;
+RecordStore::Parsed RecordStore::inspect(const fs::path& path) const {
+  const auto bytes = base::read_private_file(path, kMaxRecordBytes);
+  if (!bytes) return "it is not a small regular file that only you can write";
+  Parsed parsed = parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (const auto* const record = std::get_if<AnyRecord>(&parsed)) {
+    const fs::path own = std::visit([](const auto& each) { return place(each.key); }, *record);
+    if (root_.version_directory() / own != path) {
+      return "it holds another record than its name says";
+    }
   }
+  return parsed;
+}
+
+std::optional<AnyRecord> RecordStore::read(const fs::path& path) const {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return std::nullopt;
+  return usable(inspect(path), path.string());
+}
+
+std::optional<AnyRecord> RecordStore::usable(Parsed parsed, std::string_view where) const {
+  if (AnyRecord* const record = std::get_if<AnyRecord>(&parsed)) return std::move(*record);
+  log_.info("{} is not used: {}", where, std::get<std::string>(parsed));
+  return std::nullopt;
 }
 
 template <class PlanKey>
 std::optional<AnyRecord> RecordStore::find_bundled(const BasicTuneKey<PlanKey>& key) const {
   if (bundles_ == nullptr) return std::nullopt;
   const auto text = bundles_->find_record(name_in_bundle(key), key.device.arch);
-  return text ? parse(*text, kBundled) : std::nullopt;
+  return text ? usable(parse(*text), kBundled) : std::nullopt;
 }
 
 template <class PlanKey>
@@ -147,15 +161,21 @@ std::optional<std::string> RecordStore::publish(const BasicRecord<PlanKey>& reco
   return root_.write(root_.version_directory() / place(record.key), std::as_bytes(std::span(text)));
 }
 
-std::vector<AnyRecord> RecordStore::list() const {
-  std::vector<AnyRecord> records;
-  if (!root_.trusted()) return records;
+std::vector<fs::path> RecordStore::files() const {
+  std::vector<fs::path> files;
+  if (!root_.trusted()) return files;
   for (const fs::path& device : cache::children(root_.version_directory() / "t")) {
     for (const fs::path& family : cache::children(device)) {
-      for (const fs::path& path : cache::children(family)) {
-        if (auto record = read(path)) records.push_back(*std::move(record));
-      }
+      std::ranges::copy(cache::children(family), std::back_inserter(files));
     }
+  }
+  return files;
+}
+
+std::vector<AnyRecord> RecordStore::list() const {
+  std::vector<AnyRecord> records;
+  for (const fs::path& path : files()) {
+    if (auto record = read(path)) records.push_back(*std::move(record));
   }
   return records;
 }
@@ -164,9 +184,18 @@ std::vector<AnyRecord> RecordStore::list_bundled() const {
   std::vector<AnyRecord> records;
   if (bundles_ == nullptr) return records;
   for (const std::string& text : bundles_->records()) {
-    if (auto record = parse(text, kBundled)) records.push_back(*std::move(record));
+    if (auto record = usable(parse(text), kBundled)) records.push_back(*std::move(record));
   }
   return records;
+}
+
+std::vector<cache::BadEntry> RecordStore::verify() const {
+  std::vector<cache::BadEntry> bad;
+  for (const fs::path& path : files()) {
+    const auto result = inspect(path);
+    if (const auto* why = std::get_if<std::string>(&result)) bad.push_back({path, *why});
+  }
+  return bad;
 }
 
 template std::optional<BasicRecordMatch<problem::PlanKey>> RecordStore::find(

@@ -3,13 +3,16 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
 #include "base/per_process.hpp"
 #include "cache/bundle_path.hpp"
 #include "cache/root.hpp"
+#include "cache/store.hpp"
 #include "tuner/record.hpp"
 
 namespace attnjit::tuner {
@@ -60,6 +63,9 @@ class RecordStore {
   /// Every readable record of the bundles.
   std::vector<AnyRecord> list_bundled() const;
 
+  /// The files on disk in a record's place that hold none, and why.
+  std::vector<cache::BadEntry> verify() const;
+
   /// The place where publish() puts the record of `key`, below the root's version directory.
   template <class PlanKey>
   static std::filesystem::path place(const BasicTuneKey<PlanKey>& key);
@@ -69,8 +75,14 @@ class RecordStore {
   static base::Digest name_in_bundle(const BasicTuneKey<PlanKey>& key);
 
  private:
+  /// A record, or why there is none.
+  using Parsed = std::variant<AnyRecord, std::string>;
+
+  static Parsed parse(std::string_view text);
+  std::vector<std::filesystem::path> files() const;
+  Parsed inspect(const std::filesystem::path& path) const;
   std::optional<AnyRecord> read(const std::filesystem::path& path) const;
-  std::optional<AnyRecord> parse(std::string_view text, std::string_view where) const;
+  std::optional<AnyRecord> usable(Parsed parsed, std::string_view where) const;
   template <class PlanKey>
   std::optional<AnyRecord> find_bundled(const BasicTuneKey<PlanKey>& key) const;
   template <class PlanKey>

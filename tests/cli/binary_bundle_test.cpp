@@ -64,6 +64,7 @@ TEST_CASE("an exported bundle serves in place of a cache and a compiler") {
   const auto bundles = warm.attnjit({"cache", "ls", "--json"}, bare).json().at("bundles");
   REQUIRE(bundles.size() == 1);
   CHECK(bundles[0].at("kernels") == 2);
+  CHECK(warm.attnjit({"cache", "stat", "--json"}, bare).json().at("bundles") == bundles);
   CHECK(holds(warm.attnjit({"doctor"}, bare).out, warm.bundle + ": 2 kernels"));
 
   write_file(warm.manifest, kMore);

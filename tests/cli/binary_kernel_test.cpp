@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 #include <string_view>
 
@@ -220,6 +221,33 @@ TEST_CASE("metadata of other types fails neither warmup nor the list of kernels"
   CHECK(listed.code == 0);
   CHECK(holds(listed.out, "no title: its metadata is not readable"));
   CHECK(holds(listed.out, "fine"));
+}
+
+TEST_CASE("the cache tells its size, and gc keeps it below the limit") {
+  const CommandLine attnjit;
+  REQUIRE(attnjit(small_problem({"emit", "--format", "facts"})).code == 0);
+  const auto stat = attnjit({"cache", "stat", "--json"}).json();
+  CHECK(stat.at("kernels") == 2);
+  CHECK(stat.at("bytes") > 10000);
+  CHECK(stat.at("max_bytes") == std::uint64_t{2} << 30);
+  CHECK(stat.at("max_kernels") == 50000);
+  for (const auto& item : std::filesystem::recursive_directory_iterator(attnjit.cache())) {
+    if (item.path().extension() != ".atk") continue;
+    std::filesystem::last_write_time(item.path(), item.last_write_time() - std::chrono::hours(2));
+  }
+  write_file(attnjit.cache() / "v1/tmp/elsewhere.1.0123456789abcdef.tmp", "");
+  std::filesystem::last_write_time(
+      attnjit.cache() / "v1/tmp/elsewhere.1.0123456789abcdef.tmp",
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  CHECK(attnjit({"cache", "verify"}).code == 4);
+  CHECK(attnjit({"cache", "gc", "--json"}).json().at("unfinished_removed") == 1);
+  CHECK(attnjit({"cache", "verify"}).code == 0);
+  const auto small = attnjit({"cache", "gc", "--json"}, {{"ATTNJIT_CACHE_MAX_BYTES", "1"}}).json();
+  CHECK(small.at("removed") == 2);
+  CHECK(small.at("kernels") == 0);
+  CHECK(attnjit({"cache", "gc"}, {{"ATTNJIT_CACHE_DIR", "0"}}).code == 1);
+  CHECK(attnjit({"cache", "stat", "--json"}, {{"ATTNJIT_CACHE_DIR", "0"}}).json().at("kernels") ==
+        0);
 }
 
 TEST_CASE("a damaged kernel fails verification and is compiled again") {

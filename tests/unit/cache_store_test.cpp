@@ -357,7 +357,7 @@ TEST_CASE("clear removes what the store made and nothing else") {
   const fs::path kept = path.parent_path() / "notes.txt";
   spill(kept, "mine");
   spill(f.root / "mine", "mine");
-  const fs::path unfinished = f.root / "v1/tmp/1.0123456789abcdef.tmp";
+  const fs::path unfinished = f.root / "v1/tmp/host.1.0123456789abcdef.tmp";
   spill(unfinished, "unfinished");
   spill(f.root / "v1/tmp/mine", "mine");
   CHECK(f.store.clear() == 2);

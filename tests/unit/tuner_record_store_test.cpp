@@ -190,6 +190,7 @@ TEST_CASE("a file that is no record of its place counts as absent") {
     test::spill(path, text);
     CHECK_FALSE(disk.open().find(tune_key()));
     CHECK(disk.open().list().empty());
+    CHECK(disk.open().verify().size() == 1);
   };
   disk.open().publish(make_record(tune_key()));
   absent("");
@@ -199,6 +200,7 @@ TEST_CASE("a file that is no record of its place counts as absent") {
   absent(good + std::string(64 * 1024, ' '));    // larger than any record
   test::spill(path, good);
   CHECK(disk.open().find(tune_key()));
+  CHECK(disk.open().verify().empty());
 
   fs::permissions(path, fs::perms::group_write, fs::perm_options::add);
   CHECK_FALSE(disk.open().find(tune_key()));

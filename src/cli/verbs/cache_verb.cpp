@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <variant>
 
 #include "base/json.hpp"
+#include "cache/collector.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/bundle_report.hpp"
@@ -41,6 +43,12 @@ ExitCode print_path(const cache::Store& store, Console& console) {
   return ExitCode::kDone;
 }
 
+void print_bundles(const cache::BundlePath& bundles, Console& console) {
+  for (const cache::Bundle& bundle : bundles.bundles()) {
+    console.print("bundle {}", bundle_text(bundle));
+  }
+}
+
 ExitCode list(const cache::Store& store, const cache::BundlePath& bundles, Console& console) {
   Table table({{"key"}, {"arch"}, {"size", true}, {"compiler"}, {"title"}});
   Json entries = Json::array();
@@ -62,9 +70,7 @@ ExitCode list(const cache::Store& store, const cache::BundlePath& bundles, Conso
   }
   if (!entries.empty()) console.print("{}", table.text());
   console.print("{} kernels, {}", entries.size(), human_bytes(bytes));
-  for (const cache::Bundle& bundle : bundles.bundles()) {
-    console.print("bundle {}", bundle_text(bundle));
-  }
+  print_bundles(bundles, console);
   console.print_json({{"entries", entries}, {"bytes", bytes}, {"bundles", bundles_json(bundles)}});
   return ExitCode::kDone;
 }
@@ -112,18 +118,72 @@ ExitCode show(const cache::Store& store, const std::string& key, Console& consol
   return ExitCode::kDone;
 }
 
-ExitCode verify(const cache::Store& store, Console& console) {
+ExitCode verify(const cache::Store& store, const tuner::RecordStore& records, Console& console) {
   const std::size_t total = store.list().size();
+  std::vector<cache::BadEntry> found = store.verify();
+  std::ranges::copy(records.verify(), std::back_inserter(found));
   Json bad = Json::array();
-  for (const cache::BadEntry& entry : store.verify()) {
+  for (const cache::BadEntry& entry : found) {
     console.print("{}: {}", entry.path.string(), entry.reason);
     bad.push_back({{"file", entry.path.string()}, {"reason", entry.reason}});
   }
-  console.print("{} kernels, {} not usable", total, bad.size());
+  console.print("{} kernels, {} files not usable", total, bad.size());
   console.print_json({{"entries", total}, {"bad", bad}});
-  if (!bad.empty())
-    console.note("they are built again when needed; attnjit cache clear removes all");
+  if (!bad.empty()) {
+    console.note("kernels are built again when needed; attnjit cache gc removes unfinished files");
+  }
   return bad.empty() ? ExitCode::kDone : ExitCode::kVerification;
+}
+
+ExitCode stat(const cache::Store& store, const tuner::RecordStore& records,
+              const cache::BundlePath& bundles, const base::Environment& environment,
+              Console& console) {
+  const cache::Size size = cache::size_of(store.list());
+  const auto count = [&](const std::filesystem::path& directory) {
+    return store.used() ? cache::children(directory).size() : 0;
+  };
+  const std::size_t unfinished = store.root() ? count(store.temporary_directory()) : 0;
+  const std::size_t quarantined = store.root() ? count(store.quarantine_directory()) : 0;
+  const std::size_t tuned = records.list().size();
+  const cache::SizeLimits limits{.bytes = environment.cache_max_bytes};
+  console.print("{} kernels, {}", size.files, human_bytes(static_cast<double>(size.bytes)));
+  console.print("limits: {}", limits.bytes == 0
+                                  ? "none"
+                                  : fmt::format("{} kernels, {}", limits.files,
+                                                human_bytes(static_cast<double>(limits.bytes))));
+  console.print("{} tuning records", tuned);
+  console.print("{} unfinished files, {} damaged kernels in quarantine", unfinished, quarantined);
+  print_bundles(bundles, console);
+  console.print_json({{"kernels", size.files},
+                      {"bytes", size.bytes},
+                      {"max_bytes", limits.bytes},
+                      {"max_kernels", limits.bytes == 0 ? 0 : limits.files},
+                      {"records", tuned},
+                      {"unfinished", unfinished},
+                      {"quarantined", quarantined},
+                      {"bundles", bundles_json(bundles)}});
+  return ExitCode::kDone;
+}
+
+ExitCode collect(cache::Store& store, base::Log& log, const base::Environment& environment,
+                 Console& console) {
+  cache::Collector collector(store, {.bytes = environment.cache_max_bytes},
+                             environment.lock_directory, log);
+  const auto done = collector.collect();
+  if (!done) {
+    console.error("nothing was done: there is no cache that is used, or another process is at it");
+    console.print_json({{"error", "nothing was done"}});
+    return ExitCode::kFailure;
+  }
+  console.print("{} kernels removed, {}; {} unfinished files removed; {} kernels left, {}",
+                done->evicted.files, human_bytes(static_cast<double>(done->evicted.bytes)),
+                done->swept, done->left.files, human_bytes(static_cast<double>(done->left.bytes)));
+  console.print_json({{"removed", done->evicted.files},
+                      {"removed_bytes", done->evicted.bytes},
+                      {"unfinished_removed", done->swept},
+                      {"kernels", done->left.files},
+                      {"bytes", done->left.bytes}});
+  return ExitCode::kDone;
 }
 
 ExitCode clear(cache::Store& store, Console& console) {
@@ -138,6 +198,7 @@ ExitCode clear(cache::Store& store, Console& console) {
 ExitCode cache(const CacheOptions& options, Session& session) {
   base::Log log(session.environment().log_level, session.log_sink());
   cache::Store store(session.environment().cache_directory, log);
+  const tuner::RecordStore records(session.environment().cache_directory, log);
   Console& console = session.console();
   switch (options.verb) {
     case CacheVerb::kPath:
@@ -147,7 +208,12 @@ ExitCode cache(const CacheOptions& options, Session& session) {
     case CacheVerb::kShow:
       return show(store, options.key, console);
     case CacheVerb::kVerify:
-      return verify(store, console);
+      return verify(store, records, console);
+    case CacheVerb::kStat:
+      return stat(store, records, cache::BundlePath(session.environment().bundle_path, log),
+                  session.environment(), console);
+    case CacheVerb::kCollect:
+      return collect(store, log, session.environment(), console);
     case CacheVerb::kClear:
       return clear(store, console);
   }

@@ -49,7 +49,7 @@ struct RecordsOptions {
   std::string output;              ///< of export and merge; empty: stdout
 };
 
-enum class CacheVerb { kPath, kList, kShow, kVerify, kClear };
+enum class CacheVerb { kPath, kList, kShow, kStat, kVerify, kCollect, kClear };
 
 struct CacheOptions {
   CacheVerb verb = CacheVerb::kPath;
@@ -88,7 +88,7 @@ ExitCode warmup(const WarmupOptions& options, Session& session);
 /// Looks at the tuning records on disk, or carries them elsewhere.
 ExitCode records(const RecordsOptions& options, Session& session);
 
-/// Looks at the kernels on disk, or removes them.
+/// Looks at what is on disk, or removes kernels.
 ExitCode cache(const CacheOptions& options, Session& session);
 
 /// Writes kernels and tuning records of the cache directory into a bundle: all of them, or those

@@ -17,10 +17,10 @@ std::string text_of(const BundleMember& member) {
                      base::hex(member.name.digest), member.arch());
 }
 
-void import_kernel(const cache::Entry& entry, cache::Store& store, Imported& imported) {
-  const bool present = store.find(entry.key, entry.arch, entry.compiler_id).has_value();
+void import_kernel(const cache::Entry& entry, cache::KernelCache& cache, Imported& imported) {
+  const bool present = cache.store().find(entry.key, entry.arch, entry.compiler_id).has_value();
   imported.add(present ? Imported::Fate::kStayed : Imported::Fate::kAdded,
-               present ? std::nullopt : store.publish(entry));
+               present ? std::nullopt : cache.publish(entry));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Imported import_kernels(const cache::Bundle& bundle, Session& session) {
     if (member.name.kind != MemberKind::kKernel) continue;
     const auto kernel = bundle.kernel(member);
     if (const auto* const entry = std::get_if<cache::Entry>(&kernel)) {
-      import_kernel(*entry, session.engine().cache().store(), imported);
+      import_kernel(*entry, session.engine().cache(), imported);
     } else {
       imported.reject(fmt::format("{}: {}", text_of(member), std::get<std::string>(kernel)));
     }

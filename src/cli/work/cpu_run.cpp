@@ -28,7 +28,8 @@ executor::Executor::Options executor_options(Session& session) {
   const base::Environment& environment = session.environment();
   return {.compiler = environment.host_compiler,
           .cache = {.directory = environment.cache_directory,
-                    .lock_directory = environment.lock_directory},
+                    .lock_directory = environment.lock_directory,
+                    .limits = {.bytes = environment.cache_max_bytes}},
           .templates = session.engine().templates(),
           .jit = environment.jit,
           .jobs = environment.jobs};

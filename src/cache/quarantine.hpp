@@ -1,0 +1,18 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+
+#include "base/file.hpp"
+#include "cache/layout.hpp"
+
+namespace attnjit::cache {
+
+/// The number of damaged entries that are kept for a look at them.
+inline constexpr std::size_t kQuarantinedFiles = 16;
+
+/// Moves a damaged entry into `directory`, whose oldest files make room. Does nothing where that
+/// cannot be done, or `file` is no longer what `stamp` was read from. `now` orders the files.
+void quarantine(const StoredFile& file, const base::FileStamp& stamp,
+                const std::filesystem::path& directory, base::FileTime now);
+
+}  // namespace attnjit::cache
