@@ -26,13 +26,12 @@ bool is_lasting(const std::exception_ptr& failure) {
 
 }  // namespace
 
-KernelCache::KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id,
-                         base::Log& log)
+KernelCache::KernelCache(KernelCacheOptions options, CompilerIdentity compiler, base::Log& log)
     : options_(std::move(options)),
       log_(log),
       store_(options_.directory, log),
       collector_(store_, options_.limits, options_.lock_directory, log),
-      ask_compiler_id_(std::move(compiler_id)) {}
+      compiler_(std::move(compiler)) {}
 
 Fetched KernelCache::fetch(const KernelKey& key, const std::string& arch,
                            const std::function<Entry()>& build) {
@@ -74,7 +73,8 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
     ++bundle_hits_;
     return {std::make_shared<Entry>(*std::move(entry)), Fetched::Origin::kBundle, std::nullopt};
   }
-  if (auto found = find_on_disk(key, arch)) return *std::move(found);
+  const std::string likely = likely_compiler_id();
+  if (auto found = find_on_disk(key, arch, likely)) return *std::move(found);
   std::optional<FileLock> lock;
   if (store_.root()) {
     // Another cache's lock of the same kernel is another lock.
@@ -83,7 +83,11 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
     lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
     if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
     // The process that held the lock may have built this kernel.
-    if (auto found = find_on_disk(key, arch)) return *std::move(found);
+    if (auto found = find_on_disk(key, arch, likely)) return *std::move(found);
+    const std::string exact = exact_compiler_id();
+    if (exact != likely) {
+      if (auto found = find_on_disk(key, arch, exact)) return *std::move(found);
+    }
   }
   Entry built = build_counted(key, arch, build);
   auto why_not_kept = publish(built);
@@ -97,12 +101,12 @@ Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
   Entry built = build();
   built.key = key;
   built.arch = arch;
-  built.compiler_id = compiler_id();
+  built.compiler_id = exact_compiler_id();
   return built;
 }
 
 Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry()>& build) {
-  auto other = find_on_disk(refused.key, refused.arch);
+  auto other = find_on_disk(refused.key, refused.arch, exact_compiler_id());
   if (other && other->entry->cubin != refused.cubin) return *other->entry;
   return build_counted(refused.key, refused.arch, build);
 }
@@ -127,8 +131,12 @@ void KernelCache::replace(Entry entry) {
 }
 
 std::optional<Entry> KernelCache::look_up(const KernelKey& key, const std::string& arch) {
-  auto entry = find_in_bundles(key, arch);
-  return entry || !store_.root() ? entry : store_.find(key, arch, compiler_id());
+  if (auto entry = find_in_bundles(key, arch)) return entry;
+  if (!store_.root()) return std::nullopt;
+  const std::string likely = likely_compiler_id();
+  if (auto entry = store_.find(key, arch, likely)) return entry;
+  const std::string exact = exact_compiler_id();
+  return exact == likely ? std::nullopt : store_.find(key, arch, exact);
 }
 
 std::optional<Entry> KernelCache::find_in_bundles(const KernelKey& key,
@@ -136,19 +144,28 @@ std::optional<Entry> KernelCache::find_in_bundles(const KernelKey& key,
   return options_.bundles != nullptr ? options_.bundles->find(key, arch) : std::nullopt;
 }
 
-std::optional<Fetched> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch) {
+std::optional<Fetched> KernelCache::find_on_disk(const KernelKey& key, const std::string& arch,
+                                                 const std::string& compiler_id) {
   if (!store_.root()) return std::nullopt;
-  auto entry = store_.find(key, arch, compiler_id());
+  auto entry = store_.find(key, arch, compiler_id);
   if (!entry) return std::nullopt;
   ++disk_hits_;
   return Fetched{std::make_shared<Entry>(*std::move(entry)), Fetched::Origin::kDisk, std::nullopt};
 }
 
-std::string KernelCache::compiler_id() {
+std::string KernelCache::likely_compiler_id() {
   State& state = *state_;
   const std::scoped_lock lock(state.compiler_mutex);
-  if (state.compiler_id.empty()) state.compiler_id = ask_compiler_id_();
-  return state.compiler_id;
+  if (!state.exact_id.empty()) return state.exact_id;
+  if (state.likely_id.empty()) state.likely_id = compiler_.likely();
+  return state.likely_id;
+}
+
+std::string KernelCache::exact_compiler_id() {
+  State& state = *state_;
+  const std::scoped_lock lock(state.compiler_mutex);
+  if (state.exact_id.empty()) state.exact_id = compiler_.exact();
+  return state.exact_id;
 }
 
 void KernelCache::reset() {

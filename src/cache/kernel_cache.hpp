@@ -39,6 +39,14 @@ struct Counters {
   std::uint64_t lock_timeouts = 0;
 };
 
+/// The ways to ask for the exact identity of the compiler; "" where there is none: then an entry of
+/// any compiler serves. `likely` costs little and may be wrong; `exact` may cost the time to open a
+/// compiler.
+struct CompilerIdentity {
+  std::function<std::string()> likely;
+  std::function<std::string()> exact;
+};
+
 /// A kernel, and where it was.
 struct Fetched {
   enum class Origin { kMemory, kBundle, kDisk, kBuild };
@@ -53,10 +61,9 @@ struct Fetched {
 /// and usable in a child of fork(), which has a memory of its own.
 class KernelCache {
  public:
-  /// `compiler_id` gives the exact identity of the compiler, or "" where there is none: then an
-  /// entry of any compiler serves. It is asked when memory and bundles miss, until there is one.
-  /// `log` must outlive the cache.
-  KernelCache(KernelCacheOptions options, std::function<std::string()> compiler_id, base::Log& log);
+  /// `compiler.likely` is asked when memory and bundles miss, `compiler.exact` when the disk does,
+  /// each until there is an answer. `log` must outlive the cache.
+  KernelCache(KernelCacheOptions options, CompilerIdentity compiler, base::Log& log);
 
   /// The kernel of `key`, from memory, a bundle, disk, or `build`, which gives its meta_json and
   /// cubin; the cache fills in the rest. What `build` throws reaches everyone who waits for this
@@ -104,19 +111,21 @@ class KernelCache {
   Entry build_counted(const KernelKey& key, const std::string& arch,
                       const std::function<Entry()>& build);
   std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;
-  std::optional<Fetched> find_on_disk(const KernelKey& key, const std::string& arch);
-  std::string compiler_id();
+  std::optional<Fetched> find_on_disk(const KernelKey& key, const std::string& arch,
+                                      const std::string& compiler_id);
+  std::string likely_compiler_id();
+  std::string exact_compiler_id();
 
   const KernelCacheOptions options_;
   base::Log& log_;
   Store store_;
   Collector collector_;
 
-  const std::function<std::string()> ask_compiler_id_;
+  const CompilerIdentity compiler_;
 
   struct State {
     std::mutex compiler_mutex;
-    std::string compiler_id;  // empty: not known yet
+    std::string likely_id, exact_id;  // empty: not known yet
 
     std::mutex flights_mutex;  // never held while anything is built, read or waited for
     std::map<KernelKey, std::shared_ptr<Flight>> flights;

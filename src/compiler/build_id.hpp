@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace attnjit::compiler {
@@ -10,5 +12,8 @@ struct MappedLibrary {
 };
 
 MappedLibrary inspect_library(void* handle);
+
+/// The build id, as above, among the notes of a segment with that alignment.
+std::string find_build_id(std::span<const char> notes, std::size_t alignment);
 
 }  // namespace attnjit::compiler

@@ -10,6 +10,7 @@
 #include "base/environment.hpp"
 #include "base/sha256.hpp"
 #include "compiler/log_parser.hpp"
+#include "compiler/nvrtc_identity.hpp"
 #include "compiler/program.hpp"
 #include "compiler/saved_files.hpp"
 
@@ -138,6 +139,11 @@ const Nvrtc& Compiler::nvrtc() {
   const std::lock_guard lock(opened.mutex);
   if (opened.nvrtc == nullptr) opened.nvrtc = std::make_unique<const Nvrtc>(search_);
   return *opened.nvrtc;
+}
+
+std::string Compiler::likely_id() {
+  if (auto id = nvrtc_id_from_files(search_)) return *std::move(id);
+  return id();
 }
 
 Compiled Compiler::compile(const std::string& source, const std::string& entry,

@@ -45,6 +45,10 @@ class Compiler {
   /// Nvrtc::id().
   const std::string& id() { return nvrtc().id(); }
 
+  /// id() without opening NVRTC, where its files tell it; wrong only where the search would pass
+  /// over a file that looks sound. Throws as nvrtc() does.
+  std::string likely_id();
+
   /// Throws Error(kNoCompiler) when there is no usable NVRTC; the next call tries again.
   const Nvrtc& nvrtc();
 

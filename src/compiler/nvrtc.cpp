@@ -8,39 +8,15 @@
 #include <filesystem>
 
 #include "attnjit/error.hpp"
-#include "base/sha256.hpp"
 #include "compiler/build_id.hpp"
+#include "compiler/nvrtc_identity.hpp"
 
 namespace attnjit::compiler {
 namespace {
 
-constexpr const char* kSonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-constexpr const char* kSystemDirectories[] = {"/usr/local/cuda/lib64",
-                                              "/usr/local/cuda/targets/x86_64-linux/lib",
-                                              "/usr/local/cuda/targets/sbsa-linux/lib"};
 constexpr const char* kAdvice =
     "Install NVRTC of CUDA 12.4 or later (pip install nvidia-cuda-nvrtc, or the cuda-nvrtc "
     "package of the system), or set ATTNJIT_NVRTC to the path of its libnvrtc.so.";
-
-struct Candidate {
-  std::string name;
-  int extra_flags = 0;
-};
-
-std::vector<Candidate> candidates(const NvrtcSearch& search) {
-  if (!search.explicit_path.empty()) return {{search.explicit_path}};
-  std::vector<Candidate> list;
-  // A copy that the process already uses, such as PyTorch's, spares 100 MB and keeps the number
-  // of NVRTC versions in one process at one.
-  for (const char* soname : kSonames) list.push_back({soname, RTLD_NOLOAD});
-  const auto add_directory = [&](const std::filesystem::path& directory) {
-    for (const char* soname : kSonames) list.push_back({(directory / soname).string()});
-  };
-  for (const auto& directory : search.directories) add_directory(directory);
-  for (const char* soname : kSonames) list.push_back({soname});
-  for (const char* directory : kSystemDirectories) add_directory(directory);
-  return list;
-}
 
 template <class Function>
 void resolve(void* library, Function& function, const char* name) {
@@ -91,26 +67,22 @@ MappedLibrary map_builtins(const std::string& nvrtc_path, const std::string& ver
   return handle == nullptr ? MappedLibrary{} : inspect_library(handle);
 }
 
-std::string compiler_id(const MappedLibrary& nvrtc, const MappedLibrary& builtins,
-                        const std::string& version) {
-  base::Sha256 hash;
-  const std::string nothing = "version " + version;
-  hash.update(nvrtc.build_id.empty() ? nothing : nvrtc.build_id);
-  hash.update("\n");
-  hash.update(builtins.build_id.empty() ? nothing : builtins.build_id);
-  return base::hex(hash.finish()).substr(0, 8);
+/// What names a library's bytes.
+std::string identity(const MappedLibrary& library, const std::string& version) {
+  return library.build_id.empty() ? "version " + version : library.build_id;
 }
 
 }  // namespace
 
 Nvrtc::Nvrtc(const NvrtcSearch& search) {
   std::string tried;
-  for (const Candidate& candidate : candidates(search)) {
-    void* handle = dlopen(candidate.name.c_str(), RTLD_NOW | RTLD_LOCAL | candidate.extra_flags);
+  for (const NvrtcCandidate& candidate : candidates(search)) {
+    void* handle = dlopen(candidate.name.c_str(),
+                          RTLD_NOW | RTLD_LOCAL | (candidate.mapped_only ? RTLD_NOLOAD : 0));
     if (handle == nullptr) {
       const char* reason = dlerror();
       // "Not mapped yet" is no news, and dlerror() says nothing about it.
-      if (candidate.extra_flags == 0) {
+      if (!candidate.mapped_only) {
         tried += fmt::format("\n  {}: {}", candidate.name, reason == nullptr ? "failed" : reason);
       }
       continue;
@@ -137,7 +109,7 @@ void Nvrtc::use(void* library) {
   const MappedLibrary self = inspect_library(library);
   path_ = self.path;
   archs_ = read_archs(api_);
-  id_ = compiler_id(self, map_builtins(path_, version()), version());
+  id_ = nvrtc_id(identity(self, version()), identity(map_builtins(path_, version()), version()));
 }
 
 std::string Nvrtc::version() const { return fmt::format("{}.{}", major_, minor_); }

@@ -4,13 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace attnjit::compiler {
+#include "compiler/nvrtc_search.hpp"
 
-/// Places to look for libnvrtc in. The caller fills it from the environment.
-struct NvrtcSearch {
-  std::string explicit_path;             ///< if set, the only file that is tried
-  std::vector<std::string> directories;  ///< tried before the system's own places
-};
+namespace attnjit::compiler {
 
 /// The NVRTC entry points that this library calls.
 struct NvrtcApi {
@@ -32,9 +28,8 @@ struct NvrtcApi {
 /// An opened libnvrtc, of CUDA 12.4 or later. It stays mapped until the process ends.
 class Nvrtc {
  public:
-  /// Opens the explicit path, or else the first usable of: a copy that is already mapped, the
-  /// directories, the loader's own search, /usr/local/cuda. Throws Error(kNoCompiler) naming
-  /// everything that was tried.
+  /// Opens the first usable of candidates(). Throws Error(kNoCompiler) naming everything that was
+  /// tried.
   explicit Nvrtc(const NvrtcSearch& search);
 
   const NvrtcApi& api() const { return api_; }
@@ -43,8 +38,7 @@ class Nvrtc {
   int version_minor() const { return minor_; }
   std::string version() const;  ///< "13.0"
 
-  /// 8 hex digits that stand for the exact bytes of libnvrtc and its builtins library (their GNU
-  /// build ids), or for the version where they carry none.
+  /// nvrtc_id().
   const std::string& id() const { return id_; }
 
   /// Compute capabilities that this NVRTC compiles for, as 80 or 90.

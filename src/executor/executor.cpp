@@ -28,6 +28,11 @@ std::string metadata(const codegen::Source& source) {
   return meta.dump();
 }
 
+cache::CompilerIdentity identity_of(HostCompiler& compiler) {
+  const auto id = [&compiler] { return std::string(compiler.id()); };
+  return {id, id};
+}
+
 }  // namespace
 
 Executor::Executor(Options options, base::Log& log)
@@ -36,8 +41,7 @@ Executor::Executor(Options options, base::Log& log)
       jobs_(options.jobs),
       templates_(options.templates.with(primitives())),
       compiler_(std::move(options.compiler)),
-      cache_(
-          std::move(options.cache), [this] { return compiler_.id(); }, log) {}
+      cache_(std::move(options.cache), identity_of(compiler_), log) {}
 
 std::string Executor::host_source(const codegen::Source& source) const try {
   return codegen::flatten(source.stub, templates_, kPrimitives) +

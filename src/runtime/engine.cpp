@@ -48,12 +48,18 @@ codegen::TemplateSet load_templates(const std::filesystem::path& root) try {
 }
 
 // An NVRTC that is missing must not hide kernels that are on disk already.
-std::string compiler_id(compiler::Compiler& compiler) {
+template <class Ask>
+std::string id_or_none(const Ask& ask) {
   try {
-    return compiler.id();
+    return ask();
   } catch (const Error&) {
     return "";
   }
+}
+
+cache::CompilerIdentity identity_of(compiler::Compiler& compiler) {
+  return {[&compiler] { return id_or_none([&] { return compiler.likely_id(); }); },
+          [&compiler] { return id_or_none([&] { return compiler.id(); }); }};
 }
 
 std::string metadata(const codegen::Source& source, const compiler::Facts& facts) {
@@ -86,8 +92,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       bundles_(environment_.bundle_path, log_),
       watch_(log_),
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
-      cache_(
-          cache_options(environment_, bundles_), [this] { return compiler_id(compiler_); }, log_),
+      cache_(cache_options(environment_, bundles_), identity_of(compiler_), log_),
       spaces_(std::move(spaces)),
       records_(environment_.cache_directory, log_, &bundles_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);

@@ -76,6 +76,21 @@ TEST_CASE("warmup never asks the machine for a device") {
   CHECK_FALSE(holds(traced.err, "libcuda.so"));
 }
 
+TEST_CASE("a process whose kernels are all on disk does not load NVRTC") {
+  const CommandLine attnjit;
+  const auto loads = [&] {
+    const Outcome traced = attnjit(small_problem({"warmup"}), {{"LD_DEBUG", "files"}});
+    CHECK(traced.code == 0);
+    std::istringstream lines(traced.err);
+    for (std::string line; std::getline(lines, line);) {
+      if (holds(line, "calling init: ") && holds(line, "libnvrtc")) return true;
+    }
+    return false;
+  };
+  CHECK(loads());
+  CHECK_FALSE(loads());
+}
+
 TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
   const CommandLine attnjit;
   write_file(attnjit.file("m.json"), kManifest);

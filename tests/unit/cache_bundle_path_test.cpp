@@ -132,8 +132,8 @@ TEST_CASE("a kernel of a bundle needs no compiler, no lock and no cache director
   const KernelCacheOptions options{
       .directory = temp / "cache", .lock_directory = temp / "lock", .bundles = &bundles};
   int asked = 0, built = 0;
-  KernelCache cache(
-      options, [&] { return ++asked, std::string(kCompiler); }, messages.log());
+  const auto ask = [&] { return ++asked, std::string(kCompiler); };
+  KernelCache cache(options, {ask, ask}, messages.log());
   const auto build = [&] { return ++built, make_entry("b"); };
   CHECK(cache.look_up(key_of("a"), kArch)->compiler_id == "another machine's");
   CHECK(cache.get(key_of("a"), kArch, build)->compiler_id == "another machine's");
@@ -159,7 +159,7 @@ TEST_CASE("a bundle is asked before the cache directory") {
   const BundlePath bundles({temp / "kernels.atkb"}, messages.log());
   KernelCache cache(
       {.directory = temp / "cache", .lock_directory = temp / "lock", .bundles = &bundles},
-      [] { return std::string(kCompiler); }, messages.log());
+      fake_compiler, messages.log());
   CHECK(cache.get(key_of("a"), kArch, [] { return Entry(); })->cubin.size() == 2000);
   flip_last_byte(temp / "kernels.atkb");
   cache.reset();

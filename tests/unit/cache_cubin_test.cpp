@@ -66,8 +66,7 @@ TEST_CASE(
   Store(temp / "cache", messages.log()).publish(with_code(elf(8, 0x6005004)));
   int built = 0;
   for (int process = 0; process < 2; ++process) {
-    KernelCache cache(
-        options, [] { return std::string(kCompiler); }, messages.log());
+    KernelCache cache(options, fake_compiler, messages.log());
     const auto entry = cache.get(key_of("a"), kArch, [&] { return ++built, make_entry("a"); });
     CHECK(entry->cubin == fake_cubin());
     CHECK(cache.store().verify().empty());

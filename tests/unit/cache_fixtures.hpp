@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "cache/entry.hpp"
+#include "cache/kernel_cache.hpp"
 
 namespace attnjit::test {
 
@@ -42,6 +43,10 @@ inline cache::Entry make_entry(const std::string& source) {
           .meta_json = R"({"registers":168})",
           .cubin = fake_cubin()};
 }
+
+/// The identity of the compiler that made make_entry().
+inline const cache::CompilerIdentity fake_compiler = {[] { return std::string(kCompiler); },
+                                                      [] { return std::string(kCompiler); }};
 
 /// A log that keeps its warnings.
 class KeepingLog {

@@ -39,7 +39,6 @@ Entry build_fake() {
 }
 
 Entry build_nothing() { throw Error(ErrorKind::kCompile, "nothing should be built"); }
-std::string fake_compiler() { return kCompiler; }
 
 struct Place {
   TempDirectory directory;
@@ -133,26 +132,36 @@ TEST_CASE("a cache without a directory works in memory and takes no lock") {
   CHECK(count_below(place.directory.path()) == 0);
 }
 
-TEST_CASE("the compiler is asked for its identity once, and not for a hit in memory") {
+TEST_CASE("the compiler's likely identity finds entries, and the exact one is asked for to build") {
   Place place;
-  std::atomic<int> asked = 0;
-  KernelCache cache(
-      place.options,
-      [&] {
-        ++asked;
-        return std::string(kCompiler);
-      },
-      place.messages.log());
-  CHECK(asked == 0);
-  for (const char* source : {"a", "b", "a", "c"}) cache.get(key_of(source), kArch, build_fake);
-  CHECK(asked == 1);
+  int asked = 0, opened = 0;
+  std::string likely = kCompiler;
+  const CompilerIdentity compiler = {[&] { return ++asked, likely; },
+                                     [&] { return ++opened, std::string(kCompiler); }};
+  {
+    KernelCache cache(place.options, compiler, place.messages.log());
+    CHECK(asked == 0);
+    for (const char* source : {"a", "b", "a", "c"}) cache.get(key_of(source), kArch, build_fake);
+    CHECK(asked == 1);
+    CHECK(opened == 1);
+  }
+  KernelCache warm(place.options, compiler, place.messages.log());
+  for (const char* source : {"a", "b", "c"}) warm.get(key_of(source), kArch, build_nothing);
+  CHECK(opened == 1);
+
+  // A wrong guess costs time and no compile, and never takes another compiler's entry.
+  likely = "another compiler";
+  KernelCache wrong(place.options, compiler, place.messages.log());
+  wrong.get(key_of("a"), kArch, build_nothing);
+  CHECK(opened == 2);
+  CHECK_THROWS_AS(wrong.get(key_of("d"), kArch, build_nothing), Error);
 }
 
 TEST_CASE("without a compiler, what is on disk still serves") {
   Place place;
   place.open().get(key_of("a"), kArch, build_fake);
-  KernelCache cache(
-      place.options, [] { return std::string(); }, place.messages.log());
+  KernelCache cache(place.options, {[] { return std::string(); }, [] { return std::string(); }},
+                    place.messages.log());
   CHECK(cache.get(key_of("a"), kArch, build_nothing)->compiler_id == kCompiler);
   CHECK_THROWS_AS(cache.get(key_of("b"), kArch, build_nothing), Error);
 }
@@ -256,8 +265,8 @@ TEST_CASE("what stops a build for now is forgotten, and the disk is looked at ag
 TEST_CASE("a compiler that turns up later is asked, and names its entries") {
   Place place;
   std::string compiler;
-  KernelCache cache(
-      place.options, [&] { return compiler; }, place.messages.log());
+  KernelCache cache(place.options, {[&] { return compiler; }, [&] { return compiler; }},
+                    place.messages.log());
   CHECK_THROWS_AS(cache.get(key_of("a"), kArch, build_nothing), Error);
   cache.reset();
   compiler = kCompiler;

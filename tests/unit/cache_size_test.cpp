@@ -132,11 +132,11 @@ TEST_CASE("a write keeps the cache below its limit, in the directory that is use
   Fixture f;
   const fs::path old = f.publish("old", hours(50));
   const fs::path unfinished = f.unfinished("elsewhere.1.0123456789abcdef.tmp", hours(2));
-  KernelCache cache(
-      {.directory = f.directory / "cache",
-       .lock_directory = f.directory / "locks",
-       .limits = {.bytes = fs::file_size(old)}},
-      [] { return std::string(kCompiler); }, f.messages.log());
+  KernelCache cache({.directory = f.directory / "cache",
+                     .lock_directory = f.directory / "locks",
+                     .limits = {.bytes = fs::file_size(old)}},
+                    {[] { return std::string(kCompiler); }, [] { return std::string(kCompiler); }},
+                    f.messages.log());
   cache.get(key_of("new"), kArch, [] { return Entry{.cubin = fake_cubin()}; });
   CHECK_FALSE(fs::exists(old));
   CHECK_FALSE(fs::exists(unfinished));

@@ -77,7 +77,7 @@ base::Log::Sink Session::log_sink() {
 
 std::string Session::compiler_id() {
   try {
-    return engine().compiler().id();
+    return engine().compiler().likely_id();
   } catch (const Error&) {
     return "";
   }

@@ -53,7 +53,7 @@ class Session {
   /// Of a Context whose messages are notes of the console.
   ContextOptions context_options();
 
-  /// Nvrtc::id(), or "" where there is no NVRTC: what the cache asks for as well.
+  /// Compiler::likely_id(), or "" where there is no NVRTC: what the cache asks for as well.
   std::string compiler_id();
 
  private:
