@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
-#include "cache/file_lock.hpp"
 
 namespace attnjit::cache {
 namespace {
@@ -75,13 +74,8 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
   }
   const std::string likely = likely_compiler_id();
   if (auto found = find_on_disk(key, arch, likely)) return *std::move(found);
-  std::optional<FileLock> lock;
-  if (store_.root()) {
-    // Another cache's lock of the same kernel is another lock.
-    const std::string name =
-        fmt::format("{}-{}.lock", store_.root_digest(), key.text().substr(0, kLockNameDigits));
-    lock.emplace(options_.lock_directory / name, options_.lock_budget, log_);
-    if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
+  const std::unique_ptr<FileLock> held = lock(key);
+  if (held) {
     // The process that held the lock may have built this kernel.
     if (auto found = find_on_disk(key, arch, likely)) return *std::move(found);
     const std::string exact = exact_compiler_id();
@@ -95,6 +89,17 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
           std::move(why_not_kept)};
 }
 
+std::unique_ptr<FileLock> KernelCache::lock(const KernelKey& key) {
+  if (!store_.root()) return nullptr;
+  // Another cache's lock of the same kernel is another lock.
+  const std::string name =
+      fmt::format("{}-{}.lock", store_.root_digest(), key.text().substr(0, kLockNameDigits));
+  auto lock =
+      std::make_unique<FileLock>(options_.lock_directory / name, options_.lock_budget, log_);
+  if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
+  return lock;
+}
+
 Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
                                  const std::function<Entry()>& build) {
   ++builds_;
@@ -105,10 +110,13 @@ Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
   return built;
 }
 
-Entry KernelCache::second_entry(const Entry& refused, const std::function<Entry()>& build) {
+SecondEntry KernelCache::second_entry(const Entry& refused, const std::function<Entry()>& build) {
+  auto held = lock(refused.key);
   auto other = find_on_disk(refused.key, refused.arch, exact_compiler_id());
-  if (other && other->entry->cubin != refused.cubin) return *other->entry;
-  return build_counted(refused.key, refused.arch, build);
+  if (other && other->entry->cubin != refused.cubin) {
+    return {std::move(held), *other->entry};
+  }
+  return {std::move(held), build_counted(refused.key, refused.arch, build)};
 }
 
 std::optional<std::string> KernelCache::publish(const Entry& entry) {

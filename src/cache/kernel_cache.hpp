@@ -16,6 +16,7 @@
 #include "cache/bundle_path.hpp"
 #include "cache/collector.hpp"
 #include "cache/entry.hpp"
+#include "cache/file_lock.hpp"
 #include "cache/store.hpp"
 
 namespace attnjit::cache {
@@ -56,6 +57,12 @@ struct Fetched {
   std::optional<std::string> why_not_kept;  ///< why it is in no file; nullopt: it is in one
 };
 
+/// Another entry of a kernel, and the lock under which it was found or built; null without a disk.
+struct SecondEntry {
+  std::unique_ptr<FileLock> lock;
+  Entry entry;
+};
+
 /// Get or build: each kernel is built once per process, once per node while the locks work, and
 /// once per store otherwise. A lock only ever saves work; no result depends on one. Thread-safe,
 /// and usable in a child of fork(), which has a memory of its own.
@@ -76,8 +83,9 @@ class KernelCache {
   }
 
   /// Another entry of the kernel of `refused`, which the driver does not take: that on disk where
-  /// it has other code, else of `build`. It is not kept before replace().
-  Entry second_entry(const Entry& refused, const std::function<Entry()>& build);
+  /// it has other code, else of `build`. It is not kept before replace(), and other processes that
+  /// want one wait for as long as the result lives.
+  SecondEntry second_entry(const Entry& refused, const std::function<Entry()>& build);
 
   /// Keeps `entry` on disk, unless an intact one is there, and the store below its limits. Returns
   /// as Store::publish() does.
@@ -108,6 +116,7 @@ class KernelCache {
   void forget(const KernelKey& key, const std::shared_ptr<Flight>& flight);
   Fetched load_or_build(const KernelKey& key, const std::string& arch,
                         const std::function<Entry()>& build);
+  std::unique_ptr<FileLock> lock(const KernelKey& key);
   Entry build_counted(const KernelKey& key, const std::string& arch,
                       const std::function<Entry()>& build);
   std::optional<Entry> find_in_bundles(const KernelKey& key, const std::string& arch) const;

@@ -142,8 +142,9 @@ cache::Fetched Engine::fetch(const codegen::Source& source, const codegen::Arch&
                       [&] { return build(source, arch, problem); });
 }
 
-cache::Entry Engine::second_kernel(const cache::Entry& refused, const codegen::Source& source,
-                                   const codegen::Arch& arch, const problem::ProblemText& problem) {
+cache::SecondEntry Engine::second_kernel(const cache::Entry& refused, const codegen::Source& source,
+                                         const codegen::Arch& arch,
+                                         const problem::ProblemText& problem) {
   return cache_.second_entry(refused, [&] {
     if (environment_.jit == base::JitPolicy::kForbid) {
       throw Error(ErrorKind::kCache, "ATTNJIT_JIT=forbid lets none be compiled");

@@ -63,8 +63,8 @@ class Engine {
                                              const problem::ProblemText& problem);
 
   /// Another entry of that kernel in the place of `refused`, as KernelCache::second_entry().
-  cache::Entry second_kernel(const cache::Entry& refused, const codegen::Source& source,
-                             const codegen::Arch& arch, const problem::ProblemText& problem);
+  cache::SecondEntry second_kernel(const cache::Entry& refused, const codegen::Source& source,
+                                   const codegen::Arch& arch, const problem::ProblemText& problem);
 
   /// The file that `entry` comes from or is kept in: a bundle, or one of the cache directory.
   std::string origin(const cache::Entry& entry) const;

@@ -48,7 +48,7 @@ std::unique_ptr<cuda::Library> load_kernel(Engine& engine, const cuda::Driver& d
 
   const std::string what = complaint(engine, driver, source, entry, problem, first.refusal);
   engine.log().warning("{}; it is compiled again", what);
-  cache::Entry second;
+  cache::SecondEntry second;  // locked until it has taken the place of `entry`
   try {
     second = engine.second_kernel(entry, source, arch, problem);
   } catch (const Error& error) {
@@ -56,15 +56,15 @@ std::unique_ptr<cuda::Library> load_kernel(Engine& engine, const cuda::Driver& d
                                           advice(entry)));
   }
   const auto give_up = [&](const std::string& outcome) {
-    const std::string message = fmt::format("{}, and {}; {}", what, outcome, advice(second));
+    const std::string message = fmt::format("{}, and {}; {}", what, outcome, advice(second.entry));
     engine.refusals().add(entry.key, message);
     throw Error(ErrorKind::kCuda, message);
   };
-  if (second.cubin == entry.cubin) give_up("compiled anew it is the same");
-  cuda::LoadResult again = cuda::load_library(driver, second.cubin, source.entry);
+  if (second.entry.cubin == entry.cubin) give_up("compiled anew it is the same");
+  cuda::LoadResult again = cuda::load_library(driver, second.entry.cubin, source.entry);
   if (!again.library)
     give_up(fmt::format("it does not take one that was compiled anew ({})", again.refusal));
-  engine.cache().replace(std::move(second));
+  engine.cache().replace(std::move(second.entry));
   return std::move(again.library);
 }
 

@@ -1,13 +1,17 @@
 // Intact entries that the driver does not take.
 #include <doctest/doctest.h>
 #include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "attnjit/error.hpp"
 #include "cache/bundle_writer.hpp"
 #include "cache_fixtures.hpp"
+#include "child_process.hpp"
 #include "forward_fixtures.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
@@ -34,6 +38,32 @@ cuda::DriverApi refuses_marked() {
                              CUlibraryOption*, void**, unsigned) {
     *out = library(0x20);
     return is_marked(cubin) ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
+  };
+  return api;
+}
+
+/// What two processes share.
+struct Shared {
+  std::atomic<int> refusals = 0;
+  std::atomic<int> compiles = 0;
+};
+Shared& shared() {
+  static void* const memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  static Shared* const value = new (memory) Shared;
+  return *value;
+}
+
+/// refuses_marked(), whose first refusal waits for that of another process.
+cuda::DriverApi refuses_marked_together() {
+  cuda::DriverApi api = refuses_marked();
+  api.library_load_data = [](CUlibrary* out, const void* cubin, CUjit_option*, void**, unsigned,
+                             CUlibraryOption*, void**, unsigned) {
+    *out = library(0x20);
+    if (!is_marked(cubin)) return CUDA_SUCCESS;
+    ++shared().refusals;
+    while (shared().refusals < 2) ::usleep(1000);
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
   };
   return api;
 }
@@ -132,6 +162,24 @@ TEST_CASE("an entry that the driver does not take is compiled once, over two pro
     CHECK(second->counters().compiles == 0);
     CHECK(machine.store.verify().empty());
   }
+}
+
+TEST_CASE(
+    "two processes that meet an entry which the driver does not take compile it once in all") {
+  Machine machine(true);
+  shared();
+  const auto body = [&] {
+    const auto dispatcher = machine.start(refuses_marked_together());
+    dispatcher->prepare_forward(small_args());
+    shared().compiles += static_cast<int>(dispatcher->counters().compiles);
+    return true;
+  };
+  const pid_t first = test::start_child(body);
+  const pid_t second = test::start_child(body);
+  CHECK(test::succeeded(first));
+  CHECK(test::succeeded(second));
+  CHECK(shared().compiles.load() == static_cast<int>(machine.kernels));
+  CHECK(machine.marked() == 0);
 }
 
 TEST_CASE("a cubin that the driver takes in no form is an error, and nothing is rewritten") {
