@@ -9,8 +9,6 @@
 namespace attnjit::cache {
 namespace {
 
-constexpr std::size_t kLockNameDigits = 16;
-
 /// A source that does not compile will not the next time either. Everything else that stops a build
 /// can pass: no memory, no compiler, no permission to compile.
 bool is_lasting(const std::exception_ptr& failure) {
@@ -91,11 +89,8 @@ Fetched KernelCache::load_or_build(const KernelKey& key, const std::string& arch
 
 std::unique_ptr<FileLock> KernelCache::lock(const KernelKey& key) {
   if (!store_.root()) return nullptr;
-  // Another cache's lock of the same kernel is another lock.
-  const std::string name =
-      fmt::format("{}-{}.lock", store_.root_digest(), key.text().substr(0, kLockNameDigits));
-  auto lock =
-      std::make_unique<FileLock>(options_.lock_directory / name, options_.lock_budget, log_);
+  const auto path = options_.lock_directory / lock_name(store_.root_digest(), key.digest);
+  auto lock = std::make_unique<FileLock>(path, options_.lock_budget, log_);
   if (lock->outcome() == FileLock::Outcome::kBusy) ++lock_timeouts_;
   return lock;
 }

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".atk";
 constexpr std::size_t kTagDigits = 8;
+constexpr std::size_t kLockDigits = 16;
 
 bool all_of(std::string_view text, std::string_view alphabet) {
   return !text.empty() && text.find_first_not_of(alphabet) == text.npos;
@@ -27,6 +28,10 @@ bool is_hex(std::string_view text, std::size_t digits) {
 }  // namespace
 
 fs::path version_directory(const fs::path& root) { return root / fmt::format("v{}", kEntryFormat); }
+
+std::string lock_name(std::string_view root, const base::Digest& what) {
+  return fmt::format("{}-{}.lock", root, base::hex(what).substr(0, kLockDigits));
+}
 
 std::string compiler_tag(std::string_view compiler_id) {
   return base::hex(base::sha256(compiler_id)).substr(0, kTagDigits);

@@ -21,6 +21,10 @@ struct StoredFile {
   base::FileTime used;       ///< when it was written, or last hit, to a day
 };
 
+/// The name of the lock file of `what`, a kernel or a record, in the cache whose Root::digest() is
+/// `root`: another cache's is another.
+std::string lock_name(std::string_view root, const base::Digest& what);
+
 /// The directory below `root` of files of this library's entry format: <root>/v<kEntryFormat>.
 std::filesystem::path version_directory(const std::filesystem::path& root);
 

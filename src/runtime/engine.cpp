@@ -94,7 +94,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(cache_options(environment_, bundles_), identity_of(compiler_), log_),
       spaces_(std::move(spaces)),
-      records_(environment_.cache_directory, log_, &bundles_) {
+      records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
   if (environment_.cache_trouble) log_.warning("{}", *environment_.cache_trouble);
 }

@@ -115,6 +115,7 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const codegen::Arch arch = arch_of(device);
   const auto& space = engine_.space<typename Pass::Key>();
   const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device), plan_key, space.name()};
+  const auto superseded = engine_.records().find_exact(key);
   const auto configs = space.candidates(key.plan, arch);
   Candidates<Pass> candidates =
       prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, configs,
@@ -151,7 +152,7 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const typename Pass::Tunables& winner = candidates.plans[report.result.winner]->spec().tunables;
   report.record = make_record(report, winner, candidates, problem, key, driver);
   if (report.result.conclusive()) {
-    report.why_not_kept = engine_.records().publish(report.record);
+    report.why_not_kept = engine_.records().publish(report.record, superseded);
   } else {
     engine_.records().remember(report.record);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <iterator>
 #include <span>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
 #include "base/sha256.hpp"
+#include "cache/file_lock.hpp"
 #include "cache/layout.hpp"
 #include "tuner/neighbours.hpp"
 
@@ -21,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxRecordBytes = 64 * 1024;
-constexpr std::size_t kDigits = 16;  // of a hash in a file name
+constexpr std::size_t kDigits = 16;             // of a hash in a file name
+constexpr std::chrono::seconds kLockBudget(1);  // to write a small file takes milliseconds
 constexpr std::string_view kBundled = "a tuning record of a bundle";
 
 // Lower-case letters and digits, with dashes for all else.
@@ -62,9 +65,12 @@ std::optional<BasicRecord<PlanKey>> record_of(const BasicTuneKey<PlanKey>& key,
 
 }  // namespace
 
-RecordStore::RecordStore(std::optional<fs::path> root, base::Log& log,
+RecordStore::RecordStore(std::optional<fs::path> root, fs::path lock_directory, base::Log& log,
                          const cache::BundlePath* bundles)
-    : root_(std::move(root), log), log_(log), bundles_(bundles) {}
+    : root_(std::move(root), log),
+      lock_directory_(std::move(lock_directory)),
+      log_(log),
+      bundles_(bundles) {}
 
 template <class PlanKey>
 fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
@@ -154,11 +160,22 @@ void RecordStore::remember(const BasicRecord<PlanKey>& record) {
 }
 
 template <class PlanKey>
-std::optional<std::string> RecordStore::publish(const BasicRecord<PlanKey>& record) {
+std::optional<std::string> RecordStore::publish(
+    const BasicRecord<PlanKey>& record, const std::optional<BasicRecord<PlanKey>>& superseded) {
   remember(record);
   if (const auto why = root_.why_unused()) return why;
+  const cache::FileLock lock(
+      lock_directory_ / cache::lock_name(root_.digest(), name_in_bundle(record.key)), kLockBudget,
+      log_);
+  const fs::path path = root_.version_directory() / place(record.key);
+  const auto present = record_of(record.key, read(path));
+  const bool known = present && superseded && to_json(*present) == to_json(*superseded);
+  if (present && !known && &better(*present, record) == &*present) {
+    remember(*present);
+    return std::nullopt;
+  }
   const std::string text = to_json(record) + '\n';
-  return root_.write(root_.version_directory() / place(record.key), std::as_bytes(std::span(text)));
+  return root_.write(path, std::as_bytes(std::span(text)));
 }
 
 std::vector<fs::path> RecordStore::files() const {
@@ -205,7 +222,8 @@ template std::optional<BasicRecord<problem::PlanKey>> RecordStore::find_exact(
 template std::optional<BasicRecord<problem::PlanKey>> RecordStore::recall(
     const BasicTuneKey<problem::PlanKey>&) const;
 template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
-template std::optional<std::string> RecordStore::publish(const BasicRecord<problem::PlanKey>&);
+template std::optional<std::string> RecordStore::publish(
+    const BasicRecord<problem::PlanKey>&, const std::optional<BasicRecord<problem::PlanKey>>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
 template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::PlanKey>&);
 template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
@@ -216,7 +234,8 @@ template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::recal
     const BasicTuneKey<problem::BackwardPlanKey>&) const;
 template void RecordStore::remember(const BasicRecord<problem::BackwardPlanKey>&);
 template std::optional<std::string> RecordStore::publish(
-    const BasicRecord<problem::BackwardPlanKey>&);
+    const BasicRecord<problem::BackwardPlanKey>&,
+    const std::optional<BasicRecord<problem::BackwardPlanKey>>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
 template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::BackwardPlanKey>&);
 

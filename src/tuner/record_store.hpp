@@ -31,9 +31,10 @@ struct BasicRecordMatch {
 /// in the log. Thread-safe.
 class RecordStore {
  public:
-  /// `root` nullopt: there is no disk. `log` and `bundles`, if any, must outlive the store.
-  RecordStore(std::optional<std::filesystem::path> root, base::Log& log,
-              const cache::BundlePath* bundles = nullptr);
+  /// `root` nullopt: there is no disk. Writers of one record take turns by a lock in
+  /// `lock_directory`. `log` and `bundles`, if any, must outlive the store.
+  RecordStore(std::optional<std::filesystem::path> root, std::filesystem::path lock_directory,
+              base::Log& log, const cache::BundlePath* bundles = nullptr);
 
   /// find_exact(), or else that of the closest buckets of the same family and device
   /// class, at most one step away on each axis; the smaller problem where two are as close.
@@ -52,10 +53,13 @@ class RecordStore {
   template <class PlanKey>
   void remember(const BasicRecord<PlanKey>& record);
 
-  /// Keeps `record` in memory, and on disk if that can be done. Returns why it is not on disk;
-  /// nullopt: it is. A failure is logged, never thrown.
+  /// Keeps `record`, which was measured where `superseded` was known, in memory, and on disk if
+  /// that can be done. What another process has put there meanwhile stays if it is better().
+  /// Returns why neither is on disk; nullopt: one is. A failure is logged, never thrown.
   template <class PlanKey>
-  std::optional<std::string> publish(const BasicRecord<PlanKey>& record);
+  std::optional<std::string> publish(
+      const BasicRecord<PlanKey>& record,
+      const std::optional<BasicRecord<PlanKey>>& superseded = std::nullopt);
 
   /// Every readable record on disk, sorted by path.
   std::vector<AnyRecord> list() const;
@@ -89,6 +93,7 @@ class RecordStore {
   using Remembered = std::map<BasicTuneKey<PlanKey>, BasicRecord<PlanKey>>;
 
   cache::Root root_;
+  const std::filesystem::path lock_directory_;
   base::Log& log_;
   const cache::BundlePath* const bundles_;
   struct Memory {

@@ -30,7 +30,7 @@ struct Shelf {
 
   explicit Shelf(const cache::BundleWriter& writer)
       : bundles((writer.write(temp / "b.atkb"), std::vector{temp / "b.atkb"}), log.log()),
-        store(temp / "cache", log.log(), &bundles) {}
+        store(temp / "cache", temp / "lock", log.log(), &bundles) {}
 };
 
 }  // namespace
@@ -55,7 +55,8 @@ TEST_CASE("a bundle's record serves where the user's store has none") {
   own.us = 42;
   shelf.store.publish(own);
   CHECK(shelf.store.find(tune_key())->record.us == 42);
-  const RecordStore next(shelf.temp / "cache", shelf.log.log(), &shelf.bundles);
+  const RecordStore next(shelf.temp / "cache", shelf.temp / "lock", shelf.log.log(),
+                         &shelf.bundles);
   CHECK(next.find(tune_key())->record.us == 42);
 }
 

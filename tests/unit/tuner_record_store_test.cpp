@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "cache_fixtures.hpp"
+#include "child_process.hpp"
 #include "temp_directory.hpp"
 #include "tuner/neighbours.hpp"
 #include "tuner/record_store.hpp"
@@ -29,7 +30,7 @@ struct Disk {
   TempDirectory temp;
   test::KeepingLog log;
 
-  RecordStore open() { return RecordStore(temp / "cache", log.log()); }
+  RecordStore open() { return RecordStore(temp / "cache", temp / "lock", log.log()); }
   fs::path file(const tuner::TuneKey& key) {
     return temp / "cache" / "v1" / RecordStore::place(key);
   }
@@ -162,7 +163,7 @@ TEST_CASE("the closest neighbour is used where there is no record of the problem
 
 TEST_CASE("without a disk records last as long as the process") {
   test::KeepingLog log;
-  RecordStore store(std::nullopt, log.log());
+  RecordStore store(std::nullopt, "", log.log());
   CHECK_FALSE(store.find(tune_key()));
   store.publish(make_record(tune_key()));
   CHECK(store.find(tune_key())->exact);
@@ -226,7 +227,7 @@ TEST_CASE("records do not follow a link to their directory, however it is writte
   for (const char* end : {"", "/", "/.", "//", "/x/.."}) {
     CAPTURE(end);
     test::KeepingLog log;
-    RecordStore store(disk.temp / ("cache" + std::string(end)), log.log());
+    RecordStore store(disk.temp / ("cache" + std::string(end)), disk.temp / "lock", log.log());
     CHECK_FALSE(store.find(tune_key()));
     store.publish(make_record(tune_key(2048)));
     CHECK(store.list().empty());
@@ -245,6 +246,41 @@ TEST_CASE("a record that cannot be written is said once and used all the same") 
   CHECK(store.find(tune_key())->exact);
   REQUIRE(disk.log.warnings().size() == 1);
   CHECK(disk.log.warnings()[0].find("cannot write to the cache") != std::string::npos);
+}
+
+TEST_CASE("a record that another process has put there meanwhile stays if it is better") {
+  Disk disk;
+  Record quiet = make_record(tune_key());
+  Record noisy = quiet;
+  quiet.mad = 0.1;
+  noisy.mad = 0.5;
+  disk.open().publish(quiet);
+  RecordStore store = disk.open();
+  CHECK_FALSE(store.publish(noisy));
+  CHECK(disk.open().find_exact(tune_key())->mad == 0.1);
+  CHECK(store.find_exact(tune_key())->mad == 0.1);
+  // One that was measured again to take its place is kept, whatever its noise.
+  CHECK_FALSE(store.publish(noisy, std::optional(quiet)));
+  CHECK(disk.open().find_exact(tune_key())->mad == 0.5);
+}
+
+TEST_CASE("of the records that two processes write at once the best stays") {
+  Disk disk;
+  const auto writer = [&](int first) {
+    return test::start_child([&disk, first] {
+      for (int i = first; i < 100; i += 2) {
+        Record record = make_record(tune_key());
+        record.mad = 0.1 + 0.01 * (i * 37 % 100);  // the least is that of i = 0
+        if (disk.open().publish(record)) return false;
+      }
+      return true;
+    });
+  };
+  const pid_t even = writer(0);
+  const pid_t odd = writer(1);
+  CHECK(test::succeeded(even));
+  CHECK(test::succeeded(odd));
+  CHECK(disk.open().find_exact(tune_key())->mad == 0.1);
 }
 
 TEST_CASE("writers at once lose nothing") {

@@ -198,7 +198,8 @@ ExitCode clear(cache::Store& store, Console& console) {
 ExitCode cache(const CacheOptions& options, Session& session) {
   base::Log log(session.environment().log_level, session.log_sink());
   cache::Store store(session.environment().cache_directory, log);
-  const tuner::RecordStore records(session.environment().cache_directory, log);
+  const tuner::RecordStore records(session.environment().cache_directory,
+                                   session.environment().lock_directory, log);
   Console& console = session.console();
   switch (options.verb) {
     case CacheVerb::kPath:

@@ -66,7 +66,8 @@ std::vector<tuner::DeviceClass> Session::recorded_devices() {
 }
 
 tuner::RecordStore Session::records_on_disk() {
-  return tuner::RecordStore(environment_.cache_directory, engine().log());
+  return tuner::RecordStore(environment_.cache_directory, environment_.lock_directory,
+                            engine().log());
 }
 
 base::Log::Sink Session::log_sink() {
