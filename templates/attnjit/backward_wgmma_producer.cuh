@@ -40,7 +40,8 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Warp
   // Whether the tile has dead rows inside of the tensor: whatever is stored there, a NaN included,
   // would reach dk and dv as 0 * NaN.
   ATTNJIT_DEVICE bool hides_rows(const Job& job) const {
-    const int rows = block.seqlen_q - job.tile * kConfig.block_q;
+    const int left = block.seqlen_q - job.tile * kConfig.block_q;
+    const int rows = left < kConfig.block_q ? left : kConfig.block_q;
     return (~job.live.low & first(rows)) != 0 || (~job.live.high & first(rows - 64)) != 0;
   }
   // The same of keys that no query of the block's heads sees, and of dq.

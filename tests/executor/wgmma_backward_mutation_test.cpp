@@ -97,6 +97,18 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden
                 kHidden, {"not finite"});
 }
 
+TEST_CASE(
+    "wgmma backward: tiles without dead rows and unread keys do not wait to have them hidden") {
+  const std::string hider =
+      "if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();";
+  Bench without(changed_templates(kEntry, hider, ""));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  for (const int block_q : {64, 128}) {
+    CHECK(without.backward(kSpec, arch, wgmma_backward(block_q)) == "");
+  }
+  CHECK(without.backward(kHidden.spec, arch, kHidden.config).find("deadlock") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
   expect_report({kDq, "const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;",
                  "const int row = job.tile * kConfig.block_q + 64 * half + 16 * (warp ^ 1);"},
