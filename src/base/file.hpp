@@ -39,7 +39,8 @@ std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::p
 
 using FileTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 
-/// Which file was met, and in which state: a file that was replaced or written has another stamp.
+/// The identity of a file and the state that it was met in: a file that was replaced or written has
+/// another stamp.
 struct FileStamp {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

@@ -13,7 +13,7 @@
 
 namespace attnjit::cache {
 
-/// What a collection did.
+/// The outcome of a collection.
 struct Collection {
   Size evicted;
   Size left;

@@ -67,7 +67,7 @@ MappedLibrary map_builtins(const std::string& nvrtc_path, const std::string& ver
   return handle == nullptr ? MappedLibrary{} : inspect_library(handle);
 }
 
-/// What names a library's bytes.
+/// A name of a library's bytes.
 std::string identity(const MappedLibrary& library, const std::string& version) {
   return library.build_id.empty() ? "version " + version : library.build_id;
 }

@@ -16,8 +16,8 @@ struct NvrtcCandidate {
   bool mapped_only = false;  ///< to be taken only if this process has it already
 };
 
-/// What to try, in that order: the explicit path alone, or else a copy that is already mapped, the
-/// directories, the loader's own search, /usr/local/cuda.
+/// The copies to try, in that order: the explicit path alone, or else a copy that is already
+/// mapped, the directories, the loader's own search, /usr/local/cuda.
 std::vector<NvrtcCandidate> candidates(const NvrtcSearch& search);
 
 }  // namespace attnjit::compiler

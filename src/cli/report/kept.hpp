@@ -15,7 +15,7 @@ namespace attnjit::cli {
 /// not: kDone where nothing is missing, kFailure where all is, else kSomeFailed.
 ExitCode kept_code(std::size_t there, std::size_t missing);
 
-/// What a verb was to put on disk: how much is there, and why the rest is not.
+/// The things that a verb was to put on disk: how many are there, and why the rest is not.
 class Kept {
  public:
   /// `why_not` nullopt: it is there.

@@ -25,7 +25,7 @@ Json entry_json(const cache::StoredFile& file, const cache::Entry& entry) {
           {"bytes", file.bytes}, {"file", file.path.string()}, {"meta", parse_meta(entry)}};
 }
 
-// What the metadata calls the kernel; another program may have written it.
+// The kernel's name in its metadata; another program may have written it.
 std::string title_of(const Json& meta) {
   const auto title = meta.find("title");
   return title != meta.end() && title->is_string() ? title->get<std::string>()

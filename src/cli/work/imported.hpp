@@ -10,7 +10,7 @@
 
 namespace attnjit::cli {
 
-/// What became of kernels or records that were to be put into the cache directory.
+/// The fate of kernels or records that were to be put into the cache directory.
 class Imported {
  public:
   enum class Fate { kAdded, kReplaced, kStayed };

@@ -26,7 +26,7 @@ Section cache_section(Session& session);
 Section bundle_section(Session& session);
 Section environment_section(Session& session);
 
-/// What this process has counted so far.
+/// The counters of this process so far.
 Section counter_section(Session& session);
 
 }  // namespace attnjit::cli
