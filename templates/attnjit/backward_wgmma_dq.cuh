@@ -2,6 +2,7 @@
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
@@ -38,12 +39,14 @@ struct BackwardDqSums {
         k_descriptor(ptx::matrix_descriptor(shared.k(), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
-    for (typename Shared::SlotTurn turn = {};; turn.advance()) {
+    ptx::barrier_wait(shared.keys_full(), 0);
+    BackwardJob job = Shared::take(shared.job(0));
+    for (typename Shared::SlotTurn turn = {}; job.exists(); turn.advance()) {
       const uint32 slot = turn.slot();
       ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
-      const BackwardJob job = Shared::take(shared.ds_job(slot));
-      if (!job.exists()) break;
+      const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
       add(job, slot);
+      job = next;
     }
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }

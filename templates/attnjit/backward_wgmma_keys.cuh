@@ -75,15 +75,10 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     dk = 0.0f;
     dv = 0.0f;
     ptx::barrier_wait(shared.keys_full(), 0);
-    BackwardJob job = await_job();
+    BackwardJob job = Shared::take(shared.job(0));
     const bool any = job.exists();
-    while (job.exists()) {
-      step(job);
-      job = await_job();
-    }
+    while (job.exists()) job = step(job);
     if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
-    ptx::barrier_wait(shared.ds_empty(slot_turn.slot()), slot_turn.empty());
-    announce(job);
     if (params.num_splits > 1) {
       add_sums();
     } else {
@@ -98,20 +93,11 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   ATTNJIT_DEVICE void pass_turn() const {
     ptx::named_barrier_arrive(Shared::turn(1 - warpgroup), Shared::kTurnThreads);
   }
-  ATTNJIT_DEVICE BackwardJob await_job() const {
+
+  // Works on a job and returns the next.
+  ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
     const uint32 stage = stage_turn.slot();
     ptx::barrier_wait(shared.full(stage), stage_turn.full());
-    return Shared::take(shared.job(stage));
-  }
-  // Tells the warpgroup of dq that dS of the job is complete.
-  ATTNJIT_DEVICE void announce(const BackwardJob& job) const {
-    const uint32 slot = slot_turn.slot();
-    Shared::put_if(warpgroup == 0 && (ptx::thread_index() & 127) == 0, shared.ds_job(slot), job);
-    ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);
-  }
-
-  ATTNJIT_DEVICE void step(const BackwardJob& job) {
-    const uint32 stage = stage_turn.slot();
     constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
     const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
     Scores scores;
@@ -123,6 +109,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
     ptx::wgmma_commit();
     if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();
+    const BackwardJob next = Shared::take(shared.job(stage_turn.turn + 1));
     ptx::wgmma_wait<0>();
     hold(scores);
     if (job.masks) {
@@ -159,7 +146,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     multiply_rows(dk, ds, q_lines + stage * (kStageBytes / 16));
     ptx::wgmma_commit();
     ptx::fence_async_proxy();
-    announce(job);
+    ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);  // dS is complete
     ptx::wgmma_wait<0>();
     hold(p);
     hold(dv);
@@ -168,6 +155,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
     stage_turn.advance();
     slot_turn.advance();
+    return next;
   }
 
   // sums = rows lines^T, kDepth deep, of the warpgroup's keys and a tile of queries.

@@ -2,6 +2,7 @@
 #include "attnjit/backward_block.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
@@ -11,40 +12,40 @@
 // loads; another sets rows to zero that must not be read.
 namespace attnjit::kernel {
 
-// The walk of a thread block; a warp calls it whole.
+// The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of queries, so
+// that a tile costs the warp little more than a bit: it has to keep ahead of the products.
 template <BackwardWgmmaConfig kConfig, class Features>
-struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, WarpTeam>> {
-  using Base = KeyTileWalk<BackwardBlock<kConfig.scores(), Features, WarpTeam>>;
+struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, SingleThread>> {
+  using Base = KeyTileWalk<BackwardBlock<kConfig.scores(), Features, SingleThread>>;
   using Base::Base;
   using Base::block, Base::features, Base::kv_tile, Base::params;
-  using typename Base::Job;
+  using Base::end_position, Base::first_head, Base::looked_up, Base::next_position;
+
+  // A tile of queries, and whether it has dead rows inside of the tensor: whatever is stored there,
+  // a NaN included, would reach dk and dv as 0 * NaN.
+  struct Job : BackwardJob {
+    bool hides;
+    int lane;  // that knows its live rows
+  };
+
+  uint32 left = 0, masked = 0,
+         hidden = 0;         // of the 32 tiles: those to come, with a mask, with dead rows
+  int lane_head, lane_tile;  // the lane's
 
   ATTNJIT_DEVICE Job next() {
-    return this->next_job([](int, int) {});
+    while (left == 0 && next_position < end_position) look_ahead();
+    if (left == 0) return {{BackwardJob::kNone, 0, false}, false, 0};
+    const int lane = ptx::lowest_bit(left);
+    left &= left - 1;
+    const auto of_lane = [&](int value) {
+      return static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(value), lane));
+    };
+    return {{of_lane(lane_head), of_lane(lane_tile), (masked >> lane & 1) != 0},
+            (hidden >> lane & 1) != 0,
+            lane};
   }
 
-  // Whether keys are dropped from the tile of a job, by the mask or otherwise.
-  ATTNJIT_DEVICE bool masks(const Job& job) {
-    if (job.use == TileUse::kMasked) return true;
-    constexpr int kUnit = kConfig.scores().keys();  // of use()
-    Block rows = block;
-    this->set_rows(rows, job.tile);
-    bool masked = false;
-#pragma unroll 1
-    for (int i = 0; i < kConfig.block_kv / kUnit; ++i) {
-      masked |= features.use(rows, kv_tile * (kConfig.block_kv / kUnit) + i) != TileUse::kPlain;
-    }
-    return masked;
-  }
-
-  // Whether the tile has dead rows inside of the tensor: whatever is stored there, a NaN included,
-  // would reach dk and dv as 0 * NaN.
-  ATTNJIT_DEVICE bool hides_rows(const Job& job) const {
-    const int left = block.seqlen_q - job.tile * kConfig.block_q;
-    const int rows = left < kConfig.block_q ? left : kConfig.block_q;
-    return (~job.live.low & first(rows)) != 0 || (~job.live.high & first(rows - 64)) != 0;
-  }
-  // The same of keys that no query of the block's heads sees, and of dq.
+  // Whether K and V have rows that no query of the block's heads sees, which would reach dq.
   ATTNJIT_DEVICE bool hides_keys(const KeyRange& keys) const {
     const int begin = kv_tile * kConfig.block_kv, end = begin + kConfig.block_kv;
     return begin < keys.begin || (end > keys.end && block.seqlen_kv > keys.end) ||
@@ -52,6 +53,38 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Warp
   }
 
  private:
+  ATTNJIT_DEVICE void look_ahead() {
+    const int position = next_position + ptx::lane_index();
+    next_position += 32;
+    lane_head = first_head + position / params.num_q_tiles;
+    lane_tile = position % params.num_q_tiles;
+    const TileUse use = this->use_of(position);
+    const bool exists = use != TileUse::kSkip && overlaps(this->keys_of(lane_tile));
+    left = ptx::warp_ballot(exists);
+    masked = ptx::warp_ballot(exists && (use == TileUse::kMasked || drops_keys()));
+    hidden = ptx::warp_ballot(exists && has_dead_rows());
+  }
+  ATTNJIT_DEVICE bool overlaps(const KeyRange& seen) const {
+    const int first = kv_tile * kConfig.block_kv;
+    return seen.begin < first + kConfig.block_kv && seen.end > first;
+  }
+  // Of the lane's tile.
+  ATTNJIT_DEVICE bool drops_keys() {
+    constexpr int kUnits = kConfig.block_kv / kConfig.scores().keys();  // of use()
+    Block rows = block;
+    this->set_rows(rows, lane_tile);
+    bool drops = false;
+#pragma unroll 1
+    for (int i = 0; i < kUnits; ++i) {
+      drops |= features.use(rows, kv_tile * kUnits + i) != TileUse::kPlain;
+    }
+    return drops;
+  }
+  ATTNJIT_DEVICE bool has_dead_rows() const {
+    const int left_rows = block.seqlen_q - lane_tile * kConfig.block_q;
+    const int rows = left_rows < kConfig.block_q ? left_rows : kConfig.block_q;
+    return (~looked_up.low & first(rows)) != 0 || (~looked_up.high & first(rows - 64)) != 0;
+  }
   // The lowest `count` bits.
   ATTNJIT_DEVICE static uint64 first(int count) {
     return count <= 0 ? 0 : count >= 64 ? ~0ull : (1ull << count) - 1;
@@ -75,18 +108,16 @@ struct BackwardProducer {
   ATTNJIT_DEVICE void run() {
     walk.locate();
     load_keys();
-    while (true) {
-      const typename Walk::Job job = walk.next();
+    typename Walk::Job job = walk.next();
+    Shared::put_if(issues, shared.job(0), job);
+    ptx::barrier_arrive_if(issues, shared.keys_full());
+    for (; job.exists(); turn.advance()) {
+      const typename Walk::Job next = walk.next();
       const uint32 stage = turn.slot();
       ptx::barrier_wait(shared.empty(stage), turn.empty());
-      turn.advance();
-      if (!job.exists()) {
-        Shared::put_if(issues, shared.job(stage), {BackwardJob::kNone, 0, false});
-        ptx::barrier_arrive_if(issues, shared.full(stage));
-        return;
-      }
-      const bool masks = walk.masks(job), hides = walk.hides_rows(job);
-      if (issues) load_queries(job, masks, hides, stage);
+      Shared::put_if(issues, shared.job(turn.turn + 1), next);
+      if (issues) load_queries(job, stage);
+      job = next;
     }
   }
 
@@ -102,10 +133,8 @@ struct BackwardProducer {
     load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), params.v, full, key,
                                                               walk.kv_head());
   }
-  ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, bool masks, bool hides,
-                                   uint32 stage) {
-    Shared::put_if(true, shared.job(stage), {job.head, job.tile, masks});
-    const uint32 full = hides ? shared.landed(stage) : shared.full(stage);
+  ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
+    const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
     ptx::barrier_arrive_expecting(full,
                                   kConfig.q_bytes() + kConfig.dout_bytes() + kConfig.rows_bytes());
     const int row = job.tile * kConfig.block_q;
@@ -149,11 +178,12 @@ struct BackwardHider {
     for (;; turn.advance()) {
       const auto job = walk.next();
       if (!job.exists()) return;
-      if (!walk.hides_rows(job)) continue;
+      if (!job.hides) continue;
       const uint32 stage = turn.slot();
       ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
       phases ^= 1u << stage;
-      const auto dead = [&](int row) { return !job.live.has(row); };
+      const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
+      const auto dead = [&](int row) { return !live.has(row); };
       clear<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
       clear<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
       show(shared.full(stage));

@@ -49,8 +49,8 @@ struct BackwardShared {
   }
   ATTNJIT_DEVICE uint32 dq() const { return base + kConfig.dq_offset(); }
 
-  // K and V have landed and still have rows to be set to zero; are complete. Q, dO and their rows
-  // likewise.
+  // K and V have landed and still have rows to be set to zero; they and the first job are complete.
+  // Q, dO and their rows likewise, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
   ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(2 + stage); }
@@ -63,7 +63,7 @@ struct BackwardShared {
   // and those of dq.
   ATTNJIT_DEVICE void init_barriers() const {
     ptx::barrier_init(keys_landed(), 1);
-    ptx::barrier_init(keys_full(), 1);
+    ptx::barrier_init(keys_full(), 2);
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(landed(i), 1);
       ptx::barrier_init(full(i), 1);
@@ -79,9 +79,12 @@ struct BackwardShared {
   ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
   ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
 
-  // Jobs travel with Q and dO, and with dS.
-  ATTNJIT_DEVICE uint32 job(uint32 stage) const { return word_address(2 * stage); }
-  ATTNJIT_DEVICE uint32 ds_job(uint32 slot) const { return word_address(2 * (kStages + slot)); }
+  // The place of job `index` of the walk. The first travels with K, each of the others with the
+  // tile before, so that nobody waits for it. A place is used again when those that have keys are
+  // kStages jobs behind, and those of dq kSlots more.
+  ATTNJIT_DEVICE uint32 job(uint32 index) const {
+    return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
+  }
   // One thread of those that call it, the one with `writes`, does.
   ATTNJIT_DEVICE static void put_if(bool writes, uint32 address, const BackwardJob& job) {
     ptx::store_shared_4_if(writes, address, static_cast<uint32>(job.head));
@@ -97,14 +100,13 @@ struct BackwardShared {
   }
 
  private:
-  static constexpr int kWordsOffset = 8 * (2 + 3 * kStages + kSlots);
-  static_assert(kWordsOffset + 8 * (kStages + kSlots) <= BackwardWgmmaConfig::kControlBytes);
+  static constexpr int kJobs = 8;
+  static_assert(kStages + kSlots < kJobs);
+  static constexpr int kJobsOffset = 8 * (2 + 3 * kStages + kSlots);
+  static_assert(kJobsOffset + 8 * kJobs <= BackwardWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;
-  }
-  ATTNJIT_DEVICE uint32 word_address(uint32 word) const {
-    return base + kConfig.control_offset() + kWordsOffset + 4 * word;
   }
 };
 

@@ -15,6 +15,13 @@ struct BlockTeam {
   ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
 };
 
+// A thread by itself.
+struct SingleThread {
+  static constexpr int kSize = 1;
+  ATTNJIT_DEVICE int index() const { return 0; }
+  ATTNJIT_DEVICE bool any(bool value) const { return value; }
+};
+
 // A whole warp.
 struct WarpTeam {
   static constexpr int kSize = 32;

@@ -1272,6 +1272,9 @@ namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
 
+// The number of the lowest bit of `bits` that is set; there is one.
+ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }
+
 // 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
 ATTNJIT_DEVICE float exp2_approx(float x) {
   float y;
@@ -1564,6 +1567,13 @@ struct BlockTeam {
   ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
   // Whether `value` holds for any thread; a barrier too.
   ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
+};
+
+// A thread by itself.
+struct SingleThread {
+  static constexpr int kSize = 1;
+  ATTNJIT_DEVICE int index() const { return 0; }
+  ATTNJIT_DEVICE bool any(bool value) const { return value; }
 };
 
 // A whole warp.

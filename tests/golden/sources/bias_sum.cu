@@ -99,6 +99,9 @@ namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE float infinity() { return __int_as_float(0x7f800000); }
 
+// The number of the lowest bit of `bits` that is set; there is one.
+ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return __ffs(static_cast<int>(bits)) - 1; }
+
 // 2^x and log2(x) of the special function unit; at most 2 ulp off (PTX ISA, ex2 and lg2).
 ATTNJIT_DEVICE float exp2_approx(float x) {
   float y;

@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -18,6 +19,8 @@ ATTNJIT_DEVICE uint32 as_bits(float value) {
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
+
+ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return std::countr_zero(bits); }
 
 ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
 
