@@ -70,7 +70,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
 ///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
-/// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask.
+/// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
+/// wgmma has 8 instead of the 4, and whole tiles of block_q queries instead of ceil64(Lq).
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows

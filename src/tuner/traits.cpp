@@ -46,6 +46,7 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   const bool mask = problem::varies_over_keys(f.mask), bias = f.bias != Extent::kAbsent;
   Traits t = shared_traits(f, mask, bias, arch);
   t.rows = key.bucket_q;
+  t.wgmma = !codegen::why_no_wgmma(key.family, arch);
   t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
   t.dbias = dbias;
   t.deterministic = key.family.deterministic;

@@ -30,10 +30,15 @@ struct Workspace {
   const launch::BackwardLayout& layout;
   const problem::BackwardProblem& problem;
   const problem::Problem& p = problem.forward;
-  const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_q * ceil64(p.seqlen_q);
+  const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_q * padded_rows();
   const std::int64_t kv_rows = std::int64_t{p.batch} * p.num_heads_kv * ceil64(p.seqlen_kv);
   const std::int64_t head_dim = groups(p.head_dim), head_dim_v = groups(p.head_dim_v);
 
+  // Whole tiles of the Hopper kernel, into which the copy engine brings numbers of rows.
+  std::int64_t padded_rows() const {
+    const std::int64_t tile = spec.wgmma ? std::max(spec.wgmma->block_q, 64) : 64;
+    return (p.seqlen_q + tile - 1) / tile * tile;
+  }
   // A byte for each 64 x 64 elements of a mask over keys.
   std::int64_t class_bytes() const {
     if (p.mask.extent != problem::Extent::kPerKey && p.mask.extent != problem::Extent::kPerPair) {
@@ -54,6 +59,7 @@ struct Workspace {
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
+    if (spec.wgmma) floats += rows * 4;  // pieces of lse and delta
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
@@ -66,6 +72,7 @@ struct Workspace {
     };
     std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
                               part(layout.live, rows / 8)};
+    if (spec.wgmma) list.push_back(part(layout.row_pieces, rows * 16));
     const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.dlse_rows, rows * 4));
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
