@@ -70,7 +70,9 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
-      base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
+      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"block_q", &C::block_q},
+      base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
 }

@@ -104,6 +104,14 @@ Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
   return std::nullopt;
 }
 
+namespace {
+
+bool narrow(const BackwardFamily& f) {
+  return f.scores.head_dim <= 64 && f.scores.head_dim_v <= 64;
+}
+
+}  // namespace
+
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
   if (!f.scores.aligned) {
@@ -112,10 +120,24 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (f.scores.head_dim > 128 || f.scores.head_dim_v > 128) {
     return "wgmma has no registers for heads of more than 128 columns in a backward";
   }
-  if (problem::varies_over_keys(f.scores.mask) || f.scores.bias != Extent::kAbsent) {
-    return "wgmma is in no backward with a mask or a bias yet";
+  if (f.scores.mask == Extent::kPerPair && !f.scores.mask_vectorized) {
+    return "wgmma needs rows of the mask to be multiples of 16 bytes";
   }
   if (!f.scores.positive_scale) return "wgmma needs a positive scale in a backward";
+  if (f.dbias != Extent::kAbsent) return "wgmma is in no backward with the gradient of a bias yet";
+  if (f.scores.bias == Extent::kPerQuery) {
+    return "wgmma is in no backward with a bias over queries alone";
+  }
+  if (f.scores.bias == Extent::kPerPair) {
+    if (f.scores.bias_dtype == DType::kFloat32) return "wgmma has no tiles for a bias of fp32";
+    if (!f.scores.bias_vectorized) {
+      return "wgmma needs rows of the bias to be multiples of 16 bytes";
+    }
+    if (f.scores.mask == Extent::kPerPair && !narrow(f)) {
+      return "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 "
+             "columns";
+    }
+  }
   if (f.deterministic) return "wgmma adds up dq in no fixed order";
   return std::nullopt;
 }
@@ -123,9 +145,10 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
 // 128 queries as far as the registers go: the wider product is the faster one (a prototype on an
 // H200: a fifth).
 BackwardTile wgmma_tile(const BackwardFamily& f) {
-  const bool narrow = f.scores.head_dim <= 64 && f.scores.head_dim_v <= 64;
+  const bool wide_tiles =
+      narrow(f) && f.scores.bias != Extent::kPerPair && f.scores.mask != Extent::kPerPair;
   return {.path = Path::kWgmma,
-          .block_q = narrow ? 128 : 64,
+          .block_q = wide_tiles ? 128 : 64,
           .block_kv = kernel::BackwardWgmmaConfig::block_kv,
           .num_stages = 2,
           .num_warps = 16,

@@ -143,7 +143,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
       .num_blocks = static_cast<kernel::int32>(blocks),
       .row_pieces = spec_.wgmma ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
-      .inverse_scale = 1.0f / forward.scale};
+      .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale};
 }
 
 void BackwardArguments::set_sums(const problem::Problem& problem) {

@@ -62,7 +62,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
       preprocess, 0);
   if (tunables.dkv.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
-    add_dkv(spec, *spec.wgmma, false, arch, templates);
+    add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates);
   } else {
     const auto config = codegen::dkv_config(family, tunables);
     add_dkv(spec, config, config.scale_first, arch, templates);

@@ -11,19 +11,20 @@
 namespace attnjit::launch {
 namespace {
 
-constexpr cuuint64_t kElementBytes = 2;
-constexpr cuuint32_t kSlabColumns = 64;  // 128 bytes, the widest line of the swizzle
+constexpr cuuint64_t kLineBytes = 128;   // the widest of the swizzle
+constexpr cuuint32_t kSlabColumns = 64;  // of 16 bits
 
 static_assert(sizeof(kernel::TensorMap) == sizeof(CUtensorMap));
 static_assert(alignof(kernel::TensorMap) >= alignof(CUtensorMap));
 
-// A tensor of 16-bit elements as [batch, heads, rows, columns].
+// A tensor of 16-bit elements, or of bytes, as [batch, heads, rows, columns].
 struct Source {
   const char* name;
   void* data;
   problem::RowStrides strides;
   std::int32_t batch, heads, rows, columns;
   cuuint32_t box_columns = kSlabColumns;
+  cuuint64_t element_bytes = 2;
 };
 
 // An axis after that of the columns: its extent, its stride in elements, and of a box how many of
@@ -34,8 +35,14 @@ struct Axis {
 };
 
 // An axis of extent 1 has no stride of its own; the encoder wants one.
-cuuint64_t byte_stride(const Axis& axis) {
-  return axis.extent == 1 ? 16 : static_cast<cuuint64_t>(axis.stride) * kElementBytes;
+cuuint64_t byte_stride(const Axis& axis, cuuint64_t element_bytes) {
+  return axis.extent == 1 ? 16 : static_cast<cuuint64_t>(axis.stride) * element_bytes;
+}
+
+CUtensorMapDataType element_type(const Source& source, DType dtype) {
+  if (source.element_bytes == 1) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  return dtype == DType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
 
 // Boxes of slabs are swizzled, as kernel::ForwardShared has it.
@@ -48,18 +55,17 @@ void encode_map(EncodeTensorMap encode, const Source& source, DType dtype,
   cuuint32_t box[kRank] = {source.box_columns}, steps[kRank] = {1};
   for (std::size_t i = 0; i < kAxes; ++i) {
     extents[i + 1] = static_cast<cuuint64_t>(axes[i].extent);
-    strides[i] = byte_stride(axes[i]);
+    strides[i] = byte_stride(axes[i], source.element_bytes);
     box[i + 1] = axes[i].box;
     steps[i + 1] = axes[i].step;
   }
-  const auto type =
-      dtype == DType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  const auto swizzle =
-      source.box_columns == kSlabColumns ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE;
+  const auto swizzle = source.box_columns * source.element_bytes == kLineBytes
+                           ? CU_TENSOR_MAP_SWIZZLE_128B
+                           : CU_TENSOR_MAP_SWIZZLE_NONE;
   const CUresult result =
-      encode(reinterpret_cast<CUtensorMap*>(&map), type, kRank, source.data, extents, strides, box,
-             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode(reinterpret_cast<CUtensorMap*>(&map), element_type(source, dtype), kRank, source.data,
+             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return;
   throw Error(
       ErrorKind::kCuda,
@@ -75,6 +81,30 @@ void encode_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_r
   const std::array axes{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows)},
                         Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, axes, map);
+}
+
+Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
+  const problem::Operand& bias = p.bias;
+  return {.name = "bias",
+          .data = args.bias->data,
+          .strides = {bias.batch_stride, bias.head_stride, bias.query_stride},
+          .batch = bias.batched ? p.batch : 1,
+          .heads = bias.num_heads,
+          .rows = p.seqlen_q,
+          .columns = p.seqlen_kv};
+}
+
+Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
+  const problem::Operand& mask = p.mask;
+  return {.name = "mask",
+          .data = args.mask->data,
+          .strides = {mask.batch_stride, mask.head_stride, mask.query_stride},
+          .batch = mask.batched ? p.batch : 1,
+          .heads = mask.num_heads,
+          .rows = p.seqlen_q,
+          .columns = p.seqlen_kv,
+          .box_columns = kLineBytes,
+          .element_bytes = 1};
 }
 
 // The tiles of kernel::StridedKeyOrder. `tail` is for the tile with the rows past the last multiple
@@ -109,16 +139,9 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   encode_rows(encode, q, p.dtype, config.block_q, params.q);
   if (config.stages_out()) encode_rows(encode, out, p.dtype, 16, params.out);
   if (p.bias.extent == problem::Extent::kPerPair) {
-    const problem::Operand& o = p.bias;
-    const Source bias{.name = "bias",
-                      .data = args.bias->data,
-                      .strides = {o.batch_stride, o.head_stride, o.query_stride},
-                      .batch = o.batched ? p.batch : 1,
-                      .heads = o.num_heads,
-                      .rows = p.seqlen_q,
-                      .columns = p.seqlen_kv,
-                      .box_columns = static_cast<cuuint32_t>(config.block_kv)};
-    encode_rows(encode, bias, o.dtype, config.block_q, params.bias);
+    Source bias = bias_source(p, args);
+    bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
+    encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
   }
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
@@ -150,6 +173,12 @@ void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
   rows("q", forward.q, p.q, p.num_heads_q, p.seqlen_q, p.head_dim, config.block_q, params.q);
   rows("dout", args.dout, problem.dout, p.num_heads_q, p.seqlen_q, p.head_dim_v, config.block_q,
        params.dout);
+  if (config.bias_tiles) {
+    encode_rows(encode, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
+  }
+  if (config.mask_tiles) {
+    encode_rows(encode, mask_source(p, forward), p.dtype, config.block_q, params.mask);
+  }
 }
 
 }  // namespace attnjit::launch

@@ -34,7 +34,7 @@ struct BackwardPreprocessParams {
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
   int32 num_blocks;      // of the launch
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
-  float inverse_scale;   // 1 / scale of the scores
+  float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
 };
 
 }  // namespace attnjit::kernel

@@ -8,10 +8,13 @@ namespace attnjit::kernel {
 
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
 struct BackwardWgmmaConfig {
-  DType dtype;             // of q, k, v, dout and the gradients: 16 bits wide
-  int head_dim;            // columns of q and k, a multiple of 8 up to 128
-  int head_dim_v;          // columns of v and dout, likewise
-  int gqa_ratio;           // query heads that share one kv head
+  DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;      // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;    // columns of v and dout, likewise
+  int gqa_ratio;     // query heads that share one kv head
+  bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
+  bool bias_tiles;   // a bias with rows of its own comes in tiles; so does a mask
+  bool mask_tiles;
   int block_q;             // query rows of a tile, 64 or 128
   int num_stages;          // tiles of Q and dO in the ring
   int producer_registers;  // of a thread that loads, and of one that adds dq up: multiples of 8
@@ -23,6 +26,7 @@ struct BackwardWgmmaConfig {
   static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
   static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
+  static constexpr bool late = false;        // features read operands before scores are computed
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
   // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
@@ -52,20 +56,26 @@ struct BackwardWgmmaConfig {
   }
 
   // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | dq of a tile in fp32 |
-  // stages of rows | barriers, jobs].
+  // stages of biases | of masks | of rows: pieces, then lse | barriers, jobs].
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int ds_bytes() const { return block_q * block_kv * 2; }
   ATTNJIT_CONSTEXPR int dq_bytes() const { return block_q * padded_head_dim() * 4; }
-  ATTNJIT_CONSTEXPR int rows_bytes() const { return block_q * kRowPieceBytes; }
+  ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
+  ATTNJIT_CONSTEXPR int mask_bytes() const { return mask_tiles ? block_q * block_kv : 0; }
+  ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
+  ATTNJIT_CONSTEXPR int lse_bytes() const { return scale_first ? block_q * 4 : 0; }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return piece_bytes() + lse_bytes(); }
   ATTNJIT_CONSTEXPR int stages_offset() const { return k_bytes() + v_bytes(); }
   ATTNJIT_CONSTEXPR int ds_offset() const {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
   ATTNJIT_CONSTEXPR int dq_offset() const { return ds_offset() + kSlots * ds_bytes(); }
-  ATTNJIT_CONSTEXPR int rows_offset() const { return dq_offset() + dq_bytes(); }
+  ATTNJIT_CONSTEXPR int bias_offset() const { return dq_offset() + dq_bytes(); }
+  ATTNJIT_CONSTEXPR int mask_offset() const { return bias_offset() + num_stages * bias_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_offset() const { return mask_offset() + num_stages * mask_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return rows_offset() + num_stages * rows_bytes(); }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
   // Of a thread that has keys: dk, dv, scores, and probabilities and dS as operands.
@@ -98,8 +108,9 @@ struct BackwardWgmmaParams {
   BackwardParams base;
   const uint32* row_pieces;  // kRowPieceBytes a row, see backward_params.h; padded_rows is a
                              // multiple of block_q
-  // Boxes of 64 columns: of q and dout of block_q rows, of k and v of block_kv.
-  TensorMap q, k, v, dout;
+  // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
+  // 128 columns, of block_q rows.
+  TensorMap q, k, v, dout, bias, mask;
 };
 
 }  // namespace attnjit::kernel

@@ -100,24 +100,23 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::barrier_wait(shared.full(stage), stage_turn.full());
     constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
     const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
+    look_at(job, stage);
     Scores scores;
     Operand p, ds;
     const Ones lse = ones(0);
     hold(scores);
     ptx::wgmma_fence();
     multiply<kConfig.depth()>(scores, k_descriptor, q_descriptor + stage * (kStageBytes / 16));
-    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
+    if constexpr (!kConfig.scale_first) {
+      ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
+    }
     ptx::wgmma_commit();
     if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();
     const BackwardJob next = Shared::take(shared.job(stage_turn.turn + 1));
     ptx::wgmma_wait<0>();
     hold(scores);
-    if (job.masks) {
-      this->set_rows(block, job.tile);
-      block.thread_row = block.first_row + kShape.lane_row(lane);
-      features.mask(block, scores, kv_tile * kConfig.block_kv);
-    }
-    exponentiate(scores, p);
+    if (job.masks) features.mask(block, scores, kv_tile * kConfig.block_kv);
+    exponentiate(scores, stage, p);
     hold(p);
 
     // The same registers: ptxas would begin dP in others, while it exponentiates, and there are
@@ -158,6 +157,16 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     return next;
   }
 
+  // Turns to a job, whose operands then begin to arrive.
+  ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
+    if constexpr (Features::kPerHead) this->enter_head(job.head);
+    this->set_rows(block, job.tile);
+    block.thread_row = block.first_row + kShape.lane_row(lane);
+    features.receive_tile(shared.operands(stage));
+    features.fetch(block, kv_tile * kConfig.block_kv,
+                   job.masks ? TileUse::kMasked : TileUse::kPlain);
+  }
+
   // sums = rows lines^T, kDepth deep, of the warpgroup's keys and a tile of queries.
   template <int kDepth>
   ATTNJIT_DEVICE static void multiply(Scores& sums, uint64 rows, uint64 lines) {
@@ -195,7 +204,33 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 
   // P, times probability_scale(). Neither this nor the next function changes the scores in place:
   // ptxas would take other registers for dP then, and has none.
-  ATTNJIT_DEVICE void exponentiate(const Scores& scores, Operand& p) const {
+  ATTNJIT_DEVICE void exponentiate(const Scores& scores, uint32 stage, Operand& p) {
+    if constexpr (kConfig.scale_first) {
+      Scores sums = scores;
+      sums *= params.score_scale;
+      features.add(block, sums, kv_tile * kConfig.block_kv);
+      take_off_lse(sums, shared.lse(stage));
+      round_probabilities(sums, p);
+    } else {
+      round_probabilities(scores, p);
+    }
+  }
+  // A score that is dropped, -inf, stays so whatever was added to it, and dead rows, whose lse is
+  // +inf, have no others. Where a kept score is NaN, so is delta.
+  ATTNJIT_DEVICE void take_off_lse(Scores& scores, uint32 lse) const {
+    constexpr float kDropped = -1e30f;
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const ptx::Vector8 of_queries = ptx::load_shared_8(lse + 4 * (8 * n + 2 * (lane & 3)));
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        float& score = scores[0][n][e];
+        const float difference = score - ptx::as_float(of_queries.word[e & 1]);
+        score = difference > kDropped ? difference : kDropped;
+      }
+    }
+  }
+  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p) const {
     constexpr float kLogScale = kDType == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kDType == DType::kFloat16 ? 16384.0f : 1.0f));
     const auto of = [&](float score) {

@@ -135,8 +135,9 @@ struct BackwardProducer {
   }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
-    ptx::barrier_arrive_expecting(full,
-                                  kConfig.q_bytes() + kConfig.dout_bytes() + kConfig.rows_bytes());
+    ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
+                                            kConfig.bias_bytes() + kConfig.mask_bytes() +
+                                            kConfig.rows_bytes());
     const int row = job.tile * kConfig.block_q;
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
                                                            job.head);
@@ -146,7 +147,19 @@ struct BackwardProducer {
     ptx::bulk_load(
         shared.rows(stage),
         params.row_pieces + (plane * params.base.padded_rows + row) * (kRowPieceBytes / 4),
-        kConfig.rows_bytes(), full);
+        kConfig.piece_bytes(), full);
+    if constexpr (kConfig.scale_first) {
+      ptx::bulk_load(shared.lse(stage),
+                     params.base.rows.lse + plane * params.base.padded_rows + row,
+                     kConfig.lse_bytes(), full);
+    }
+    if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
+      Block block = walk.block;
+      block.head = job.head;
+      block.first_query = row;
+      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
+                              shared.operands(stage), full);
+    }
   }
   template <int kColumns, int kRows>
   ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row,
@@ -194,10 +207,14 @@ struct BackwardHider {
   ATTNJIT_DEVICE void hide_keys() {
     const KeyRange keys = walk.keys_of_head();
     if (!walk.hides_keys(keys)) return;
-    const auto hidden = [&](int row) {
-      const int key = walk.kv_tile * kConfig.block_kv + row;
-      return key < keys.begin || key >= keys.end || !walk.features.reads_key(key);
-    };
+    LiveRows read;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
+      const int key = walk.kv_tile * kConfig.block_kv + 32 * i + ptx::lane_index();
+      const bool inside = key >= keys.begin && key < keys.end;
+      read.set(i, ptx::warp_ballot(inside && walk.features.reads_key(key)));
+    }
+    const auto hidden = [&](int row) { return !read.has(row); };
     ptx::barrier_wait(shared.keys_landed(), 0);
     clear<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
     clear<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);

@@ -7,6 +7,7 @@
 #include "attnjit/ptx/shuffle.cuh"
 #include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/feature.cuh"
 #include "attnjit/tile/ring.cuh"
 
 // Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
@@ -40,9 +41,14 @@ struct BackwardShared {
     return base + kConfig.stages_offset() + stage * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
   ATTNJIT_DEVICE uint32 dout(uint32 stage) const { return q(stage) + kConfig.q_bytes(); }
+  ATTNJIT_DEVICE OperandTiles operands(uint32 stage) const {
+    return {base + kConfig.bias_offset() + stage * kConfig.bias_bytes(),
+            base + kConfig.mask_offset() + stage * kConfig.mask_bytes()};
+  }
   ATTNJIT_DEVICE uint32 rows(uint32 stage) const {
     return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();
   }
+  ATTNJIT_DEVICE uint32 lse(uint32 stage) const { return rows(stage) + kConfig.piece_bytes(); }
   // dS as [query][key].
   ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
     return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();

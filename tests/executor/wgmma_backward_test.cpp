@@ -12,6 +12,8 @@ namespace attnjit::executor_test {
 namespace {
 
 using instance::ProblemSpec;
+using tensor::BiasKind;
+using tensor::MaskKind;
 
 class WgmmaBackward {
  public:
@@ -122,6 +124,65 @@ TEST_CASE_FIXTURE(WgmmaBackward,
     spec.diagonal = Diagonal::kBottomRight;
     expect_right(spec, wgmma_backward(block_q));
     spec.causal = false;
+  }
+}
+
+// Biases over queries and keys come in tiles; rows of 208 keys are aligned.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: biases of every pattern and kind") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_kv = 208;
+  for (const char* bias : {"bhqk", "1hqk", "b1qk", "b11k", "1h1k"}) {
+    spec.bias = bias;
+    expect_right(spec);
+    expect_right(spec, wgmma_backward(64, 3));
+  }
+  spec.bias = "bgqk";
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  for (const BiasKind kind : {BiasKind::kMinusInfinity, BiasKind::kLowest, BiasKind::kHugeLogit,
+                              BiasKind::kVeryNegative, BiasKind::kGraded}) {
+    spec.bias_kind = kind;
+    expect_right(spec);
+  }
+  spec.bias_kind = BiasKind::kNormal;
+  spec.dtype = DType::kFloat16;
+  expect_right(spec);
+  spec.bias = "b11k";
+  spec.bias_dtype = DType::kFloat32;
+  expect_right(spec, wgmma_backward(128));
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases and without") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_kv = 208;
+  spec.poison_dropped_keys = true;
+  spec.mask_kind = MaskKind::kScattered;
+  for (const char* mask : {"b11k", "1h11", "bh1k"}) {
+    spec.mask = mask;
+    for (const char* bias : {"", "b11k", "bhqk"}) {
+      spec.bias = bias;
+      expect_right(spec);
+    }
+  }
+  spec.poison_dropped_keys = false;
+  for (const char* mask : {"b1qk", "bhqk", "11qk"}) {
+    spec.mask = mask;
+    for (const char* bias : {"", "b11k", "bhqk"}) {
+      spec.bias = bias;
+      expect_right(spec);
+    }
+  }
+  spec.bias = "";
+  for (const MaskKind kind : {MaskKind::kRandom, MaskKind::kBlocks, MaskKind::kDeadRows}) {
+    spec.mask_kind = kind;
+    expect_right(spec);
+  }
+  spec.mask = "b11k";
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  for (const MaskKind kind : {MaskKind::kRandom, MaskKind::kSuffix, MaskKind::kAllFalse}) {
+    spec.mask_kind = kind;
+    expect_right(spec, wgmma_backward(128));
   }
 }
 

@@ -40,9 +40,21 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
       {[](auto& f) { f.head_dim_v = 136; },
        "wgmma has no registers for heads of more than 128 columns in a backward"},
       {[](auto& f) { f.mask = problem::Extent::kPerPair; },
-       "wgmma is in no backward with a mask or a bias yet"},
+       "wgmma needs rows of the mask to be multiples of 16 bytes"},
       {[](auto& f) { f.bias = problem::Extent::kPerQuery; },
-       "wgmma is in no backward with a mask or a bias yet"},
+       "wgmma is in no backward with a bias over queries alone"},
+      {[](auto& f) { f.bias = problem::Extent::kPerPair; },
+       "wgmma needs rows of the bias to be multiples of 16 bytes"},
+      {[](auto& f) {
+         f.bias = problem::Extent::kPerPair;
+         f.bias_dtype = DType::kFloat32;
+       },
+       "wgmma has no tiles for a bias of fp32"},
+      {[](auto& f) {
+         f.bias = f.mask = problem::Extent::kPerPair;
+         f.bias_vectorized = f.mask_vectorized = true;
+       },
+       "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 columns"},
       {[](auto& f) { f.positive_scale = false; }, "wgmma needs a positive scale in a backward"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
@@ -52,6 +64,13 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   BackwardFamily family = kFamily;
   family.scores.mask = problem::Extent::kPerQuery;  // its rows are dead
   CHECK(unfit(kTunables, family) == "");
+  family.scores.bias = family.scores.mask = problem::Extent::kPerKey;
+  family.scores.bias_dtype = DType::kFloat32;
+  CHECK(unfit(kTunables, family) == "");
+  family.dbias = problem::Extent::kPerKey;
+  CHECK(codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")) ==
+        "wgmma is in no backward with the gradient of a bias yet");
+  family.dbias = problem::Extent::kAbsent;
   family.deterministic = true;
   CHECK(codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")) ==
         "wgmma adds up dq in no fixed order");

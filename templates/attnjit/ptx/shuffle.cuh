@@ -4,7 +4,7 @@
 
 namespace attnjit::kernel::ptx {
 
-// The value that `lane` holds.
+// The value that `lane` holds; lanes may ask for different ones.
 ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }

@@ -2,28 +2,37 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/prefetch.cuh"
 #include "attnjit/ptx/prefetch_tensor.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/operand.cuh"
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/positions.cuh"
+#include "attnjit/score/transposed_operand.cuh"
 
 namespace attnjit::kernel {
 
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
 // meanwhile, unless kLate: then, and where elements are read one by one, there are too many
-// registers to keep through the product.
+// registers to keep through the product. Where scores have keys in rows, the copy engine brings a
+// bias that has rows of its own.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
   static constexpr bool kPacked = kShape.packed_heads > 1;
   static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
-  static constexpr bool kEarly = kVectorized && !kLate;
-  using Registers = OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>;
+  static constexpr bool kTransposed = !kShape.queries_in_rows();
+  static constexpr bool kByTile = kTransposed && kOwnRows;
+  static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  static constexpr bool kPerHead = true;
+  using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
+                           TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
+                                  OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
   typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
   Registers bias;
+  uint32 tile = 0;  // in shared memory
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
@@ -59,7 +68,11 @@ struct Bias : Feature {
   }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    if constexpr (!kEarly) bias.read(*this, block, first_key);
+    if constexpr (kByTile) {
+      bias.read(tile, block);
+    } else if constexpr (!kEarly) {
+      bias.read(*this, block, first_key);
+    }
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       const uint32 bits = bias.bits(line, key);
       if constexpr (kElementBytes == 4) {
@@ -77,6 +90,19 @@ struct Bias : Feature {
                            params.batch_stride == 0 ? 0 : block.batch);
     }
   }
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    if constexpr (kByTile) {
+#pragma unroll 1
+      for (int slab = 0; slab < kShape.block_kv / 64; ++slab) {
+        ptx::tensor_load(tiles.bias + slab * kShape.block_q * 128, maps.bias, full,
+                         first_key + 64 * slab, block.first_query,
+                         block.head / params.heads_per_plane,
+                         params.batch_stride == 0 ? 0 : block.batch);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.bias; }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,

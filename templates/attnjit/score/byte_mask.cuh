@@ -5,6 +5,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/operand.cuh"
 #include "attnjit/score/positions.cuh"
+#include "attnjit/score/transposed_operand.cuh"
 
 namespace attnjit::kernel {
 
@@ -13,12 +14,18 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
 struct ByteMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  using Registers = ByteRegisters<kShape, kVectorized, kPerPair>;
+  static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
+  static constexpr bool kByTile = kPerPair && !kShape.queries_in_rows();
+  using Registers =
+      TypeIf<kByTile, TransposedByteRegisters<kShape>,
+             TypeIf<kShape.queries_in_rows(), ByteRegisters<kShape, kVectorized, kPerPair>,
+                    KeyRegisters<kShape, 1>>>;
 
   const ByteMaskParams& params;
   const uint8* plane;        // of the head at hand
   const uint8* first_plane;  // of the first head that shares its kv head
   Registers keep;
+  uint32 tile = 0;  // in shared memory, where the copy engine brings it
 
   ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
       : params(p), plane(nullptr), first_plane(nullptr) {}
@@ -64,15 +71,30 @@ struct ByteMask : Feature {
     }
     return kept;
   }
-  ATTNJIT_DEVICE const uint8* row_address(int row) const {
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    if constexpr (kByTile) {
+      ptx::tensor_load(tiles.mask, maps.mask, full, first_key, block.first_query,
+                       block.head / params.heads_per_plane,
+                       params.batch_stride == 0 ? 0 : block.batch);
+    }
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.mask; }
+  ATTNJIT_DEVICE const uint8* row_address(const Block&, int row) const {
     return plane + (kPerPair ? row * params.query_stride : 0);
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (!kLate && tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
+    if constexpr (!kLate && !kByTile) {
+      if (tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
+    }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    if constexpr (kLate) keep.read(*this, block, first_key);
+    if constexpr (kByTile) {
+      keep.read(tile, block);
+    } else if constexpr (kLate) {
+      keep.read(*this, block, first_key);
+    }
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (keep.is_zero(line, key)) score = -ptx::infinity();
     });

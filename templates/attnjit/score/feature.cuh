@@ -13,6 +13,14 @@ struct PlainTile {
   ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
 };
 
+// Where the copy engine brings tiles of operands to in shared memory, and from where.
+struct OperandTiles {
+  uint32 bias, mask;
+};
+struct OperandMaps {
+  const TensorMap &bias, &mask;
+};
+
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
@@ -35,7 +43,8 @@ struct Feature {
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
   // tiles.
   static constexpr bool kNarrows = false, kPicksKeys = false;
-
+  // Whether begin() looks at the head.
+  static constexpr bool kPerHead = false;
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -53,6 +62,13 @@ struct Feature {
   // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
   // thread does.
   ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
+  // place in shared memory, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
+                                uint32) {}
+  // Learns where the tile at hand has landed.
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -82,6 +98,7 @@ struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
+  static constexpr bool kPerHead = (Features::kPerHead || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -99,6 +116,13 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
+    (Features::receive_tile(tiles), ...);
   }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {

@@ -95,7 +95,7 @@ struct OperandRegisters {
 };
 
 // The same of elements that are a byte each, for shapes of 32 keys, from a source whose
-// row_address(row) is where the row's elements begin.
+// row_address(block, row) is where the row's elements begin.
 template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
 struct ByteRegisters {
   static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
@@ -110,7 +110,7 @@ struct ByteRegisters {
       const int row_index = block.thread_row + kShape.row(line);
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
-      const uint8* row = source.row_address(last);
+      const uint8* row = source.row_address(block, last);
       bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
     }
   }

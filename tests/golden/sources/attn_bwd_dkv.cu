@@ -230,6 +230,14 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
 }
+ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
+  Vector8 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.word[0]), "=r"(v.word[1])
+               : "r"(address)
+               : "memory");
+  return v;
+}
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
@@ -391,6 +399,14 @@ struct PlainTile {
   ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
 };
 
+// Where the copy engine brings tiles of operands to in shared memory, and from where.
+struct OperandTiles {
+  uint32 bias, mask;
+};
+struct OperandMaps {
+  const TensorMap &bias, &mask;
+};
+
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
@@ -413,7 +429,8 @@ struct Feature {
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
   // tiles.
   static constexpr bool kNarrows = false, kPicksKeys = false;
-
+  // Whether begin() looks at the head.
+  static constexpr bool kPerHead = false;
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -431,6 +448,13 @@ struct Feature {
   // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
   // thread does.
   ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
+  // place in shared memory, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
+                                uint32) {}
+  // Learns where the tile at hand has landed.
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -460,6 +484,7 @@ struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
+  static constexpr bool kPerHead = (Features::kPerHead || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -477,6 +502,13 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
+    (Features::receive_tile(tiles), ...);
   }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
@@ -688,7 +720,7 @@ ATTNJIT_DEVICE T opaque(T value) {
 
 namespace attnjit::kernel::ptx {
 
-// The value that `lane` holds.
+// The value that `lane` holds; lanes may ask for different ones.
 ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
   return __shfl_sync(0xffffffffu, value, lane);
 }
@@ -2172,6 +2204,63 @@ ATTNJIT_DEVICE void prefetch_tensor(const TensorMap& map, int c0, int c1, int c2
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/ptx/tensor_copy.cuh
+
+// Copies of boxes between global and shared memory by the copy engine (PTX ISA,
+// "cp.async.bulk.tensor"). A box begins at the coordinates given, innermost axis first; what of it
+// lies outside of the tensor is read as zeros and never written. `map` is a kernel parameter.
+namespace attnjit::kernel::ptx {
+
+// Starts a load. Its bytes count towards the phase of `barrier` that has announced them.
+ATTNJIT_DEVICE void tensor_load(uint32 shared, const TensorMap& map, uint32 barrier, int c0, int c1,
+                                int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+ATTNJIT_DEVICE void tensor_load(uint32 shared, const TensorMap& map, uint32 barrier, int c0, int c1,
+                                int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(shared),
+      "l"(&map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
+}
+
+// Starts a store if `condition` holds, as part of the thread's open group of stores. A predicate
+// for the reason that barrier_arrive_if() has.
+ATTNJIT_DEVICE void tensor_store_if(bool condition, const TensorMap& map, uint32 shared, int c0,
+                                    int c1, int c2, int c3) {
+  asm volatile(
+      "{\n.reg .pred stores;\n"
+      "setp.ne.u32 stores, %6, 0;\n"
+      "@stores cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], "
+      "[%1];\n"
+      "}" ::"l"(&map),
+      "r"(shared), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(static_cast<uint32>(condition))
+      : "memory");
+}
+// Closes the thread's group of stores.
+ATTNJIT_DEVICE void tensor_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until the stores of the thread have read shared memory, but for those of the last kPending
+// groups. They are complete when the kernel ends.
+template <int kPending = 0>
+ATTNJIT_DEVICE void tensor_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Shows what this thread has written to shared memory to the copy engine and to wgmma ("async
+// proxy").
+ATTNJIT_DEVICE void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
+
 // ---- attnjit/score/operand.cuh
 
 // How a tensor over (query, key) reaches the registers of the threads that hold its scores.
@@ -2265,7 +2354,7 @@ struct OperandRegisters {
 };
 
 // The same of elements that are a byte each, for shapes of 32 keys, from a source whose
-// row_address(row) is where the row's elements begin.
+// row_address(block, row) is where the row's elements begin.
 template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
 struct ByteRegisters {
   static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
@@ -2280,7 +2369,7 @@ struct ByteRegisters {
       const int row_index = block.thread_row + kShape.row(line);
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
-      const uint8* row = source.row_address(last);
+      const uint8* row = source.row_address(block, last);
       bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
     }
   }
@@ -2375,23 +2464,134 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/transposed_operand.cuh
+
+// How a tensor over (query, key) reaches the registers of threads whose scores have keys in rows.
+namespace attnjit::kernel {
+
+// The elements of the thread's keys, where all queries share them: one by one from global memory.
+template <ScoreShape kShape, int kElementBytes>
+struct KeyRegisters {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr int kLines = 1;
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+
+  struct Row {};
+
+  uint32 word[kKeys];
+
+  // Reads from a source as OperandRegisters::read() does, or one of bytes; keys past the tensor are
+  // 0.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const uint8* keys = source.row_address(block, 0);
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) {
+      const int key = first_key + block.thread_key + 8 * i;
+      const uint8* address = keys + key * source.params.key_stride * kElementBytes;
+      word[i] = key < block.seqlen_kv ? read_element(address) : 0;
+    }
+  }
+  ATTNJIT_DEVICE uint32 bits(int, int key) const { return word[key / 8]; }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const { return bits(line, key) == 0; }
+
+ private:
+  ATTNJIT_DEVICE static uint32 read_element(const uint8* address) {
+    if constexpr (kElementBytes == 4) {
+      return ptx::load_global(reinterpret_cast<const uint32*>(address));
+    } else if constexpr (kElementBytes == 2) {
+      return ptx::load_global(reinterpret_cast<const uint16*>(address));
+    } else {
+      return ptx::load_global(address);
+    }
+  }
+};
+
+// The elements of 16 bits of each of the thread's keys and queries, from a tile that the copy
+// engine has brought as [slab of 64 keys][query][64 keys], swizzled by 128 bytes. ldmatrix
+// transposes them into the order of the scores.
+template <ScoreShape kShape>
+struct TransposedTileRegisters {
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1);
+  static constexpr int kLines = 1;
+
+  struct Row {};
+
+  uint32 word[kShape.groups][2];  // of 8 queries and, 8 apart, of a key: two queries each
+
+  ATTNJIT_DEVICE void read(uint32 tile, const Block& block) {
+    const int lane = ptx::lane_index();
+    const int key = block.thread_key - lane / 4;  // the warp's first
+    const int chunk = key % 64 / 8 + (lane >> 3 & 1);
+    const uint32 line = tile + key / 64 * kShape.block_q * 128 +
+                        ((lane & 7) + 8 * (lane >> 4)) * 128 + ((chunk ^ (lane & 7)) << 4);
+#pragma unroll
+    for (int n = 0; n < kShape.groups; n += 2) {
+      ptx::load_matrices_transposed(reinterpret_cast<uint32(&)[4]>(word[n]), line + n * 8 * 128);
+    }
+  }
+  ATTNJIT_DEVICE uint32 bits(int line, int key) const {
+    return word[line / 2][key / 8] >> (16 * (line & 1));
+  }
+};
+
+// The same of elements that are a byte each, from a tile [query][128 keys], swizzled by 128 bytes.
+// ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
+template <ScoreShape kShape>
+struct TransposedByteRegisters {
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv == 128);
+
+  uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
+
+  ATTNJIT_DEVICE void read(uint32 tile, const Block& block) {
+    const int lane = ptx::lane_index();
+    const int chunk = (block.thread_key - lane / 4) / 16;  // 16 keys, the warp's
+    const uint32 line = tile + lane * 128 + ((chunk ^ (lane & 7)) << 4);
+    const int low = lane / 8 * 4 + (lane & 3), high = low + 16;  // lanes with the pairs of the keys
+    const uint32 odd = lane / 4 & 1;
+#pragma unroll
+    for (int n = 0; n < kShape.groups; n += 4) {
+      uint32 pairs[4];
+      ptx::load_matrices_transposed(pairs, line + n * 8 * 128);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32 first = ptx::warp_broadcast(pairs[i], low) >> (8 * odd) & 0x00ff00ffu;
+        const uint32 second = ptx::warp_broadcast(pairs[i], high) >> (8 * odd) & 0x00ff00ffu;
+        word[n + i] = first | second << 8;
+      }
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (word[line / 2] >> (16 * (line & 1) + key) & 0xff) == 0;
+  }
+};
+
+}  // namespace attnjit::kernel
+
 namespace attnjit::kernel {
 
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
 // meanwhile, unless kLate: then, and where elements are read one by one, there are too many
-// registers to keep through the product.
+// registers to keep through the product. Where scores have keys in rows, the copy engine brings a
+// bias that has rows of its own.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
   static constexpr bool kPacked = kShape.packed_heads > 1;
   static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
-  static constexpr bool kEarly = kVectorized && !kLate;
-  using Registers = OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>;
+  static constexpr bool kTransposed = !kShape.queries_in_rows();
+  static constexpr bool kByTile = kTransposed && kOwnRows;
+  static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  static constexpr bool kPerHead = true;
+  using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
+                           TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
+                                  OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
   typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
   Registers bias;
+  uint32 tile = 0;  // in shared memory
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
@@ -2427,7 +2627,11 @@ struct Bias : Feature {
   }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    if constexpr (!kEarly) bias.read(*this, block, first_key);
+    if constexpr (kByTile) {
+      bias.read(tile, block);
+    } else if constexpr (!kEarly) {
+      bias.read(*this, block, first_key);
+    }
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       const uint32 bits = bias.bits(line, key);
       if constexpr (kElementBytes == 4) {
@@ -2445,6 +2649,19 @@ struct Bias : Feature {
                            params.batch_stride == 0 ? 0 : block.batch);
     }
   }
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    if constexpr (kByTile) {
+#pragma unroll 1
+      for (int slab = 0; slab < kShape.block_kv / 64; ++slab) {
+        ptx::tensor_load(tiles.bias + slab * kShape.block_q * 128, maps.bias, full,
+                         first_key + 64 * slab, block.first_query,
+                         block.head / params.heads_per_plane,
+                         params.batch_stride == 0 ? 0 : block.batch);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.bias; }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
@@ -2499,12 +2716,18 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
 struct ByteMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  using Registers = ByteRegisters<kShape, kVectorized, kPerPair>;
+  static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
+  static constexpr bool kByTile = kPerPair && !kShape.queries_in_rows();
+  using Registers =
+      TypeIf<kByTile, TransposedByteRegisters<kShape>,
+             TypeIf<kShape.queries_in_rows(), ByteRegisters<kShape, kVectorized, kPerPair>,
+                    KeyRegisters<kShape, 1>>>;
 
   const ByteMaskParams& params;
   const uint8* plane;        // of the head at hand
   const uint8* first_plane;  // of the first head that shares its kv head
   Registers keep;
+  uint32 tile = 0;  // in shared memory, where the copy engine brings it
 
   ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
       : params(p), plane(nullptr), first_plane(nullptr) {}
@@ -2550,15 +2773,30 @@ struct ByteMask : Feature {
     }
     return kept;
   }
-  ATTNJIT_DEVICE const uint8* row_address(int row) const {
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    if constexpr (kByTile) {
+      ptx::tensor_load(tiles.mask, maps.mask, full, first_key, block.first_query,
+                       block.head / params.heads_per_plane,
+                       params.batch_stride == 0 ? 0 : block.batch);
+    }
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.mask; }
+  ATTNJIT_DEVICE const uint8* row_address(const Block&, int row) const {
     return plane + (kPerPair ? row * params.query_stride : 0);
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (!kLate && tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
+    if constexpr (!kLate && !kByTile) {
+      if (tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
+    }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    if constexpr (kLate) keep.read(*this, block, first_key);
+    if constexpr (kByTile) {
+      keep.read(tile, block);
+    } else if constexpr (kLate) {
+      keep.read(*this, block, first_key);
+    }
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (keep.is_zero(line, key)) score = -ptx::infinity();
     });

@@ -255,6 +255,14 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
 }
+ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
+  Vector8 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.word[0]), "=r"(v.word[1])
+               : "r"(address)
+               : "memory");
+  return v;
+}
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");

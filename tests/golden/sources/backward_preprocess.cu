@@ -181,7 +181,7 @@ struct BackwardPreprocessParams {
   int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
   int32 num_blocks;      // of the launch
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
-  float inverse_scale;   // 1 / scale of the scores
+  float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
 };
 
 }  // namespace attnjit::kernel
@@ -316,6 +316,14 @@ ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
                "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
+}
+ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
+  Vector8 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.word[0]), "=r"(v.word[1])
+               : "r"(address)
+               : "memory");
+  return v;
 }
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;

@@ -44,6 +44,10 @@ ATTNJIT_DEVICE void load_matrices(uint32 (&word)[4], uint32 address, const char*
   std::memcpy(word, self.word, sizeof self.word);
 }
 
+ATTNJIT_DEVICE void load_matrices_transposed(uint32 (&word)[4], uint32 address) {
+  load_matrices<true>(word, address, "load_matrices_transposed");
+}
+
 ATTNJIT_DEVICE FragmentA load_fragment_a(uint32 address) {
   FragmentA a;
   load_matrices<false>(a.word, address, "load_fragment_a");

@@ -56,6 +56,11 @@ ATTNJIT_DEVICE Vector16 load_shared_16(uint32 address) {
 ATTNJIT_DEVICE void store_shared_16(uint32 address, Vector16 v) {
   services->store_shared(address, &v, sizeof v, "store_shared_16");
 }
+ATTNJIT_DEVICE Vector8 load_shared_8(uint32 address) {
+  Vector8 v;
+  services->load_shared(address, &v, sizeof v, Reader::kThread, "load_shared_8");
+  return v;
+}
 ATTNJIT_DEVICE uint32 load_shared_4(uint32 address) {
   uint32 value;
   services->load_shared(address, &value, sizeof value, Reader::kThread, "load_shared_4");
