@@ -2,23 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "attnjit/error.hpp"
 #include "base/fields_json.hpp"
 
 namespace attnjit::compiler {
 namespace {
 
-// ptxas numbers its remarks on wgmma pipelines C7510 to C7519.
-constexpr std::string_view kSerializationCode = "(C751";
+// ptxas numbers its remarks on wgmma pipelines C7510 to C7520.
+constexpr std::string_view kFirstCode = "C7510", kLastCode = "C7520";
 
 }  // namespace
 
-bool Facts::serialized() const {
-  return std::any_of(warnings.begin(), warnings.end(), [](const std::string& line) {
-    return line.starts_with("ptxas") && line.find(kSerializationCode) != std::string::npos;
-  });
+std::optional<std::string> Facts::serialization() const {
+  for (const std::string_view line : warnings) {
+    const std::size_t bracket = line.find("(C");
+    if (!line.starts_with("ptxas") || bracket == std::string_view::npos) continue;
+    const std::string_view code = line.substr(bracket + 1, kFirstCode.size());
+    if (code >= kFirstCode && code <= kLastCode) return std::string(code);
+  }
+  return std::nullopt;
 }
 
 std::string to_json(const Facts& facts) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +17,10 @@ struct Facts {
   std::string nvrtc_version;  ///< "13.0.88", or "12.8" from releases that do not stamp a cubin
   std::vector<std::string> warnings;  ///< lines of the log that somebody should read
 
-  /// Whether ptxas serialised wgmma or injected a wait or a fence (C7510 to C7519): correct, but
-  /// far slower than what the source says.
-  bool serialized() const;
+  /// The code of the first line by which ptxas says that it serialised wgmma or injected a wait or
+  /// a fence, "C7510" to "C7520": correct, but far slower than what the source says.
+  std::optional<std::string> serialization() const;
+  bool serialized() const { return serialization().has_value(); }
 
   bool operator==(const Facts&) const = default;
 };

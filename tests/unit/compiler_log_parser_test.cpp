@@ -70,7 +70,7 @@ TEST_CASE("a code in an echoed comment is not a message") {
   CHECK_FALSE(facts.serialized());
 }
 
-TEST_CASE("codes outside C7510 to C7519 are kept but serialise nothing") {
+TEST_CASE("codes outside C7510 to C7520 are kept but serialise nothing") {
   const std::string log =
       "ptxas info    : (C7508) setmaxnreg ignored\n"
       "ptxas info    : (C751) too short, (Cabcd) no number\n"
