@@ -92,6 +92,10 @@ constexpr auto fields(const BackwardTunables*) {
                             base::Field{"dq", &T::dq}, base::Field{"dbias", &T::dbias});
 }
 
+/// The path of the main kernel.
+constexpr Path main_path(const ForwardTunables& tunables) { return tunables.path; }
+constexpr Path main_path(const BackwardTunables& tunables) { return tunables.dkv.path; }
+
 /// The method that serves `family` where nothing speaks for another.
 DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
 

@@ -49,6 +49,8 @@ struct BackwardPlanSpec {
   std::size_t dkv_step() const;
 };
 
+inline std::size_t main_step(const BackwardPlanSpec& spec) { return spec.dkv_step(); }
+
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                                          const codegen::BackwardTunables& tunables,

@@ -49,6 +49,9 @@ struct ForwardPlanSpec {
   std::size_t combine_step() const { return forward_step() + 1; }
 };
 
+/// The attention kernel itself; of a backward, that of dk and dv.
+inline std::size_t main_step(const ForwardPlanSpec& spec) { return spec.forward_step(); }
+
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                                        const codegen::ForwardTunables& tunables,

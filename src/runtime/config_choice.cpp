@@ -15,7 +15,8 @@ template <class PlanKey>
 ConfigChoice<tuner::TunablesFor<PlanKey>> config_zero(const PlanKey& key, const codegen::Arch& arch,
                                                       std::string_view reason) {
   return {tuner::config_zero(key, arch), ConfigSource::kConfigZero,
-          fmt::format("built in for {} on {}; {}", problem::describe(key), arch.name, reason)};
+          fmt::format("built in for {} on {}; {}", problem::describe(key), arch.name, reason),
+          std::nullopt};
 }
 
 template <class PlanKey>
@@ -31,7 +32,8 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(
   const tuner::BasicRecord<PlanKey>& record = match.record;
   return {record.config, match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
           fmt::format("measured on {} with [{}], of {}: {}", describe(record.key.device),
-                      record.exact, problem::describe(record.key.plan), result_text(record))};
+                      record.exact, problem::describe(record.key.plan), result_text(record)),
+          std::nullopt};
 }
 
 }  // namespace
@@ -49,7 +51,7 @@ std::string_view name(ConfigSource source) {
 }
 
 template <class Problem, class PlanKey>
-ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
+ConfigChoice<tuner::TunablesFor<PlanKey>> find_config(
     Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
     const std::optional<tuner::DeviceClass>& device) {
   const base::Environment& environment = engine.environment();
@@ -78,11 +80,41 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
                             : "no device here to have tuning records of");
 }
 
-template ConfigChoice<codegen::ForwardTunables> choose_config(
+template <class PlanKey>
+ConfigChoice<tuner::TunablesFor<PlanKey>> fall_back(const PlanKey& key, const codegen::Arch& arch,
+                                                    const std::string& slow) {
+  auto choice = config_zero(key, codegen::without_wgmma(arch), "path mma: " + slow);
+  choice.slow = slow;
+  return choice;
+}
+
+template <class Problem, class PlanKey>
+ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
+    Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
+    const std::optional<tuner::DeviceClass>& device, Compiling compiling) {
+  auto found = find_config(engine, problem, key, arch, device);
+  if (codegen::main_path(found.config) == codegen::Path::kMma) return found;
+  const auto slow = why_slow(engine, engine.plan(key.family, arch, found.config), arch,
+                             problem::problem_text(problem), compiling);
+  return slow ? fall_back(key, arch, *slow) : found;
+}
+
+template ConfigChoice<codegen::ForwardTunables> find_config(
     Engine&, const problem::Problem&, const problem::PlanKey&, const codegen::Arch&,
     const std::optional<tuner::DeviceClass>&);
-template ConfigChoice<codegen::BackwardTunables> choose_config(
+template ConfigChoice<codegen::ForwardTunables> fall_back(const problem::PlanKey&,
+                                                          const codegen::Arch&, const std::string&);
+template ConfigChoice<codegen::ForwardTunables> choose_config(
+    Engine&, const problem::Problem&, const problem::PlanKey&, const codegen::Arch&,
+    const std::optional<tuner::DeviceClass>&, Compiling);
+template ConfigChoice<codegen::BackwardTunables> find_config(
     Engine&, const problem::BackwardProblem&, const problem::BackwardPlanKey&, const codegen::Arch&,
     const std::optional<tuner::DeviceClass>&);
+template ConfigChoice<codegen::BackwardTunables> fall_back(const problem::BackwardPlanKey&,
+                                                           const codegen::Arch&,
+                                                           const std::string&);
+template ConfigChoice<codegen::BackwardTunables> choose_config(
+    Engine&, const problem::BackwardProblem&, const problem::BackwardPlanKey&, const codegen::Arch&,
+    const std::optional<tuner::DeviceClass>&, Compiling);
 
 }  // namespace attnjit::runtime

@@ -1,7 +1,10 @@
 #include "runtime/plan_maker.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "problem/manifest_line.hpp"
 #include "runtime/config_choice.hpp"
@@ -42,7 +45,14 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
   const codegen::Arch arch = arch_of(device);
   const auto key = tune_key(device, plan_key);
   const bool tuned = tuning == Tuning::kAllowed && tune(problem_tuner, driver, problem, key);
-  const auto choice = choose_config(engine_, problem, plan_key, arch, key.device);
+  const auto choice =
+      choose_config(engine_, problem, plan_key, arch, key.device, Compiling::kAllowed);
+  if (choice.slow) {
+    engine_.log().warn_once(
+        *choice.slow, fmt::format("[{}] runs without wgmma, as do problems like it: {}; another "
+                                  "NVRTC (ATTNJIT_NVRTC) may do better",
+                                  problem::describe(problem), *choice.slow));
+  }
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
   auto plan = load_plan<Pass>(engine_, driver, engine_.plan(plan_key.family, arch, choice.config),
@@ -71,8 +81,12 @@ std::size_t PlanMaker::most_workspace_bytes(const cuda::Driver& driver,
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
   auto configs = engine_.space<typename Pass::Key>().candidates(key, arch);
+  // Those of a wgmma that turns out to be slow.
+  std::ranges::copy(
+      engine_.space<typename Pass::Key>().candidates(key, codegen::without_wgmma(arch)),
+      std::back_inserter(configs));
   // A neighbour's record need not be among the candidates for this key.
-  configs.push_back(choose_config(engine_, problem, key, arch, device_class(device)).config);
+  configs.push_back(find_config(engine_, problem, key, arch, device_class(device)).config);
   std::size_t most = 0;
   for (const auto& config : configs) {
     const auto spec = engine_.plan(key.family, arch, config);

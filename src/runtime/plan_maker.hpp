@@ -27,10 +27,11 @@ class PlanMaker {
         backward_tuner_(engine),
         recorder_(engine.environment().record_file, engine.log()) {}
 
-  /// The plan of `problem`, whose plan key is `key`, in the current context. With Tuning::kAllowed
-  /// and under ATTNJIT_AUTOTUNE=on a problem without a record is tuned first, a forward within 2 s
-  /// and a backward within 10 s, and under force one that this process has not tuned. Other threads
-  /// that need tuning wait for it.
+  /// The plan of `problem`, whose plan key is `key`, in the current context. A configuration of
+  /// Path::kWgmma that is slow (why_slow()) gives way to one without, with one warning. With
+  /// Tuning::kAllowed and under ATTNJIT_AUTOTUNE=on a problem without a record is tuned first, a
+  /// forward within 2 s and a backward within 10 s, and under force one that this process has not
+  /// tuned. Other threads that need tuning wait for it.
   std::unique_ptr<launch::ForwardPlan> make(const cuda::Driver& driver,
                                             const problem::Problem& problem,
                                             const problem::PlanKey& key, Tuning tuning);

@@ -10,6 +10,7 @@
 #include "runtime/candidates.hpp"
 #include "runtime/plan_loader.hpp"
 #include "runtime/trial.hpp"
+#include "runtime/wgmma_verdict.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -116,10 +117,17 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const auto& space = engine_.space<typename Pass::Key>();
   const tuner::BasicTuneKey<typename Pass::Key> key{device_class(device), plan_key, space.name()};
   const auto superseded = engine_.records().find_exact(key);
-  const auto configs = space.candidates(key.plan, arch);
-  Candidates<Pass> candidates =
-      prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, configs,
-                               [&] { return deadline.passed(kCompileShare); });
+  auto configs = space.candidates(key.plan, arch);
+  const auto prepare = [&] {
+    return prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, configs,
+                                    [&] { return deadline.passed(kCompileShare); });
+  };
+  Candidates<Pass> candidates = prepare();
+  if (why_slow(engine_, candidates.plans.front()->spec(), arch, problem::problem_text(problem),
+               Compiling::kAllowed)) {
+    configs = space.candidates(key.plan, codegen::without_wgmma(arch));
+    candidates = prepare();
+  }
   TuneReport<Pass> report;
   report.candidates = configs.size();
   report.result.verdict = tuner::Verdict::kBudget;

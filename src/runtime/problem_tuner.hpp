@@ -36,9 +36,10 @@ class ProblemTuner {
   explicit ProblemTuner(Engine& engine) : engine_(engine) {}
 
   /// Compiles the candidates of the search space for `plan_key`, that of `problem`, checks each
-  /// against configuration 0, holds the contest and keeps the record. The tensors are the tuner's
-  /// own. A `budget` limits all of that, but for a compile or launch that has begun. Where memory
-  /// does not suffice configuration 0 wins unmeasured. Throws Error(kInternal) under
+  /// against configuration 0, holds the contest and keeps the record. Where the wgmma of
+  /// configuration 0 is slow (why_slow()) the candidates are those without. The tensors are the
+  /// tuner's own. A `budget` limits all of that, but for a compile or launch that has begun. Where
+  /// memory does not suffice configuration 0 wins unmeasured. Throws Error(kInternal) under
   /// DISABLE_AUTOTUNE, and what keeps configuration 0 from running. The current thread's work may
   /// be part of no stream capture.
   TuneReport<Pass> tune(const cuda::Driver& driver, const typename Pass::Problem& problem,

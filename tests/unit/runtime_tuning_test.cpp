@@ -80,7 +80,7 @@ TEST_CASE("the fastest candidate wins, and the record says how") {
 
   // The next process.
   Engine next = machine.start();
-  const auto choice = runtime::choose_config(
+  const auto choice = runtime::find_config(
       next, small_problem(), problem::plan_key(small_problem()), arch(), key(next, device).device);
   CHECK(choice.source == ConfigSource::kRecord);
   CHECK(choice.config == report.record.config);
@@ -117,8 +117,8 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(maker.counters().tunes == 0);
   Engine off = machine.start({{"DISABLE_AUTOTUNE", "1"}});
   const auto choice =
-      runtime::choose_config(off, small_backward(), problem::plan_key(small_backward()), arch(),
-                             backward_key(off, device).device);
+      runtime::find_config(off, small_backward(), problem::plan_key(small_backward()), arch(),
+                           backward_key(off, device).device);
   CHECK(choice.source == ConfigSource::kConfigZero);
   CHECK(choice.why.find("DISABLE_AUTOTUNE") != std::string::npos);
   Engine require = machine.start({{"ATTNJIT_AUTOTUNE", "require"}, {"ATTNJIT_CACHE_DIR", "0"}});
@@ -260,13 +260,13 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
   tuner::Record record = poisoned(engine, device);
   record.key.plan.bucket_kv = 512;
   engine.records().publish(record);
-  const auto choice = runtime::choose_config(
+  const auto choice = runtime::find_config(
       engine, small_problem(), problem::plan_key(small_problem()), arch(), record.key.device);
   CHECK(choice.source == ConfigSource::kNeighbour);
   CHECK(choice.config.num_stages == 4);
   CHECK(choice.why.find("lk <= 512") != std::string::npos);
   // Without a device there are no records.
-  CHECK(runtime::choose_config(engine, small_problem(), problem::plan_key(small_problem()), arch(),
-                               {})
-            .source == ConfigSource::kConfigZero);
+  CHECK(
+      runtime::find_config(engine, small_problem(), problem::plan_key(small_problem()), arch(), {})
+          .source == ConfigSource::kConfigZero);
 }

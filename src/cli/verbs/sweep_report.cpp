@@ -16,6 +16,8 @@ namespace {
 
 std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
   switch (kernel.state) {
+    case SweptKernel::State::kListed:
+      break;
     case SweptKernel::State::kFailed:
       return "FAILED";
     case SweptKernel::State::kMissing:

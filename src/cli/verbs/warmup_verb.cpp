@@ -12,13 +12,18 @@ ExitCode warmup(const WarmupOptions& options, Session& session) {
   const auto make_plans = [&](const Case& job, const codegen::Arch& arch) {
     return planner.variants(job, arch);
   };
-  Sweep sweep = list_kernels(workload.cases, archs, make_plans);
+  const auto list = [&] { return list_kernels(workload.cases, archs, make_plans); };
+  Sweep sweep = list();
   if (options.check) {
     look_up_all(sweep, session);
     return report_sweep(sweep, session);
   }
   compile_all(sweep, session);
-  return report_kept_sweep(sweep, session);
+  // A kernel that the compiler made slow is known now, and calls run another in its place.
+  Sweep with_fallbacks = list();
+  keep_results(sweep, with_fallbacks);
+  compile_all(with_fallbacks, session);
+  return report_kept_sweep(with_fallbacks, session);
 }
 
 }  // namespace attnjit::cli

@@ -14,6 +14,7 @@ namespace {
 SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
   SweptKernel kernel;
   kernel.arch = &arch;
+  kernel.state = SweptKernel::State::kFailed;
   kernel.error = error.what();
   kernel.code = exit_code(error.kind());
   return kernel;
@@ -33,6 +34,7 @@ void compile(SweptKernel& kernel, runtime::Engine& engine) {
     kernel.state = fetched.origin == cache::Fetched::Origin::kBuild ? SweptKernel::State::kCompiled
                                                                     : SweptKernel::State::kCached;
   } catch (const Error& error) {
+    kernel.state = SweptKernel::State::kFailed;
     kernel.error = error.what();
     kernel.code = exit_code(error.kind());
   }
@@ -78,6 +80,16 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
   return sweep;
 }
 
+void keep_results(const Sweep& before, Sweep& sweep) {
+  std::map<cache::KernelKey, const SweptKernel*> known;
+  for (const SweptKernel& kernel : before.kernels) known.emplace(kernel.step.key, &kernel);
+  for (SweptKernel& kernel : sweep.kernels) {
+    if (kernel.state != SweptKernel::State::kListed) continue;
+    const auto found = known.find(kernel.step.key);
+    if (found != known.end()) kernel = *found->second;
+  }
+}
+
 void compile_all(Sweep& sweep, Session& session) {
   runtime::Engine& engine = session.engine();
   std::mutex mutex;  // of the progress line
@@ -85,7 +97,7 @@ void compile_all(Sweep& sweep, Session& session) {
   const std::size_t total = sweep.kernels.size();
   base::parallel_for(total, session.environment().jobs, [&](std::size_t i) {
     SweptKernel& kernel = sweep.kernels[i];
-    if (kernel.code == ExitCode::kDone) compile(kernel, engine);
+    if (kernel.state == SweptKernel::State::kListed) compile(kernel, engine);
     const std::scoped_lock lock(mutex);
     session.console().progress(++done, total, kernel.step.spec.source.title);
   });
@@ -95,7 +107,7 @@ void compile_all(Sweep& sweep, Session& session) {
 void look_up_all(Sweep& sweep, Session& session) {
   cache::KernelCache& cache = session.engine().cache();
   for (SweptKernel& kernel : sweep.kernels) {
-    if (kernel.code != ExitCode::kDone) continue;
+    if (kernel.state != SweptKernel::State::kListed) continue;
     if (const auto entry = cache.look_up(kernel.step.key, std::string(kernel.arch->name))) {
       kernel.facts = runtime::facts(*entry);
       kernel.cubin_bytes = entry->cubin.size();

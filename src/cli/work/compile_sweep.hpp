@@ -12,14 +12,14 @@ namespace attnjit::cli {
 
 /// One distinct kernel of a sweep and what became of it.
 struct SweptKernel {
-  /// kCompiled: by this process.
-  enum class State { kCompiled, kCached, kMissing, kFailed };
+  /// kListed: nobody has asked for it yet. kCompiled: by this process.
+  enum class State { kListed, kCompiled, kCached, kMissing, kFailed };
 
   PlannedStep step;
   const codegen::Arch* arch = nullptr;
   problem::ProblemText problem;  ///< the first that needs it
 
-  State state = State::kFailed;
+  State state = State::kListed;
   std::optional<compiler::Facts> facts;  ///< nullopt too where its metadata does not hold them
   std::size_t cubin_bytes = 0;
   double compile_ms = 0;                    ///< of kCompiled: waiting for a lock included
@@ -50,6 +50,9 @@ using MakePlans = std::function<std::vector<Planned>(const Case&, const codegen:
 /// a source.
 Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codegen::Arch*>& archs,
                    const MakePlans& make_plans, const std::string& step = "");
+
+/// Gives the kernels of `sweep` that `before` has too the results that they have there.
+void keep_results(const Sweep& before, Sweep& sweep);
 
 /// Gets every listed kernel from the cache or the compiler, on the environment's number of threads.
 void compile_all(Sweep& sweep, Session& session);

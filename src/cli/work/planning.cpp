@@ -24,9 +24,6 @@ base::Json parse_config(const std::string& text) {
   return json;
 }
 
-std::size_t main_step(const launch::ForwardPlanSpec& spec) { return spec.forward_step(); }
-std::size_t main_step(const launch::BackwardPlanSpec& spec) { return spec.dkv_step(); }
-
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
   if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
   if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
@@ -142,7 +139,8 @@ auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
     return Choice<Tunables>{base::patched(zero, base::parse_patch<Tunables>(*config_, kFromFlag)),
                             kFromFlag, kWhyFromFlag};
   }
-  const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch));
+  const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch),
+                                             runtime::Compiling::kForbidden);
   return Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why};
 }
 
@@ -173,18 +171,27 @@ template <class Problem>
 std::vector<Planned> Planner::variants(const Case& job, const Problem& problem,
                                        const codegen::Arch& arch) {
   const auto key = problem::plan_key(problem);
-  auto zero = tuner::config_zero(key, arch);
-  using Tunables = decltype(zero);
-  const auto from_zero = std::string(name(runtime::ConfigSource::kConfigZero));
-  std::vector<Planned> list = {make(job, arch, Choice<Tunables>{zero, from_zero})};
-  for (const tuner::DeviceClass& each : devices_) {
-    if (each.arch != arch.name) continue;
-    const auto choice = runtime::choose_config(engine_, problem, key, arch, each);
-    if (choice.source == runtime::ConfigSource::kConfigZero) continue;
+  std::vector<Planned> list;
+  std::optional<std::string> slow;
+  const auto add = [&](const auto& choice, const std::string& whose) {
+    using Tunables = std::remove_cvref_t<decltype(choice.config)>;
     list.push_back(make(
         job, arch, Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why}));
-    list.back().name += fmt::format(" ({})", each.name);
+    list.back().name += whose;
+    const auto spec = engine_.plan(key.family, arch, choice.config);
+    const auto reason = runtime::why_slow(engine_, spec, arch, problem::problem_text(problem),
+                                          runtime::Compiling::kForbidden);
+    if (reason) slow = reason;
+  };
+  add(runtime::ConfigChoice<decltype(tuner::config_zero(key, arch))>{tuner::config_zero(key, arch)},
+      "");
+  for (const tuner::DeviceClass& each : devices_) {
+    if (each.arch != arch.name) continue;
+    const auto choice = runtime::find_config(engine_, problem, key, arch, each);
+    if (choice.source == runtime::ConfigSource::kConfigZero) continue;
+    add(choice, fmt::format(" ({})", each.name));
   }
+  if (slow) add(runtime::fall_back(key, arch, *slow), " (without wgmma)");
   return list;
 }
 
@@ -196,7 +203,9 @@ std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) con
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
   const problem::Problem problem = make_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
-  if (arch.wgmma && choice.config.path == codegen::Path::kMma && !config_ && !path_) {
+  const auto zero = tuner::config_zero(problem::plan_key(problem), arch);
+  if (arch.wgmma && choice.config.path == codegen::Path::kMma && zero.path == choice.config.path &&
+      !config_ && !path_) {
     planned.why += fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ",
                                why_mma(problem::family(problem), arch));
   }

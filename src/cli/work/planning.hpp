@@ -57,7 +57,8 @@ class Planner {
                                     const codegen::Arch& arch);
 
   /// The plans of processes elsewhere: configuration 0, and those that the records of each device
-  /// of `arch` say. Throws as plan() does.
+  /// of `arch` say, slow or not (runtime::why_slow()); where one of them is known to be slow, the
+  /// plan in its place too. Throws as plan() does.
   std::vector<Planned> variants(const Case& job, const codegen::Arch& arch);
 
  private:
