@@ -142,6 +142,7 @@ void add_bench(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   CLI::App& verb =
       add_verb(app, "bench", "Time problems on the GPU and write results", run, chosen, *flags);
   add_problem(verb, flags->workload, "--shapes,--manifest");
+  add_path(verb, flags->workload);
   add_jobs(verb, flags->common);
   verb.add_option("--filter", flags->bench.filter, "Only problems with this in their name");
   verb.add_option("-o,--output", flags->bench.output, "File of results to write, JSON");

@@ -44,6 +44,8 @@ std::string_view name(ConfigSource source) {
       return "record exact";
     case ConfigSource::kNeighbour:
       return "record neighbour";
+    case ConfigSource::kPath:
+      return "path";
     case ConfigSource::kConfigZero:
       break;
   }
@@ -55,6 +57,11 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> find_config(
     Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
     const std::optional<tuner::DeviceClass>& device) {
   const base::Environment& environment = engine.environment();
+  if (const auto path = engine.path()) {
+    return {tuner::config_zero_on(*path, key, arch), ConfigSource::kPath,
+            fmt::format("configuration 0 on path {}, which was asked for", base::word(*path)),
+            std::nullopt};
+  }
   if (environment.disable_autotune) return config_zero(key, arch, "DISABLE_AUTOTUNE is set");
   if (environment.autotune == AutotuneMode::kOff) {
     return config_zero(key, arch, "ATTNJIT_AUTOTUNE=off");
@@ -93,6 +100,7 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
     Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
     const std::optional<tuner::DeviceClass>& device, Compiling compiling) {
   auto found = find_config(engine, problem, key, arch, device);
+  if (found.source == ConfigSource::kPath) return found;
   if (codegen::main_path(found.config) == codegen::Path::kMma) return found;
   const auto slow = why_slow(engine, engine.plan(key.family, arch, found.config), arch,
                              problem::problem_text(problem), compiling);

@@ -10,9 +10,9 @@
 namespace attnjit::runtime {
 
 /// The origin of a configuration.
-enum class ConfigSource { kConfigZero, kRecord, kNeighbour };
+enum class ConfigSource { kConfigZero, kRecord, kNeighbour, kPath };
 
-/// "configuration 0", "record exact", "record neighbour".
+/// "configuration 0", "record exact", "record neighbour", "path".
 std::string_view name(ConfigSource source);
 
 template <class Tunables>
@@ -25,8 +25,9 @@ struct ConfigChoice {
 
 /// The configuration that the closest tuning record of `device` has for `problem`, whose plan key
 /// is `key`, on `arch`, where the environment lets records be read and there is one; or else
-/// configuration 0. Times nothing. Under ATTNJIT_AUTOTUNE=require throws Error(kCache) where there
-/// is no record.
+/// configuration 0. With Engine::path() it is configuration 0 on that path, or an
+/// Error(kUnsupported). Times nothing. Under ATTNJIT_AUTOTUNE=require throws Error(kCache) where
+/// there is no record.
 template <class Problem, class PlanKey>
 ConfigChoice<tuner::TunablesFor<PlanKey>> find_config(
     Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,

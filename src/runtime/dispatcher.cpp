@@ -67,8 +67,9 @@ bool captures(const cuda::Driver& driver, Stream stream) {
 }  // namespace
 
 Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
-                       std::shared_ptr<const cuda::Driver> driver, Engine::Spaces spaces)
-    : engine_(std::move(environment), std::move(sink), std::move(spaces)),
+                       std::shared_ptr<const cuda::Driver> driver, Engine::Spaces spaces,
+                       std::optional<codegen::Path> path)
+    : engine_(std::move(environment), std::move(sink), std::move(spaces), path),
       plan_maker_(engine_),
       driver_(driver.get()) {
   loaded_->driver = std::move(driver);

@@ -18,16 +18,16 @@ namespace attnjit::runtime {
 class Dispatcher {
  public:
   /// Launches through `driver`, or else through the machine's, which the first call loads; tunes
-  /// over `spaces`.
+  /// over `spaces`; takes only `path`, as Engine does.
   explicit Dispatcher(base::Environment environment, base::Log::Sink sink = {},
                       std::shared_ptr<const cuda::Driver> driver = nullptr,
-                      Engine::Spaces spaces = {});
+                      Engine::Spaces spaces = {}, std::optional<codegen::Path> path = {});
 
   /// As the functions of Context of the same names.
-  void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace);
+  void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace = {});
   void prepare_forward(const ForwardArgs& args);
   std::size_t forward_workspace_size(const ForwardArgs& args);
-  void backward(const BackwardArgs& args, Stream stream, const Workspace& workspace);
+  void backward(const BackwardArgs& args, Stream stream, const Workspace& workspace = {});
   void prepare_backward(const BackwardArgs& args);
   std::size_t backward_workspace_size(const BackwardArgs& args);
   Counters counters() const;

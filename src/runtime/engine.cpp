@@ -84,7 +84,8 @@ void expect_fit(const Tunables& config, const Family& family, const codegen::Arc
 
 }  // namespace
 
-Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces spaces)
+Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces spaces,
+               std::optional<codegen::Path> path)
     : environment_(std::move(environment)),
       log_(environment_.log_level, std::move(sink)),
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
@@ -94,6 +95,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       compiler_(nvrtc_search(environment_), environment_.dump_directory.value_or("")),
       cache_(cache_options(environment_, bundles_), identity_of(compiler_), log_),
       spaces_(std::move(spaces)),
+      path_(path),
       records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
   if (environment_.cache_trouble) log_.warning("{}", *environment_.cache_trouble);

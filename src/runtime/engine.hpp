@@ -25,7 +25,10 @@ class Engine {
   /// The search spaces of both passes.
   using Spaces = std::tuple<tuner::SearchSpace, tuner::BackwardSearchSpace>;
 
-  explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {});
+  /// With a `path` every main kernel is configuration 0's on that path: nothing is tuned, and no
+  /// record or verdict of the compiler counts.
+  explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {},
+                  std::optional<codegen::Path> path = {});
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }
@@ -33,6 +36,7 @@ class Engine {
   const cache::BundlePath& bundles() const { return bundles_; }
   cache::KernelCache& cache() { return cache_; }
   const cache::KernelCache& cache() const { return cache_; }
+  std::optional<codegen::Path> path() const { return path_; }
   template <class PlanKey>
   const tuner::BasicSearchSpace<PlanKey>& space() const {
     return std::get<tuner::BasicSearchSpace<PlanKey>>(spaces_);
@@ -85,6 +89,7 @@ class Engine {
   compiler::Compiler compiler_;
   cache::KernelCache cache_;
   const Spaces spaces_;
+  const std::optional<codegen::Path> path_;
   tuner::RecordStore records_;
   Refusals refusals_;
 };

@@ -21,6 +21,10 @@ constexpr std::chrono::seconds kBudget<launch::BackwardPass>{10};
 
 constexpr double kNoticeable = 1.0;  // seconds
 
+bool is_record(ConfigSource source) {
+  return source == ConfigSource::kRecord || source == ConfigSource::kNeighbour;
+}
+
 }  // namespace
 
 std::unique_ptr<launch::ForwardPlan> PlanMaker::make(const cuda::Driver& driver,
@@ -58,7 +62,7 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
   auto plan = load_plan<Pass>(engine_, driver, engine_.plan(plan_key.family, arch, choice.config),
                               arch, problem);
   ++plans_;
-  if (!tuned && choice.source != ConfigSource::kConfigZero) ++record_hits_;
+  if (!tuned && is_record(choice.source)) ++record_hits_;
   recorder_.note(problem::manifest_line(problem));
   return plan;
 }
@@ -97,6 +101,7 @@ std::size_t PlanMaker::most_workspace_bytes(const cuda::Driver& driver,
 
 template <class PlanKey>
 bool PlanMaker::needs_tuning(const tuner::BasicTuneKey<PlanKey>& key) {
+  if (engine_.path()) return false;
   switch (engine_.environment().autotune) {
     case base::AutotuneMode::kOn:
       return !engine_.records().find_exact(key);

@@ -1,5 +1,9 @@
 #include "tuner/config_zero.hpp"
 
+#include <fmt/format.h>
+
+#include "attnjit/error.hpp"
+
 namespace attnjit::tuner {
 namespace {
 
@@ -24,6 +28,11 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
   return method == DbiasMethod::kAdd && one_by_one ? DbiasMethod::kKernel : method;
 }
 
+[[noreturn]] void refuse_wgmma(const std::string& why) {
+  throw Error(ErrorKind::kUnsupported,
+              fmt::format("path wgmma: {}; use path auto or path mma", why));
+}
+
 }  // namespace
 
 codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
@@ -45,6 +54,28 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
           .dkv = defaults.dkv.find(t).use,
           .dq = defaults.dq.find(t).use,
           .dbias = defaults.dbias.find(t).use};
+}
+
+codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanKey& key,
+                                        const codegen::Arch& arch) {
+  if (path == codegen::Path::kMma) return config_zero(key, codegen::without_wgmma(arch));
+  const codegen::ForwardTunables config = config_zero(key, arch);
+  if (config.path != codegen::Path::kWgmma) refuse_wgmma(why_mma(key, arch));
+  return config;
+}
+
+codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
+                                         const codegen::Arch& arch) {
+  codegen::BackwardTunables config = config_zero(key, codegen::without_wgmma(arch));
+  if (path == codegen::Path::kMma) return config;
+  if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_wgmma(*rule);
+  config.dkv = codegen::wgmma_tile(key.family);
+  return config;
+}
+
+std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {
+  return codegen::why_no_wgmma(key.family, arch)
+      .value_or("wgmma has tiles of 64 queries and more, too many for so few");
 }
 
 }  // namespace attnjit::tuner

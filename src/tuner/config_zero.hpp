@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "tuner/defaults.hpp"
 
 namespace attnjit::tuner {
@@ -10,5 +12,15 @@ codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen:
 codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
                                       const codegen::Arch& arch,
                                       const Defaults& defaults = built_in_defaults());
+
+/// Configuration 0 whose main kernel takes `path`. Throws Error(kUnsupported) that says why that
+/// does not serve problems of `key` on `arch`.
+codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanKey& key,
+                                        const codegen::Arch& arch);
+codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
+                                         const codegen::Arch& arch);
+
+/// The reason why configuration 0 of a forward that takes Path::kMma on `arch` does not take wgmma.
+std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch);
 
 }  // namespace attnjit::tuner

@@ -61,7 +61,7 @@ TEST_CASE("a forward's plan on Hopper says why it does not take wgmma, and may b
   job.spec.head_dim = 60;
   CHECK(plan(job).why.find("path mma: wgmma needs addresses") != std::string::npos);
   CHECK_THROWS_WITH_AS(plan(job, codegen::Path::kWgmma),
-                       doctest::Contains("use --path auto or --path mma"), Error);
+                       doctest::Contains("use path auto or path mma"), Error);
   job.spec.head_dim = 64;
   job.spec.seqlen_q = 8;
   CHECK(plan(job).why.find("too many for so few") != std::string::npos);

@@ -54,11 +54,11 @@ void run_on_mirror(const cuda::Driver& driver, instance::HostProblem& problem, C
   mirror.download(problem);
 }
 
-/// Runs `problem` once and judges every row (or those of `rows`).
-inline check::Verdict run(Context& context, const cuda::Driver& driver,
-                          instance::HostProblem& problem,
-                          const reference::Rows& rows = reference::Rows::every(),
-                          unsigned jobs = 1) {
+/// Runs `problem` once and judges every row (or those of `rows`). `context` is a Context or a
+/// runtime::Dispatcher.
+template <class AnyContext>
+check::Verdict run(AnyContext& context, const cuda::Driver& driver, instance::HostProblem& problem,
+                   const reference::Rows& rows = reference::Rows::every(), unsigned jobs = 1) {
   run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
     context.forward(mirror.args(), stream);
   });
@@ -66,9 +66,11 @@ inline check::Verdict run(Context& context, const cuda::Driver& driver,
 }
 
 /// Runs a backward problem once and judges every plane (or those of `planes`).
-inline check::BackwardVerdict run_backward(
-    Context& context, const cuda::Driver& driver, instance::HostProblem& problem,
-    const reference::Planes& planes = reference::Planes::every(), unsigned jobs = 1) {
+template <class AnyContext>
+check::BackwardVerdict run_backward(AnyContext& context, const cuda::Driver& driver,
+                                    instance::HostProblem& problem,
+                                    const reference::Planes& planes = reference::Planes::every(),
+                                    unsigned jobs = 1) {
   run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
     context.backward(mirror.backward_args(), stream);
   });

@@ -91,6 +91,7 @@ Json header(const BenchOptions& options, const std::vector<Case>& cases, const B
           {"git", options.git},
           {"library", ATTNJIT_VERSION},
           {"compiler", session.compiler_id()},
+          {"path", options.workload.path},
           {"device", device_json(bench.device())},
           {"driver_cuda", session.driver().driver_version()},
           {"rounds", Bench::kRounds},
@@ -105,7 +106,7 @@ ExitCode bench(const BenchOptions& options, Session& session) {
   if (session.environment().disable_autotune) {
     session.console().note("DISABLE_AUTOTUNE is set: times of configuration 0, no results to keep");
   }
-  Bench bench(session);
+  Bench bench(session, read_path(options.workload.path));
   if (!options.output.empty()) expect_writable("--output", options.output);
   Console& console = session.console();
   BenchReport report(console, cases, header(options, cases, bench, session));

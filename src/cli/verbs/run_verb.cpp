@@ -12,13 +12,13 @@
 namespace attnjit::cli {
 namespace {
 
-// On a GPU, a problem runs as a call there would run it.
+// On a GPU, a problem runs as a call there would run it, or on the path that was asked for.
 std::unique_ptr<Runner> make_gpu_runner(const WorkloadOptions& options, Session& session) {
-  auto runner = make_device_runner(session);
-  if (!options.config.empty() || !options.archs.empty() || read_path(options.path)) {
+  auto runner = make_device_runner(session, read_path(options.path));
+  if (!options.config.empty() || !options.archs.empty()) {
     usage_error(
-        "--arch, --path and --config choose the kernels of --on cpu; a GPU runs those that attnjit "
-        "plan shows, so leave them out or add --on cpu");
+        "--arch and --config choose the kernels of --on cpu; a GPU runs those that attnjit plan "
+        "shows, so leave them out or add --on cpu");
   }
   return runner;
 }

@@ -23,15 +23,15 @@ void check_case(const Case& job) {
 
 }  // namespace
 
-Bench::Bench(Session& session)
+Bench::Bench(Session& session, std::optional<codegen::Path> path)
     : session_(session),
       driver_(session.driver()),
       current_(driver_),
       device_(cuda::current_device(driver_)),
-      planner_(session.engine(), std::nullopt, session.device_classes()),
+      planner_(session.engine(), std::nullopt, session.device_classes(), path),
       stream_(driver_),
       timer_(driver_),
-      context_(session.context_options()) {}
+      dispatcher_(session.environment(), session.log_sink(), nullptr, {}, path) {}
 
 Measurement Bench::measure(const Case& job) {
   check_case(job);
@@ -49,16 +49,16 @@ Measurement Bench::measure(const Case& job) {
 
 Measurement Bench::time_forward(const check::DeviceMirror& mirror) {
   const ForwardArgs args = mirror.args();
-  return time(context_.forward_workspace_size(args), [&](const Workspace& workspace) {
-    context_.forward(args, stream_.get(), workspace);
+  return time(dispatcher_.forward_workspace_size(args), [&](const Workspace& workspace) {
+    dispatcher_.forward(args, stream_.get(), workspace);
   });
 }
 
 Measurement Bench::time_backward(const check::DeviceMirror& mirror) {
   const BackwardArgs args = mirror.backward_args();
-  context_.forward(args.forward, stream_.get());  // writes out and lse
-  return time(context_.backward_workspace_size(args), [&](const Workspace& workspace) {
-    context_.backward(args, stream_.get(), workspace);
+  dispatcher_.forward(args.forward, stream_.get());  // writes out and lse
+  return time(dispatcher_.backward_workspace_size(args), [&](const Workspace& workspace) {
+    dispatcher_.backward(args, stream_.get(), workspace);
   });
 }
 

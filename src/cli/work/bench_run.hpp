@@ -1,27 +1,29 @@
 #pragma once
 #include <functional>
+#include <optional>
 
-#include "attnjit/context.hpp"
 #include "check/device_mirror.hpp"
 #include "cli/work/bench_row.hpp"
 #include "cli/work/planning.hpp"
 #include "cuda/cold_timer.hpp"
 #include "cuda/device.hpp"
+#include "runtime/dispatcher.hpp"
 
 namespace attnjit::cli {
 
-/// Times Context::forward and backward on the first GPU, as bench/README.md says.
+/// Times calls of forward and backward on the first GPU, as bench/README.md says.
 class Bench {
  public:
   static constexpr int kRounds = 7;
 
-  /// Throws Error(kNoDevice) where there is no usable GPU.
-  explicit Bench(Session& session);
+  /// Takes only `path`, if there is one. Throws Error(kNoDevice) where there is no usable GPU.
+  Bench(Session& session, std::optional<codegen::Path> path);
 
   const cuda::DeviceInfo& device() const { return device_; }
 
   /// Compiles (and tunes) `job`, then times it. Throws Error(kUnsupported) for a problem that the
-  /// library does not serve or whose tensors do not fit, Error(kInvalidProblem) for an empty one.
+  /// library or the path does not serve or whose tensors do not fit, Error(kInvalidProblem) for an
+  /// empty one.
   Measurement measure(const Case& job);
 
  private:
@@ -36,7 +38,7 @@ class Bench {
   Planner planner_;
   const cuda::Stream stream_;
   cuda::ColdTimer timer_;
-  Context context_;
+  runtime::Dispatcher dispatcher_;
 };
 
 }  // namespace attnjit::cli

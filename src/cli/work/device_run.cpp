@@ -5,20 +5,20 @@
 #include <algorithm>
 #include <array>
 
-#include "attnjit/context.hpp"
 #include "check/device_mirror.hpp"
 #include "cuda/device.hpp"
 #include "cuda/stream.hpp"
+#include "runtime/dispatcher.hpp"
 
 namespace attnjit::cli {
 namespace {
 
 class DeviceRunner final : public Runner {
  public:
-  explicit DeviceRunner(Session& session)
+  DeviceRunner(Session& session, std::optional<codegen::Path> path)
       : driver_(session.driver()),
         current_(driver_),
-        context_(session.context_options()),
+        dispatcher_(session.environment(), session.log_sink(), nullptr, {}, path),
         jobs_(session.environment().jobs) {}
 
   std::string device() const override {
@@ -36,9 +36,9 @@ class DeviceRunner final : public Runner {
       check::DeviceMirror mirror(driver_, host);
       const auto call = [&] {
         if (job.spec.backward) {
-          context_.backward(mirror.backward_args(), stream.get());
+          dispatcher_.backward(mirror.backward_args(), stream.get());
         } else {
-          context_.forward(mirror.args(), stream.get());
+          dispatcher_.forward(mirror.args(), stream.get());
         }
       };
       call();
@@ -51,7 +51,7 @@ class DeviceRunner final : public Runner {
   }
 
   std::string counters() const override {
-    const Counters counters = context_.counters();
+    const Counters counters = dispatcher_.counters();
     return fmt::format("{} plans, {} kernels compiled, {} read from the cache", counters.plans,
                        counters.compiles, counters.disk_hits);
   }
@@ -75,14 +75,14 @@ class DeviceRunner final : public Runner {
 
   const cuda::Driver& driver_;
   const cuda::PrimaryContext current_;
-  Context context_;
+  runtime::Dispatcher dispatcher_;
   const unsigned jobs_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> make_device_runner(Session& session) {
-  return std::make_unique<DeviceRunner>(session);
+std::unique_ptr<Runner> make_device_runner(Session& session, std::optional<codegen::Path> path) {
+  return std::make_unique<DeviceRunner>(session, path);
 }
 
 }  // namespace attnjit::cli

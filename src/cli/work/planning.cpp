@@ -83,33 +83,11 @@ Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& cho
   return planned;
 }
 
-// The path that --config names.
-std::optional<codegen::Path> path_of(const base::Json& config) {
+// Path::kMma where --config names it: what else it names are members of that configuration 0.
+std::optional<codegen::Path> mma_of(const base::Json& config) {
   if (!config.contains("path")) return std::nullopt;
-  return base::from_json_value<codegen::Path>(config["path"], "--config: path");
-}
-
-// The reason why configuration 0 does not take wgmma.
-std::string why_mma(const problem::Family& family, const codegen::Arch& arch) {
-  return codegen::why_no_wgmma(family, arch)
-      .value_or("wgmma has tiles of 64 queries and more, too many for so few");
-}
-
-[[noreturn]] void refuse_wgmma(const std::string& why) {
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("--path wgmma: {}; use --path auto or --path mma", why));
-}
-// Configuration 0 on wgmma.
-codegen::ForwardTunables on_wgmma(const codegen::ForwardTunables& zero, const problem::PlanKey& key,
-                                  const codegen::Arch& arch) {
-  if (zero.path != codegen::Path::kWgmma) refuse_wgmma(why_mma(key.family, arch));
-  return zero;
-}
-codegen::BackwardTunables on_wgmma(codegen::BackwardTunables zero,
-                                   const problem::BackwardPlanKey& key, const codegen::Arch& arch) {
-  if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_wgmma(*rule);
-  zero.dkv = codegen::wgmma_tile(key.family);
-  return zero;
+  const auto path = base::from_json_value<codegen::Path>(config["path"], "--config: path");
+  return path == codegen::Path::kMma ? std::optional(path) : std::nullopt;
 }
 
 constexpr const char* kFromFlag = "--config";
@@ -130,11 +108,10 @@ template <class Problem>
 auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
   const auto key = problem::plan_key(problem);
   using Tunables = decltype(tuner::config_zero(key, arch));
-  const auto path = path_ || !config_ ? path_ : path_of(*config_);
-  if (config_ || path) {
-    const bool mma = path == codegen::Path::kMma;
-    Tunables zero = tuner::config_zero(key, mma ? codegen::without_wgmma(arch) : arch);
-    if (path_ == codegen::Path::kWgmma) zero = on_wgmma(zero, key, arch);
+  if (config_ || path_) {
+    const auto path = path_ ? path_ : mma_of(*config_);
+    const Tunables zero =
+        path ? tuner::config_zero_on(*path, key, arch) : tuner::config_zero(key, arch);
     if (!config_) return Choice<Tunables>{zero, kFromPath, kWhyFromPath};
     return Choice<Tunables>{base::patched(zero, base::parse_patch<Tunables>(*config_, kFromFlag)),
                             kFromFlag, kWhyFromFlag};
@@ -207,7 +184,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
   if (arch.wgmma && choice.config.path == codegen::Path::kMma && zero.path == choice.config.path &&
       !config_ && !path_) {
     planned.why += fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ",
-                               why_mma(problem::family(problem), arch));
+                               tuner::why_mma(problem::plan_key(problem), arch));
   }
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);

@@ -84,10 +84,4 @@ std::string Session::compiler_id() {
   }
 }
 
-ContextOptions Session::context_options() {
-  ContextOptions options;
-  options.log = [this](std::string_view message) { console_.note("attnjit: {}", message); };
-  return options;
-}
-
 }  // namespace attnjit::cli

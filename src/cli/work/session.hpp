@@ -4,7 +4,6 @@
 #include <ostream>
 #include <vector>
 
-#include "attnjit/context.hpp"
 #include "base/environment.hpp"
 #include "cli/report/console.hpp"
 #include "cuda/driver.hpp"
@@ -49,9 +48,6 @@ class Session {
 
   /// The sink of a log.
   base::Log::Sink log_sink();
-
-  /// Of a Context whose messages are notes of the console.
-  ContextOptions context_options();
 
   /// Compiler::likely_id(), or "" where there is no NVRTC: what the cache asks for as well.
   std::string compiler_id();
