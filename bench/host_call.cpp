@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -64,27 +65,45 @@ class Stopwatch {
   double overhead_ = 0;
 };
 
-/// Takes the place of cuLaunchKernelEx below a Dispatcher. While `bare` is set, each launch is
+/// Takes the place of the driver's calls below a Dispatcher. While `bare` is set, each of them is
 /// repeated kSamples times on the clock, with the very parameters that the dispatcher gave it. The
 /// members are static because the driver's entry points are plain functions.
-struct LaunchProbe {
-  static inline decltype(&cuLaunchKernelEx) real = nullptr;
-  static inline const Stopwatch* stopwatch = nullptr;
-  static inline Cost* bare = nullptr;  // receives the sum over the launches of a call
+struct DriverProbe {
+  /// Sums over the calls of the driver in one call of the library.
+  struct Bare {
+    Cost launches, tensor_maps;
+  };
 
-  static CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parameters,
-                         void** extra) {
-    if (bare == nullptr) return real(config, function, parameters, extra);
-    const Cost cost = stopwatch->measure([&] { real(config, function, parameters, extra); });
-    bare->p50 += cost.p50;
-    bare->p99 += cost.p99;
-    return CUDA_SUCCESS;
+  static inline decltype(cuda::DriverApi::launch_kernel_ex) real_launch = nullptr;
+  static inline decltype(cuda::DriverApi::tensor_map_encode_tiled) real_encode = nullptr;
+  static inline const Stopwatch* stopwatch = nullptr;
+  static inline Bare* bare = nullptr;
+
+  template <class... Arguments>
+  static CUresult launch(Arguments... arguments) {
+    return repeat(&Bare::launches, [&] { return real_launch(arguments...); });
+  }
+  template <class... Arguments>
+  static CUresult encode(Arguments... arguments) {
+    return repeat(&Bare::tensor_maps, [&] { return real_encode(arguments...); });
+  }
+
+  template <class Call>
+  static CUresult repeat(Cost Bare::*sum, Call call) {
+    if (bare == nullptr) return call();
+    CUresult result = CUDA_SUCCESS;
+    const Cost cost = stopwatch->measure([&] { result = call(); });
+    (bare->*sum).p50 += cost.p50;
+    (bare->*sum).p99 += cost.p99;
+    return result;
   }
 };
 
 std::shared_ptr<const cuda::Driver> probed(cuda::DriverApi api) {
-  LaunchProbe::real = api.launch_kernel_ex;
-  api.launch_kernel_ex = LaunchProbe::launch;
+  DriverProbe::real_launch = api.launch_kernel_ex;
+  DriverProbe::real_encode = api.tensor_map_encode_tiled;
+  api.launch_kernel_ex = DriverProbe::launch;
+  api.tensor_map_encode_tiled = DriverProbe::encode;
   return std::make_shared<const cuda::Driver>(api);
 }
 
@@ -120,6 +139,15 @@ ForwardArgs plain_args(Tensors& tensors) {
   return args;
 }
 
+// A short prompt, long enough for tiles of wgmma and for the host to be the slower side.
+ForwardArgs prefill_args(Tensors& tensors) {
+  ForwardArgs args;
+  for (Tensor* const tensor : {&args.q, &args.k, &args.v, &args.out}) {
+    *tensor = tensors.make(DType::kBFloat16, {1, 2, 128, 128});
+  }
+  return args;
+}
+
 ForwardArgs masked_args(Tensors& tensors) {
   ForwardArgs args = plain_args(tensors);
   args.mask = tensors.make(DType::kBool, {1, 1, 1, 64});
@@ -140,17 +168,19 @@ class Bench {
     const auto call = [&] { dispatcher_.forward(args, stream, workspace); };
     call();
     const Cost warm = stopwatch_.measure(call);
-    Cost bare;
-    LaunchProbe::bare = &bare;
+    DriverProbe::Bare bare;
+    DriverProbe::bare = &bare;
     call();
-    LaunchProbe::bare = nullptr;
+    DriverProbe::bare = nullptr;
 
     fmt::print("{:<44} {:>8} {:>8}\n", title, "p50 ns", "p99 ns");
     print("make_problem", problem_cost(args));
     print("plan look-up", look_up_cost(args));
     print("warm call", warm);
-    print("bare launch", bare);
-    fmt::print("  {:<42} {:>8.0f}\n", "warm call beyond the bare launch", warm.p50 - bare.p50);
+    print("bare launch", bare.launches);
+    if (bare.tensor_maps.p50 != 0) print("bare tensor maps", bare.tensor_maps);
+    fmt::print("  {:<42} {:>8.0f}\n", "warm call beyond the bare launch",
+               warm.p50 - bare.launches.p50);
   }
 
  private:
@@ -193,11 +223,19 @@ void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
   base::Environment environment = base::process_environment();
   environment.disable_autotune = true;  // which kernel runs does not matter here
   environment.autotune = base::AutotuneMode::kOff;
-  runtime::Dispatcher dispatcher(environment, {}, driver);
-  LaunchProbe::stopwatch = &stopwatch;
-  const Bench bench(dispatcher, *driver, stopwatch);
-  bench.run("plain", plain_args(tensors), stream, tensors);
-  bench.run("mask, bias and causal", masked_args(tensors), stream, tensors);
+  DriverProbe::stopwatch = &stopwatch;
+  const auto run = [&](const char* title, const ForwardArgs& args,
+                       std::optional<codegen::Path> path = {}) {
+    runtime::Dispatcher dispatcher(environment, {}, driver, {}, path);
+    Bench(dispatcher, *driver, stopwatch).run(title, args, stream, tensors);
+  };
+  run("plain", plain_args(tensors));
+  run("mask, bias and causal", masked_args(tensors));
+  const ForwardArgs prefill = prefill_args(tensors);
+  run("prefill, path mma", prefill, codegen::Path::kMma);
+  if (codegen::find_arch(cuda::current_device(*driver).arch()).wgmma) {
+    run("prefill, path wgmma", prefill, codegen::Path::kWgmma);
+  }
 }
 
 void run_on_device() {
@@ -209,10 +247,26 @@ void run_on_device() {
   run_all(driver, Tensors(driver.get()), stopwatch, stream.get());
 }
 
+// A driver that does nothing, for a device of Hopper.
+cuda::DriverApi silent_hopper_api() {
+  cuda::DriverApi api = test::silent_api();
+  api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
+    *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 1
+                                                                 : 0;
+    return CUDA_SUCCESS;
+  };
+  api.tensor_map_encode_tiled =
+      [](CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+         const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+         CUtensorMapL2promotion, CUtensorMapFloatOOBfill) { return CUDA_SUCCESS; };
+  return api;
+}
+
 void run_on_host() {
   fmt::print("through a driver that does nothing\n");
   const Stopwatch stopwatch([] {});
-  run_all(probed(test::silent_api()), Tensors(nullptr), stopwatch, nullptr);
+  run_all(probed(silent_hopper_api()), Tensors(nullptr), stopwatch, nullptr);
 }
 
 }  // namespace
