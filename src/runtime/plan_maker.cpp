@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 
 #include "problem/manifest_line.hpp"
 #include "runtime/config_choice.hpp"
@@ -84,11 +83,13 @@ std::size_t PlanMaker::most_workspace_bytes(const cuda::Driver& driver,
                                             const typename Pass::Key& key) {
   const cuda::DeviceInfo device = cuda::current_device(driver);
   const codegen::Arch arch = arch_of(device);
-  auto configs = engine_.space<typename Pass::Key>().candidates(key, arch);
-  // Those of a wgmma that turns out to be slow.
-  std::ranges::copy(
-      engine_.space<typename Pass::Key>().candidates(key, codegen::without_wgmma(arch)),
-      std::back_inserter(configs));
+  const auto& space = engine_.space<typename Pass::Key>();
+  auto configs = space.candidates(key, arch);
+  if (arch.wgmma) {  // which may turn out to be slow
+    for (const auto& config : space.candidates(key, codegen::without_wgmma(arch))) {
+      if (std::ranges::find(configs, config) == configs.end()) configs.push_back(config);
+    }
+  }
   // A neighbour's record need not be among the candidates for this key.
   configs.push_back(find_config(engine_, problem, key, arch, device_class(device)).config);
   std::size_t most = 0;

@@ -7,7 +7,7 @@
 namespace attnjit::runtime {
 namespace {
 
-// Bytes stored and loaded. Sound kernels have up to 48, in code that runs once for a tile of
+// Bytes stored and loaded. Sound kernels have some tens, in code that runs once for a tile of
 // queries or in the threads that load.
 constexpr int kMostSpilled = 256;
 

@@ -46,5 +46,28 @@ TEST_CASE("bench times a problem on the GPU, where there is one") {
   CHECK_FALSE(row.at("tile").get<std::string>().empty());
 }
 
+TEST_CASE("bench runs the path that it is told to, where there is a GPU") {
+  const CommandLine attnjit;
+  const auto row = [&](const char* path) -> base::Json {
+    CommandLine::Variables variables = kWithGpu;
+    variables["ATTNJIT_AUTOTUNE"] = "cached";
+    const auto line = {"bench", "--seqlen-q", "256", "--head-dim", "64", "--json", "--path", path};
+    const Outcome outcome = attnjit({line.begin(), line.end()}, variables);
+    if (outcome.code == 7) return nullptr;
+    CHECK(outcome.json().at("path") == path);
+    return outcome.json().at("rows").at(0);
+  };
+  const base::Json mma = row("mma");
+  if (mma.is_null()) ATTNJIT_SKIP("this machine has no GPU");
+  CHECK(mma.at("config_from") == "--path");
+  CHECK(mma.at("tile").get<std::string>().starts_with("q"));
+  const base::Json wgmma = row("wgmma");
+  if (wgmma.contains("error")) {
+    CHECK(wgmma.at("error").get<std::string>().find("has no wgmma") != std::string::npos);
+  } else {
+    CHECK(wgmma.at("tile").get<std::string>().starts_with("wgmma"));
+  }
+}
+
 }  // namespace
 }  // namespace attnjit::test

@@ -102,11 +102,12 @@ Json header(const BenchOptions& options, const std::vector<Case>& cases, const B
 
 ExitCode bench(const BenchOptions& options, Session& session) {
   check_output(options, session);
+  const auto path = read_path(options.workload.path);
   const std::vector<Case> cases = choose_cases(options, session.console());
   if (session.environment().disable_autotune) {
     session.console().note("DISABLE_AUTOTUNE is set: times of configuration 0, no results to keep");
   }
-  Bench bench(session, read_path(options.workload.path));
+  Bench bench(session, path);
   if (!options.output.empty()) expect_writable("--output", options.output);
   Console& console = session.console();
   BenchReport report(console, cases, header(options, cases, bench, session));
