@@ -247,26 +247,10 @@ void run_on_device() {
   run_all(driver, Tensors(driver.get()), stopwatch, stream.get());
 }
 
-// A driver that does nothing, for a device of Hopper.
-cuda::DriverApi silent_hopper_api() {
-  cuda::DriverApi api = test::silent_api();
-  api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
-    *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
-           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 1
-                                                                 : 0;
-    return CUDA_SUCCESS;
-  };
-  api.tensor_map_encode_tiled =
-      [](CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
-         const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-         CUtensorMapL2promotion, CUtensorMapFloatOOBfill) { return CUDA_SUCCESS; };
-  return api;
-}
-
 void run_on_host() {
   fmt::print("through a driver that does nothing\n");
   const Stopwatch stopwatch([] {});
-  run_all(probed(silent_hopper_api()), Tensors(nullptr), stopwatch, nullptr);
+  run_all(probed(test::silent_hopper_api()), Tensors(nullptr), stopwatch, nullptr);
 }
 
 }  // namespace

@@ -33,12 +33,14 @@ CUresult count_launch(const CUlaunchConfig*, CUfunction, void**, void**) {
   return CUDA_SUCCESS;
 }
 
-// A dispatcher that compiles for real and launches through `launch`.
+// A dispatcher that compiles for real and launches through `launch`; `api` has all other calls of
+// the driver.
 class WarmDispatcher {
  public:
-  explicit WarmDispatcher(Launch launch = count_launch)
+  explicit WarmDispatcher(Launch launch = count_launch,
+                          const cuda::DriverApi& api = test::silent_api())
       : dispatcher_(test::environment({{"ATTNJIT_CACHE_DIR", "0"}, {"DISABLE_AUTOTUNE", "1"}}), {},
-                    driver(launch)) {}
+                    driver(launch, api)) {}
 
   // The host calls of kCalls calls that find their plan, each of `steps` kernels.
   HostCalls count(const ForwardArgs& args, Workspace workspace = {}, int steps = 1) {
@@ -66,8 +68,7 @@ class WarmDispatcher {
     return calls;
   }
 
-  static std::shared_ptr<const cuda::Driver> driver(Launch launch) {
-    cuda::DriverApi api = test::silent_api();
+  static std::shared_ptr<const cuda::Driver> driver(Launch launch, cuda::DriverApi api) {
     api.launch_kernel_ex = launch;
     return std::make_shared<const cuda::Driver>(api);
   }
@@ -113,6 +114,20 @@ TEST_CASE("nor does a backward, whatever it has to do") {
   CHECK(dispatcher.count(args, {}, 5) == HostCalls{});
   args.deterministic = true;
   CHECK(dispatcher.count(args, {}, 5) == HostCalls{});
+}
+
+TEST_CASE("nor does one on Hopper that makes its tensor maps") {
+  static int maps = 0;
+  cuda::DriverApi api = test::silent_hopper_api();
+  api.tensor_map_encode_tiled = [](CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+                                   const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                   const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                   CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+    ++maps;
+    return CUDA_SUCCESS;
+  };
+  CHECK(WarmDispatcher(count_launch, api).count(test::forward_args()) == HostCalls{});
+  CHECK(maps > 4 * kCalls);  // q, k, v and out of each
 }
 
 // The test of the test: each of these in the middle of a call must show.

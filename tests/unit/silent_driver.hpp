@@ -71,6 +71,22 @@ inline cuda::DriverApi silent_api() {
   return api;
 }
 
+/// The same of compute capability 9.0, with tensor maps.
+inline cuda::DriverApi silent_hopper_api() {
+  cuda::DriverApi api = silent_api();
+  api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
+    *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 1
+                                                                 : 0;
+    return CUDA_SUCCESS;
+  };
+  api.tensor_map_encode_tiled =
+      [](CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
+         const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+         CUtensorMapL2promotion, CUtensorMapFloatOOBfill) { return CUDA_SUCCESS; };
+  return api;
+}
+
 inline std::shared_ptr<const cuda::Driver> silent_driver() {
   return std::make_shared<const cuda::Driver>(silent_api());
 }
