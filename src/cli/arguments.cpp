@@ -162,6 +162,11 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
   verb.add_flag("--stale", flags->tune.stale,
                 "Measure again what has a record of another version of the library or of NVRTC");
+
+  CLI::App& worker =
+      add_verb(app, "tune-worker", "What tune starts to measure in", tune_worker, chosen, *flags);
+  add_jobs(worker, flags->common);
+  worker.group("");  // hidden
 }
 
 void add_warmup(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {

@@ -6,12 +6,13 @@
 
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
+#include "runtime/fault_id.hpp"
 #include "runtime/plan_loader.hpp"
 
 namespace attnjit::runtime {
 namespace {
 
-enum class State { kReady, kRejected, kSkipped };
+enum class State { kReady, kRejected, kSkipped, kFaulty };
 
 bool slow(const cache::Entry& entry) {
   const auto known = facts(entry);
@@ -44,7 +45,7 @@ template <class Pass>
 Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
                                     const typename Pass::Problem& problem,
                                     const decltype(Pass::Key::family)& family,
-                                    const codegen::Arch& arch,
+                                    const codegen::Arch& arch, const tuner::DeviceClass& device,
                                     const std::vector<typename Pass::Tunables>& configs,
                                     const std::function<bool()>& expired) {
   const problem::ProblemText text = problem::problem_text(problem);
@@ -54,7 +55,8 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
     if (i != 0 && expired()) return;
     try {
       specs[i] = engine.plan(family, arch, configs[i]);
-      states[i] = compile(engine, *specs[i], arch, text);
+      const bool faulty = i != 0 && engine.faults().has(fault_id(engine, *specs[i], arch, device));
+      states[i] = faulty ? State::kFaulty : compile(engine, *specs[i], arch, text);
     } catch (const Error&) {
       if (i == 0) throw;
     }
@@ -74,6 +76,7 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
     }
     candidates.rejected += state == State::kRejected;
     candidates.skipped += state == State::kSkipped;
+    candidates.faulty += state == State::kFaulty;
   }
   const launch::StepSpec& step = candidates.plans.front()->spec().steps.front();
   const auto known = facts(*engine.kernel(step.source, arch, text));
@@ -85,11 +88,11 @@ template struct Candidates<launch::ForwardPass>;
 template struct Candidates<launch::BackwardPass>;
 template Candidates<launch::ForwardPass> prepare_candidates(
     Engine&, const cuda::Driver&, const problem::Problem&, const problem::Family&,
-    const codegen::Arch&, const std::vector<codegen::ForwardTunables>&,
+    const codegen::Arch&, const tuner::DeviceClass&, const std::vector<codegen::ForwardTunables>&,
     const std::function<bool()>&);
 template Candidates<launch::BackwardPass> prepare_candidates(
     Engine&, const cuda::Driver&, const problem::BackwardProblem&, const problem::BackwardFamily&,
-    const codegen::Arch&, const std::vector<codegen::BackwardTunables>&,
+    const codegen::Arch&, const tuner::DeviceClass&, const std::vector<codegen::BackwardTunables>&,
     const std::function<bool()>&);
 
 }  // namespace attnjit::runtime

@@ -96,7 +96,8 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       cache_(cache_options(environment_, bundles_), identity_of(compiler_), log_),
       spaces_(std::move(spaces)),
       path_(path),
-      records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_) {
+      records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_),
+      faults_(environment_.cache_directory, log_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
   if (environment_.cache_trouble) log_.warning("{}", *environment_.cache_trouble);
 }

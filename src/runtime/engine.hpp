@@ -13,6 +13,7 @@
 #include "problem/manifest_line.hpp"
 #include "runtime/compile_watch.hpp"
 #include "runtime/refusals.hpp"
+#include "tuner/fault_store.hpp"
 #include "tuner/record_store.hpp"
 #include "tuner/space.hpp"
 
@@ -43,6 +44,7 @@ class Engine {
   }
   tuner::RecordStore& records() { return records_; }
   Refusals& refusals() { return refusals_; }
+  tuner::FaultStore& faults() { return faults_; }
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// The kernels that a problem runs on `arch`, under `config` or else configuration 0. Throws
@@ -91,6 +93,7 @@ class Engine {
   const Spaces spaces_;
   const std::optional<codegen::Path> path_;
   tuner::RecordStore records_;
+  tuner::FaultStore faults_;
   Refusals refusals_;
 };
 

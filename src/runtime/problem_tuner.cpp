@@ -35,13 +35,27 @@ class Deadline {
   const std::optional<std::chrono::milliseconds> budget_;
 };
 
+// Runs kernels of `plan` by `run`, under the eyes of `watch`.
+template <class Pass, class Run>
+auto watched(const TuneWatch<typename Pass::Tunables>& watch, const Trial<Pass>& trial,
+             const launch::Plan<Pass>& plan, const Run& run) {
+  watch.begins(plan.spec().tunables);
+  try {
+    return run();
+  } catch (const Error& error) {
+    if (trial.context_lost()) watch.context_lost(error.what());
+    throw;
+  }
+}
+
 // Whether a candidate runs and computes what configuration 0 does. If it fails because the context
 // is lost, configuration 0 fails too, and the contest says so.
 template <class Pass>
-bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan, base::Log& log) {
+bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan,
+           const TuneWatch<typename Pass::Tunables>& watch, base::Log& log) {
   const typename Pass::Spec& spec = plan.spec();
   try {
-    if (trial.agrees(plan)) return true;
+    if (watched<Pass>(watch, trial, plan, [&] { return trial.agrees(plan); })) return true;
     log.warning(
         "tuning: {} computes something else than configuration 0 for [{}] and is not used; please "
         "report it",
@@ -53,11 +67,12 @@ bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan, base::Log& log) {
 }
 
 template <class Pass>
-void drop_wrong(Trial<Pass>& trial, Candidates<Pass>& candidates, base::Log& log) {
+void drop_wrong(Trial<Pass>& trial, Candidates<Pass>& candidates,
+                const TuneWatch<typename Pass::Tunables>& watch, base::Log& log) {
   std::vector<std::unique_ptr<launch::Plan<Pass>>> kept;
   trial.set_expected(*candidates.plans.front());
   for (auto& plan : candidates.plans) {
-    if (kept.empty() || right(trial, *plan, log)) {
+    if (kept.empty() || right(trial, *plan, watch, log)) {
       kept.push_back(std::move(plan));
     } else {
       ++candidates.rejected;
@@ -119,8 +134,8 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   const auto superseded = engine_.records().find_exact(key);
   auto configs = space.candidates(key.plan, arch);
   const auto prepare = [&] {
-    return prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, configs,
-                                    [&] { return deadline.passed(kCompileShare); });
+    return prepare_candidates<Pass>(engine_, driver, problem, plan_key.family, arch, key.device,
+                                    configs, [&] { return deadline.passed(kCompileShare); });
   };
   Candidates<Pass> candidates = prepare();
   if (why_slow(engine_, candidates.plans.front()->spec(), arch, problem::problem_text(problem),
@@ -136,6 +151,7 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
   if (candidates.plans.size() == 1 && candidates.skipped > 0) {
     report.note = "no candidate was compiled in time";
   } else {
+    watch_.begins(configs.front());
     try {
       trial.emplace(driver, problem, candidates.workspace_bytes(problem),
                     engine_.environment().jobs, timing_launches_);
@@ -149,14 +165,18 @@ TuneReport<Pass> ProblemTuner<Pass>::tune(const cuda::Driver& driver,
     }
   }
   if (trial) {
-    drop_wrong(*trial, candidates, engine_.log());
-    report.result = tuner::hold_contest(
-        candidates.plans.size(),
-        [&](std::size_t i) { return trial->measure_us(*candidates.plans[i]); },
-        [&] { return deadline.passed(); });
+    drop_wrong(*trial, candidates, watch_, engine_.log());
+    const auto measure = [&](std::size_t i) {
+      const launch::Plan<Pass>& plan = *candidates.plans[i];
+      return watched<Pass>(watch_, *trial, plan, [&] { return trial->measure_us(plan); });
+    };
+    report.result =
+        tuner::hold_contest(candidates.plans.size(), measure, [&] { return deadline.passed(); });
   }
   report.rejected = candidates.rejected;
   report.skipped = candidates.skipped;
+  report.faulty = candidates.faulty;
+  for (const auto& plan : candidates.plans) report.entrants.push_back(plan->spec().tunables);
   const typename Pass::Tunables& winner = candidates.plans[report.result.winner]->spec().tunables;
   report.record = make_record(report, winner, candidates, problem, key, driver);
   if (report.result.conclusive()) {

@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cuda/driver.hpp"
 #include "launch/plan.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/tune_watch.hpp"
 #include "tuner/contest.hpp"
 #include "tuner/record.hpp"
 
@@ -22,8 +25,10 @@ struct TuneReport {
   std::size_t candidates = 0;   ///< that the space holds for the problem, configuration 0 included
   std::size_t rejected = 0;     ///< they spill, do not load, or compute something else
   std::size_t skipped = 0;      ///< not compiled in time, or not at all
-  std::string note;             ///< why nothing was measured; else empty
-  std::optional<std::string> why_not_kept;  ///< why a conclusive record is not on disk
+  std::size_t faulty = 0;       ///< known to hang or crash this kind of device, and not tried
+  std::vector<typename Pass::Tunables> entrants;  ///< of the contest, as result.medians has them
+  std::string note;                               ///< why nothing was measured; else empty
+  std::optional<std::string> why_not_kept;        ///< why a conclusive record is not on disk
   double seconds = 0;
 };
 
@@ -32,16 +37,19 @@ struct TuneReport {
 template <class Pass>
 class ProblemTuner {
  public:
-  /// `engine` must outlive it.
-  explicit ProblemTuner(Engine& engine) : engine_(engine) {}
+  using Watch = TuneWatch<typename Pass::Tunables>;
 
-  /// Compiles the candidates of the search space for `plan_key`, that of `problem`, checks each
-  /// against configuration 0, holds the contest and keeps the record. Where the wgmma of
-  /// configuration 0 is slow (why_slow()) the candidates are those without. The tensors are the
-  /// tuner's own. A `budget` limits all of that, but for a compile or launch that has begun. Where
-  /// memory does not suffice configuration 0 wins unmeasured. Throws Error(kInternal) under
-  /// DISABLE_AUTOTUNE, and what keeps configuration 0 from running. The current thread's work may
-  /// be part of no stream capture.
+  /// `engine` must outlive it.
+  explicit ProblemTuner(Engine& engine, Watch watch = {})
+      : engine_(engine), watch_(std::move(watch)) {}
+
+  /// Compiles the candidates of the search space for `plan_key`, that of `problem`, but for those
+  /// that are known to be faulty, checks each against configuration 0, holds the contest and keeps
+  /// the record. Where the wgmma of configuration 0 is slow (why_slow()) the candidates are those
+  /// without. The tensors are the tuner's own. A `budget` limits all of that, but for a compile or
+  /// launch that has begun. Where memory does not suffice configuration 0 wins unmeasured. Throws
+  /// Error(kInternal) under DISABLE_AUTOTUNE, and what keeps configuration 0 from running. The
+  /// current thread's work may be part of no stream capture.
   TuneReport<Pass> tune(const cuda::Driver& driver, const typename Pass::Problem& problem,
                         const typename Pass::Key& plan_key,
                         std::optional<std::chrono::milliseconds> budget = {});
@@ -55,6 +63,7 @@ class ProblemTuner {
 
  private:
   Engine& engine_;
+  const Watch watch_;
   std::atomic<std::uint64_t> tunes_ = 0;
   std::atomic<std::uint64_t> timing_launches_ = 0;
 };

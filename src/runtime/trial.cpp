@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attnjit/error.hpp"
 #include "runtime/output_check.hpp"
 
 namespace attnjit::runtime {
@@ -68,6 +69,16 @@ bool Trial<Pass>::agrees(const Plan& plan) {
   return std::ranges::equal(expected_, outputs_of(plan), [&](const auto& want, const auto& got) {
     return outputs_agree(operand_dtype(problem_), want, got);
   });
+}
+
+template <class Pass>
+bool Trial<Pass>::context_lost() const {
+  try {
+    stream_.synchronize();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 template <class Pass>

@@ -33,6 +33,10 @@ class Trial {
   /// Whether `plan` computes those outputs too. This and set_expected() warm the kernel up as well.
   bool agrees(const Plan& plan);
 
+  /// Whether nothing runs in this context any more: a kernel trapped, or touched what is not its
+  /// own.
+  bool context_lost() const;
+
   /// Microseconds of a launch of `plan` with a cold L2: the median of as many as fill half a
   /// millisecond, between 1 and 7.
   double measure_us(const Plan& plan);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "attnjit/error.hpp"
 
@@ -30,7 +31,7 @@ class Attempt {
  public:
   Attempt(std::size_t count, const std::function<double(std::size_t)>& measure,
           const std::function<bool()>& expired, const ContestRules& rules)
-      : measure_(measure), expired_(expired), rules_(rules), samples_(count) {
+      : measure_(measure), expired_(expired), rules_(rules), samples_(count), medians_(count) {
     for (std::size_t i = 0; i < count; ++i) entrants_.push_back(i);
   }
 
@@ -39,6 +40,7 @@ class Attempt {
     play(1);
     drop_hopeless();
     play(rules_.rounds);
+    note_medians();
     if (enough()) {
       keep_finalists();
       // Judged by new measurements: the best of many noisy medians is a lucky one.
@@ -46,12 +48,14 @@ class Attempt {
       for (Samples& samples : samples_) samples.clear();
       play(2 * rules_.rounds);
       if (!enough()) samples_ = first;
+      note_medians();
     }
     ContestResult result = judge();
     const auto after = probe();
     const bool drifted =
         before && after && std::abs(*after - *before) > rules_.drift * std::min(*before, *after);
     if (drifted) return {.verdict = Verdict::kDrift, .partial = partial_};
+    result.medians = std::move(medians_);
     return result;
   }
 
@@ -90,6 +94,12 @@ class Attempt {
     std::size_t least = samples_[0].size();
     for (const std::size_t i : entrants_) least = std::min(least, samples_[i].size());
     for (const std::size_t i : entrants_) samples_[i].resize(least);
+  }
+
+  void note_medians() {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      if (!samples_[i].empty()) medians_[i] = median(samples_[i]);
+    }
   }
 
   bool enough() const { return static_cast<int>(samples_[0].size()) >= rules_.least_rounds; }
@@ -165,6 +175,7 @@ class Attempt {
   const ContestRules& rules_;
   std::vector<std::size_t> entrants_;
   std::vector<Samples> samples_;  // microseconds, by candidate
+  std::vector<double> medians_;   // of the last samples of each
   std::size_t turn_ = 0;
   bool partial_ = false;
 };

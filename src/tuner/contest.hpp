@@ -31,12 +31,13 @@ const char* name(Verdict verdict);
 
 struct ContestResult {
   Verdict verdict = Verdict::kNoGain;
-  std::size_t winner = 0;  ///< 0, configuration 0, unless kGain
-  double us = 0;           ///< median of the winner
-  double mad = 0;          ///< median absolute deviation of the winner, microseconds
-  double default_us = 0;   ///< median of configuration 0 in the same rounds
-  int rounds = 0;          ///< that the medians are over
-  bool partial = false;    ///< time ran out before the last round
+  std::size_t winner = 0;       ///< 0, configuration 0, unless kGain
+  double us = 0;                ///< median of the winner
+  double mad = 0;               ///< median absolute deviation of the winner, microseconds
+  double default_us = 0;        ///< median of configuration 0 in the same rounds
+  int rounds = 0;               ///< that the medians are over
+  bool partial = false;         ///< time ran out before the last round
+  std::vector<double> medians;  ///< of each candidate, in the last rounds that it played; 0: none
 
   double gain() const { return default_us > 0 ? 1 - us / default_us : 0; }
   /// Whether it is worth a record.

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "command_line.hpp"
+#include "tuner/fault_store.hpp"
 #include "tuner/space.hpp"
 #include "unit/tuner_fixtures.hpp"
 
@@ -40,6 +41,22 @@ TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   CHECK(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "banana"}}).code == 2);
   CHECK(attnjit({"tune", "--backward"}, kMayTune).code == 7);
   CHECK(attnjit({"tune", "--stale"}, kMayTune).code == 7);
+}
+
+TEST_CASE("the cache counts and verifies faulty configurations, and clear leaves them") {
+  const CommandLine attnjit;
+  base::Log log(base::LogLevel::kError);
+  tuner::FaultStore store(attnjit.cache(), log);
+  const tuner::Fault fault{.id = std::string(64, 'a'), .device = device_class()};
+  REQUIRE_FALSE(store.publish(fault));
+  CHECK(attnjit({"cache", "stat", "--json"}).json().at("faulty") == 1);
+  CHECK(attnjit({"cache", "verify"}).code == 0);
+  CHECK(attnjit({"cache", "clear"}).code == 0);
+  CHECK(store.list().size() == 1);
+  write_file(store.place(fault.id), "{");
+  const Outcome damaged = attnjit({"cache", "verify"});
+  CHECK(damaged.code == 4);
+  CHECK(holds(damaged.out, store.place(fault.id).string()));
 }
 
 TEST_CASE("warmup compiles what is missing, and --check says what is") {

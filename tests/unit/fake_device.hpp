@@ -20,12 +20,19 @@ class FakeDevice {
                                {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
                                {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 60 << 20}};
     milliseconds() = [](const CUlaunchConfig&) { return 0.1f; };
+    run() = [](const CUlaunchConfig&) {};
     driver_ = std::make_shared<const cuda::Driver>(api());
     current_ = std::make_unique<cuda::PrimaryContext>(*driver_);
   }
 
   std::shared_ptr<const cuda::Driver> driver() const { return driver_; }
   const cuda::Driver& operator*() const { return *driver_; }
+
+  /// The work of a launch: kernels do nothing else.
+  static std::function<void(const CUlaunchConfig&)>& run() {
+    static std::function<void(const CUlaunchConfig&)> work;
+    return work;
+  }
 
   /// The time that a launch takes.
   static std::function<float(const CUlaunchConfig&)>& milliseconds() {
@@ -44,6 +51,12 @@ class FakeDevice {
     };
     api.mem_free = [](CUdeviceptr pointer) {
       return cuda::stub().call("free", [&] { std::free(reinterpret_cast<void*>(pointer)); });
+    };
+    api.launch_kernel_ex = [](const CUlaunchConfig* config, CUfunction, void**, void**) {
+      return cuda::stub().call("launch", [&] {
+        cuda::stub().launch = *config;
+        run()(*config);
+      });
     };
     api.memset_d8_async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
       if (bytes < kUntouched) std::memset(reinterpret_cast<void*>(to), value, bytes);

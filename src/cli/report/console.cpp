@@ -24,8 +24,12 @@ void Console::error(std::string_view message) {
   write(err_, fmt::format("attnjit: error: {}", message));
 }
 
+bool Console::has_progress() const {
+  return verbosity_ != Verbosity::kQuiet && ::isatty(STDERR_FILENO) != 0;
+}
+
 void Console::progress(std::size_t done, std::size_t total, std::string_view name) {
-  if (verbosity_ == Verbosity::kQuiet || ::isatty(STDERR_FILENO) == 0) return;
+  if (!has_progress()) return;
   constexpr std::string_view kErase = "\r\x1b[K";
   err_ << kErase;
   if (!name.empty()) err_ << fmt::format("{}/{} {}", done, total, base::excerpt(name, 60));

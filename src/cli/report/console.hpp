@@ -43,6 +43,9 @@ class Console {
   }
   void error(std::string_view message);
 
+  /// Whether progress() shows anything.
+  bool has_progress() const;
+
   /// "3/20 name" on one line that overwrites itself, where stderr is a terminal; an empty `name`
   /// erases it.
   void progress(std::size_t done, std::size_t total, std::string_view name);

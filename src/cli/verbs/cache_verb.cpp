@@ -118,10 +118,12 @@ ExitCode show(const cache::Store& store, const std::string& key, Console& consol
   return ExitCode::kDone;
 }
 
-ExitCode verify(const cache::Store& store, const tuner::RecordStore& records, Console& console) {
+ExitCode verify(const cache::Store& store, const tuner::RecordStore& records,
+                const tuner::FaultStore& faults, Console& console) {
   const std::size_t total = store.list().size();
   std::vector<cache::BadEntry> found = store.verify();
   std::ranges::copy(records.verify(), std::back_inserter(found));
+  std::ranges::copy(faults.verify(), std::back_inserter(found));
   Json bad = Json::array();
   for (const cache::BadEntry& entry : found) {
     console.print("{}: {}", entry.path.string(), entry.reason);
@@ -136,8 +138,8 @@ ExitCode verify(const cache::Store& store, const tuner::RecordStore& records, Co
 }
 
 ExitCode stat(const cache::Store& store, const tuner::RecordStore& records,
-              const cache::BundlePath& bundles, const base::Environment& environment,
-              Console& console) {
+              const tuner::FaultStore& faults, const cache::BundlePath& bundles,
+              const base::Environment& environment, Console& console) {
   const cache::Size size = cache::size_of(store.list());
   const auto count = [&](const std::filesystem::path& directory) {
     return store.used() ? cache::children(directory).size() : 0;
@@ -145,13 +147,14 @@ ExitCode stat(const cache::Store& store, const tuner::RecordStore& records,
   const std::size_t unfinished = store.root() ? count(store.temporary_directory()) : 0;
   const std::size_t quarantined = store.root() ? count(store.quarantine_directory()) : 0;
   const std::size_t tuned = records.list().size();
+  const std::size_t faulty = faults.list().size();
   const cache::SizeLimits limits{.bytes = environment.cache_max_bytes};
   console.print("{} kernels, {}", size.files, human_bytes(static_cast<double>(size.bytes)));
   console.print("limits: {}", limits.bytes == 0
                                   ? "none"
                                   : fmt::format("{} kernels, {}", limits.files,
                                                 human_bytes(static_cast<double>(limits.bytes))));
-  console.print("{} tuning records", tuned);
+  console.print("{} tuning records, {} faulty configurations", tuned, faulty);
   console.print("{} unfinished files, {} damaged kernels in quarantine", unfinished, quarantined);
   print_bundles(bundles, console);
   console.print_json({{"kernels", size.files},
@@ -159,6 +162,7 @@ ExitCode stat(const cache::Store& store, const tuner::RecordStore& records,
                       {"max_bytes", limits.bytes},
                       {"max_kernels", limits.bytes == 0 ? 0 : limits.files},
                       {"records", tuned},
+                      {"faulty", faulty},
                       {"unfinished", unfinished},
                       {"quarantined", quarantined},
                       {"bundles", bundles_json(bundles)}});
@@ -200,6 +204,7 @@ ExitCode cache(const CacheOptions& options, Session& session) {
   cache::Store store(session.environment().cache_directory, log);
   const tuner::RecordStore records(session.environment().cache_directory,
                                    session.environment().lock_directory, log);
+  const tuner::FaultStore faults(session.environment().cache_directory, log);
   Console& console = session.console();
   switch (options.verb) {
     case CacheVerb::kPath:
@@ -209,9 +214,9 @@ ExitCode cache(const CacheOptions& options, Session& session) {
     case CacheVerb::kShow:
       return show(store, options.key, console);
     case CacheVerb::kVerify:
-      return verify(store, records, console);
+      return verify(store, records, faults, console);
     case CacheVerb::kStat:
-      return stat(store, records, cache::BundlePath(session.environment().bundle_path, log),
+      return stat(store, records, faults, cache::BundlePath(session.environment().bundle_path, log),
                   session.environment(), console);
     case CacheVerb::kCollect:
       return collect(store, log, session.environment(), console);

@@ -1,17 +1,14 @@
-#include <map>
-#include <optional>
+#include <iostream>
 #include <string>
 #include <vector>
 
-#include "base/json.hpp"
 #include "cli/report/kept.hpp"
-#include "cli/report/table.hpp"
-#include "cli/report/tile_cell.hpp"
+#include "cli/report/tune_table.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/work/offline_tuner.hpp"
+#include "cli/work/tune_service.hpp"
 #include "cuda/device.hpp"
 #include "runtime/plan_loader.hpp"
-#include "runtime/problem_tuner.hpp"
-#include "runtime/stale_record.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -23,153 +20,59 @@ void check_allowed(const base::Environment& environment) {
   }
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-template <class PlanKey>
-double noise(const tuner::BasicRecord<PlanKey>& record) {
-  return record.us > 0 ? record.mad / record.us : 0;
+// This program again, with the flags that its worker has to know. The link is to the program that
+// runs, also where another has taken its name.
+std::vector<std::string> worker_command(const Session& session) {
+  std::vector<std::string> command = {"/proc/self/exe", "tune-worker", "--jobs",
+                                      std::to_string(session.environment().jobs)};
+  if (session.verbosity() == Verbosity::kQuiet) command.emplace_back("--quiet");
+  if (session.verbosity() == Verbosity::kVerbose) command.emplace_back("--verbose");
+  return command;
 }
 
-/// Notes each problem as it is done, and collects all for the table and for --json.
-class TuneTable {
- public:
-  TuneTable(Console& console, std::size_t total) : console_(console), total_(total) {}
-
-  /// `state`: "gain" or "no_gain" of a contest, "recorded" of an earlier one. `why_not_kept`: why
-  /// the record is not on disk; nullopt: it is.
-  template <class PlanKey>
-  void add(const Case& job, const tuner::BasicRecord<PlanKey>& record, const std::string& state,
-           const codegen::Arch& arch, const std::optional<std::string>& why_not_kept = {}) {
-    kept_.add(why_not_kept);
-    const auto zero = tuner::config_zero(record.key.plan, arch);
-    table_.add({job.name, main_tile(zero), fmt::format("{:.1f}", record.default_us),
-                changed_tiles(record.config, zero), fmt::format("{:.1f}", record.us),
-                percent(record.gain()), percent(noise(record)),
-                record.partial ? state + ", partial" : state});
-    results_.push_back({{"name", job.name},
-                        {"state", state},
-                        {"configuration_0", codegen::describe_tile(zero)},
-                        {"kept", !why_not_kept},
-                        {"record", base::parse_json(to_json(record))}});
-    outcomes_.push_back(ExitCode::kDone);
-    note(job, fmt::format("{:.1f} us, gain {} ({})", record.us, percent(record.gain()), state));
+void tell(const TunedProblem& problem, std::size_t done, std::size_t total, Console& console) {
+  console.progress(0, 0, "");
+  for (const tuner::Fault& fault : problem.faults) {
+    console.note("attnjit: warning: {}: {} is faulty and is not tried again: {}", problem.name,
+                 fault.config, fault.why);
   }
-
-  /// A problem whose buckets another one of this run has tuned for.
-  void add_same(const Case& job, const std::string& other) {
-    results_.push_back({{"name", job.name}, {"state", "same"}, {"as", other}});
-    outcomes_.push_back(ExitCode::kDone);
-    note(job, fmt::format("the record of {}", other));
+  if (problem.state == "failed") console.error(fmt::format("{}: {}", problem.name, problem.text));
+  if (!console.has_progress() && problem.state != "failed") {
+    console.note("{}/{} {}: {}", done, total, problem.name, summary(problem));
   }
-
-  void add_failure(const Case& job, const std::string& message, ExitCode code) {
-    console_.error(fmt::format("{}: {}", job.name, message));
-    results_.push_back({{"name", job.name}, {"state", "failed"}, {"error", message}});
-    outcomes_.push_back(code);
-  }
-
-  ExitCode finish(const std::string& device) {
-    console_.print("device  {}\n\n{}", device, table_.text());
-    console_.print_json({{"device", device}, {"results", results_}});
-    kept_.report("records are", console_);
-    return kept_.missing() == 0 ? combine(outcomes_) : kept_.code();
-  }
-
- private:
-  void note(const Case& job, const std::string& text) {
-    console_.note("{}/{} {}: {}", outcomes_.size(), total_, job.name, text);
-  }
-
-  Console& console_;
-  const std::size_t total_;
-  Table table_{{{"problem"},
-                {"configuration 0"},
-                {"us", true},
-                {"winner"},
-                {"us", true},
-                {"gain", true},
-                {"noise", true},
-                {"from"}}};
-  Json results_ = Json::array();
-  std::vector<ExitCode> outcomes_;
-  Kept kept_;
-};
-
-template <class Pass>
-std::string why_inconclusive(const runtime::TuneReport<Pass>& report) {
-  if (!report.note.empty()) return report.note;
-  return "the device changed speed while it was measured, twice; nothing is kept; tune on an idle "
-         "device";
 }
-
-/// Tunes problems of one pass, one after another.
-template <class Pass>
-class Tuning {
- public:
-  Tuning(Session& session, const cuda::Driver& driver, const TuneOptions& options, TuneTable& table)
-      : engine_(session.engine()),
-        driver_(driver),
-        tuner_(engine_),
-        options_(options),
-        device_(cuda::current_device(driver)),
-        arch_(runtime::arch_of(device_)),
-        table_(table) {}
-
-  void tune(const Case& job, const typename Pass::Problem& problem) {
-    const PlanKey plan = problem::plan_key(problem);
-    if (const auto [place, first] = seen_.emplace(plan, job.name); !first) {
-      return table_.add_same(job, place->second);
-    }
-    const auto known = engine_.records().find_exact(tuner::BasicTuneKey<PlanKey>{
-        runtime::device_class(device_), plan, engine_.space<PlanKey>().name()});
-    if (known && suffices(*known, problem)) return table_.add(job, *known, "recorded", arch_);
-    const runtime::TuneReport<Pass> report = tuner_.tune(driver_, problem);
-    if (!report.result.conclusive()) {
-      return table_.add_failure(job, why_inconclusive(report), ExitCode::kFailure);
-    }
-    table_.add(job, report.record, report.record.verdict, arch_, report.why_not_kept);
-  }
-
- private:
-  using PlanKey = typename Pass::Key;
-
-  bool suffices(const tuner::BasicRecord<PlanKey>& record, const typename Pass::Problem& problem) {
-    if (options_.force || record.partial) return false;
-    return !options_.stale || !runtime::is_stale<Pass>(engine_, record, problem, arch_);
-  }
-
-  runtime::Engine& engine_;
-  const cuda::Driver& driver_;
-  runtime::ProblemTuner<Pass> tuner_;
-  const TuneOptions& options_;
-  const cuda::DeviceInfo device_;
-  const codegen::Arch arch_;
-  TuneTable& table_;
-  std::map<PlanKey, std::string> seen_;
-};
 
 }  // namespace
 
 ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
-  const Workload workload = load_workload(options.workload, session.console());
-  const cuda::Driver& driver = session.driver();
-  const cuda::PrimaryContext current(driver);
-  TuneTable table(session.console(), workload.cases.size());
-  Tuning<launch::ForwardPass> forwards(session, driver, options, table);
-  Tuning<launch::BackwardPass> backwards(session, driver, options, table);
+  Console& console = session.console();
+  const Workload workload = load_workload(options.workload, console);
+  // Without a context: what the worker does to the device cannot reach this process.
+  const cuda::DeviceInfo device = cuda::devices(session.driver()).front();
+  TuneWorker worker(worker_command(session));
+  OfflineTuner tuner(session.engine(), worker, device, {options.force, options.stale});
+  std::vector<TunedProblem> problems;
+  std::vector<ExitCode> codes;
+  Kept kept;
+  const std::size_t total = workload.cases.size();
   for (const Case& job : workload.cases) {
-    try {
-      if (job.spec.backward) {
-        backwards.tune(job, make_backward_problem(job.spec));
-      } else {
-        forwards.tune(job, make_problem(job.spec));
-      }
-    } catch (const Error& error) {
-      table.add_failure(job, error.what(), exit_code(error.kind()));
-    }
+    console.progress(problems.size() + 1, total, job.name);
+    problems.push_back(tuner.tune(job));
+    codes.push_back(problems.back().code);
+    if (problems.back().record) kept.add(problems.back().why_not_kept);
+    tell(problems.back(), problems.size(), total, console);
   }
-  return table.finish(describe(runtime::device_class(cuda::current_device(driver))));
+  const std::string name = describe(runtime::device_class(device));
+  console.print("device  {}\n\n{}", name, tune_table(problems));
+  console.print_json({{"device", name}, {"results", tune_json(problems)}});
+  kept.report("records are", console);
+  return kept.missing() == 0 ? combine(codes) : kept.code();
+}
+
+ExitCode tune_worker(Session& session) {
+  serve_tuning(std::cin, std::cout, session.engine(), session.driver());
+  return ExitCode::kDone;
 }
 
 }  // namespace attnjit::cli

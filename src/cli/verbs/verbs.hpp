@@ -79,8 +79,12 @@ ExitCode run(const RunOptions& options, Session& session);
 /// Times problems on the first GPU, their inputs not in L2, and writes the results.
 ExitCode bench(const BenchOptions& options, Session& session);
 
-/// Measures which configuration of each problem is fastest on the first GPU, and keeps records.
+/// Measures which configuration of each problem is fastest on the first GPU, in a worker process,
+/// and keeps records.
 ExitCode tune(const TuneOptions& options, Session& session);
+
+/// Tunes what tune asks for on the standard input, in a process of its own; hidden from users.
+ExitCode tune_worker(Session& session);
 
 /// Compiles the kernels of each problem for architectures, without a GPU.
 ExitCode warmup(const WarmupOptions& options, Session& session);

@@ -28,6 +28,7 @@ class Session {
           std::ostream& err);
 
   Console& console() { return console_; }
+  Verbosity verbosity() const { return console_.verbosity(); }
   const base::Environment& environment() const { return environment_; }
 
   runtime::Engine& engine();

@@ -1,0 +1,19 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/json.hpp"
+#include "cli/report/tuned_problem.hpp"
+
+namespace attnjit::cli {
+
+/// The problems that have a record, as a table.
+std::string tune_table(const std::vector<TunedProblem>& problems);
+
+/// All of them, an object each.
+base::Json tune_json(const std::vector<TunedProblem>& problems);
+
+/// What came of one of them, in a few words.
+std::string summary(const TunedProblem& problem);
+
+}  // namespace attnjit::cli
