@@ -162,6 +162,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
   verb.add_flag("--stale", flags->tune.stale,
                 "Measure again what has a record of another version of the library or of NVRTC");
+  verb.add_option("--html", flags->tune.html, "File for a page of the candidates' times");
 
   CLI::App& worker =
       add_verb(app, "tune-worker", "What tune starts to measure in", tune_worker, chosen, *flags);

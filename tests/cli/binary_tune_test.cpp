@@ -41,6 +41,12 @@ TEST_CASE("tune needs a GPU, and refuses under DISABLE_AUTOTUNE") {
   CHECK(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "banana"}}).code == 2);
   CHECK(attnjit({"tune", "--backward"}, kMayTune).code == 7);
   CHECK(attnjit({"tune", "--stale"}, kMayTune).code == 7);
+  const Outcome html = attnjit({"tune", "--html", "/nonexistent/page.html"}, kMayTune);
+  CHECK(html.code == 2);
+  CHECK(holds(html.err, "--html: cannot write /nonexistent/page.html"));
+  CHECK_FALSE(holds(attnjit({"--help"}).out, "tune-worker"));
+  const Outcome worker = attnjit({"tune-worker"}, kMayTune);
+  CHECK(worker.code == 7);
 }
 
 TEST_CASE("the cache counts and verifies faulty configurations, and clear leaves them") {

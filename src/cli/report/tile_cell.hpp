@@ -40,11 +40,16 @@ inline std::string changed_tiles(const codegen::BackwardTunables& config,
   return text.empty() ? main_tile(config) : text;
 }
 
+/// Configuration 0 of the problems of a record.
+template <class PlanKey>
+tuner::TunablesFor<PlanKey> config_zero(const tuner::BasicRecord<PlanKey>& record) {
+  return tuner::config_zero(record.key.plan, codegen::find_arch(record.key.device.arch));
+}
+
 /// changed_tiles() of a record.
 template <class PlanKey>
 std::string tile_cell(const tuner::BasicRecord<PlanKey>& record) {
-  const codegen::Arch& arch = codegen::find_arch(record.key.device.arch);
-  return changed_tiles(record.config, tuner::config_zero(record.key.plan, arch));
+  return changed_tiles(record.config, config_zero(record));
 }
 
 }  // namespace attnjit::cli

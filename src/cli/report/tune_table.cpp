@@ -14,11 +14,6 @@ using base::Json;
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 template <class PlanKey>
-auto config_zero(const tuner::BasicRecord<PlanKey>& record) {
-  return tuner::config_zero(record.key.plan, codegen::find_arch(record.key.device.arch));
-}
-
-template <class PlanKey>
 std::vector<std::string> row(const TunedProblem& problem,
                              const tuner::BasicRecord<PlanKey>& record) {
   return {problem.name,

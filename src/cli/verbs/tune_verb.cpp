@@ -3,8 +3,11 @@
 #include <vector>
 
 #include "cli/report/kept.hpp"
+#include "cli/report/output_file.hpp"
+#include "cli/report/tune_page.hpp"
 #include "cli/report/tune_table.hpp"
 #include "cli/verbs/verbs.hpp"
+#include "cli/work/bench_machine.hpp"
 #include "cli/work/offline_tuner.hpp"
 #include "cli/work/tune_service.hpp"
 #include "cuda/device.hpp"
@@ -30,6 +33,9 @@ std::vector<std::string> worker_command(const Session& session) {
   return command;
 }
 
+// The state of each GPU, a line each.
+std::vector<std::string> clocks() { return query_gpus().get<std::vector<std::string>>(); }
+
 void tell(const TunedProblem& problem, std::size_t done, std::size_t total, Console& console) {
   console.progress(0, 0, "");
   for (const tuner::Fault& fault : problem.faults) {
@@ -42,32 +48,52 @@ void tell(const TunedProblem& problem, std::size_t done, std::size_t total, Cons
   }
 }
 
+std::vector<TunedProblem> tune_all(const std::vector<Case>& cases, OfflineTuner& tuner,
+                                   Console& console) {
+  std::vector<TunedProblem> problems;
+  for (const Case& job : cases) {
+    console.progress(problems.size() + 1, cases.size(), job.name);
+    problems.push_back(tuner.tune(job));
+    tell(problems.back(), problems.size(), cases.size(), console);
+  }
+  return problems;
+}
+
+// Exits by what is on disk, or where all of it is there by how the problems went.
+ExitCode outcome(const std::vector<TunedProblem>& problems, Console& console) {
+  Kept kept;
+  std::vector<ExitCode> codes;
+  for (const TunedProblem& problem : problems) {
+    codes.push_back(problem.code);
+    if (problem.record) kept.add(problem.why_not_kept);
+  }
+  kept.report("records are", console);
+  return kept.missing() == 0 ? combine(codes) : kept.code();
+}
+
 }  // namespace
 
 ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
+  if (!options.html.empty()) expect_writable("--html", options.html);
   Console& console = session.console();
   const Workload workload = load_workload(options.workload, console);
   // Without a context: what the worker does to the device cannot reach this process.
   const cuda::DeviceInfo device = cuda::devices(session.driver()).front();
+  const std::string name = describe(runtime::device_class(device));
+  TunePageHead head{name, session.driver().driver_version(), utc_now(), {}, {}};
+  if (!options.html.empty()) head.before = clocks();
   TuneWorker worker(worker_command(session));
   OfflineTuner tuner(session.engine(), worker, device, {options.force, options.stale});
-  std::vector<TunedProblem> problems;
-  std::vector<ExitCode> codes;
-  Kept kept;
-  const std::size_t total = workload.cases.size();
-  for (const Case& job : workload.cases) {
-    console.progress(problems.size() + 1, total, job.name);
-    problems.push_back(tuner.tune(job));
-    codes.push_back(problems.back().code);
-    if (problems.back().record) kept.add(problems.back().why_not_kept);
-    tell(problems.back(), problems.size(), total, console);
-  }
-  const std::string name = describe(runtime::device_class(device));
+  const std::vector<TunedProblem> problems = tune_all(workload.cases, tuner, console);
   console.print("device  {}\n\n{}", name, tune_table(problems));
   console.print_json({{"device", name}, {"results", tune_json(problems)}});
-  kept.report("records are", console);
-  return kept.missing() == 0 ? combine(codes) : kept.code();
+  const ExitCode code = outcome(problems, console);
+  if (!options.html.empty()) {
+    head.after = clocks();
+    write_file(options.html, tune_page(head, problems));
+  }
+  return code;
 }
 
 ExitCode tune_worker(Session& session) {

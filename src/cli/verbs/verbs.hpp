@@ -33,6 +33,7 @@ struct TuneOptions {
   WorkloadOptions workload;
   bool force = false;  ///< measure again what has a record
   bool stale = false;  ///< measure again what another version of the library or of NVRTC measured
+  std::string html;    ///< a file for a page of the results; empty: none
 };
 
 struct WarmupOptions {
