@@ -200,7 +200,8 @@ void add_records(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen
   const auto add_output = [&](CLI::App& verb) {
     verb.add_option("-o,--output", flags->records.output, "File to write, default stdout");
   };
-  add("ls", RecordsVerb::kList, "List the records");
+  add("ls", RecordsVerb::kList, "List the records of the cache directory")
+      .add_flag("--shipped", flags->records.shipped, "And those that came with the library");
   add("show", RecordsVerb::kShow, "Print one record")
       .add_option("id", flags->records.id, "Its id, or the first digits of it")
       ->required();

@@ -85,7 +85,7 @@ void expect_fit(const Tunables& config, const Family& family, const codegen::Arc
 }  // namespace
 
 Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces spaces,
-               std::optional<codegen::Path> path)
+               std::optional<codegen::Path> path, std::string_view shipped)
     : environment_(std::move(environment)),
       log_(environment_.log_level, std::move(sink)),
       templates_(environment_.template_directory ? load_templates(*environment_.template_directory)
@@ -96,7 +96,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
       cache_(cache_options(environment_, bundles_), identity_of(compiler_), log_),
       spaces_(std::move(spaces)),
       path_(path),
-      records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_),
+      records_(environment_.cache_directory, environment_.lock_directory, log_, &bundles_, shipped),
       faults_(environment_.cache_directory, log_) {
   for (const std::string& note : environment_.notes) log_.info("{}", note);
   if (environment_.cache_trouble) log_.warning("{}", *environment_.cache_trouble);

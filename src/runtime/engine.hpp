@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "base/environment.hpp"
@@ -13,6 +14,7 @@
 #include "problem/manifest_line.hpp"
 #include "runtime/compile_watch.hpp"
 #include "runtime/refusals.hpp"
+#include "tuner/embedded_configs.hpp"
 #include "tuner/fault_store.hpp"
 #include "tuner/record_store.hpp"
 #include "tuner/space.hpp"
@@ -27,9 +29,11 @@ class Engine {
   using Spaces = std::tuple<tuner::SearchSpace, tuner::BackwardSearchSpace>;
 
   /// With a `path` every main kernel is configuration 0's on that path: nothing is tuned, and no
-  /// record or verdict of the compiler counts.
+  /// record or verdict of the compiler counts. `shipped`: tuning records that come with the library,
+  /// see tuner::ShippedRecords.
   explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {},
-                  std::optional<codegen::Path> path = {});
+                  std::optional<codegen::Path> path = {},
+                  std::string_view shipped = tuner::embedded_records());
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }

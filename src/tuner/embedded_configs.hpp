@@ -9,4 +9,7 @@ std::string_view embedded_backward_space();
 std::string_view embedded_forward_defaults();
 std::string_view embedded_backward_defaults();
 
+/// The lines of all files of configs/records.
+std::string_view embedded_records();
+
 }  // namespace attnjit::tuner

@@ -112,6 +112,16 @@ BasicRecord<PlanKey> read(const Json& root) {
   return record;
 }
 
+// The members that a record begins with.
+template <class PlanKey>
+Json head(const BasicTuneKey<PlanKey>& key) {
+  return {{"schema", kSchema},
+          {"pass", Tuned<PlanKey>::kPass},
+          {"space", key.space},
+          {"device", base::to_json_value(key.device)},
+          {"key", base::to_json_value(key.plan)}};
+}
+
 AnyRecord read(const Json& root) {
   if (root.at("schema") != kSchema) {
     refuse("schema is {}; this version reads {}", base::show_json(root["schema"]), kSchema);
@@ -130,13 +140,9 @@ std::string describe(const DeviceClass& device) {
 
 template <class PlanKey>
 std::string to_json(const BasicRecord<PlanKey>& record) {
-  Json object = {{"schema", kSchema},
-                 {"pass", Tuned<PlanKey>::kPass},
-                 {"space", record.key.space},
-                 {"device", base::to_json_value(record.key.device)},
-                 {"key", base::to_json_value(record.key.plan)},
-                 {"exact", record.exact},
-                 {"config", base::to_json_value(record.config)}};
+  Json object = head(record.key);
+  object["exact"] = record.exact;
+  object["config"] = base::to_json_value(record.config);
   object["result"] = {{"verdict", record.verdict}, {"us", record.us},
                       {"mad", record.mad},         {"default_us", record.default_us},
                       {"gain", record.gain()},     {"rounds", record.rounds},
@@ -146,6 +152,13 @@ std::string to_json(const BasicRecord<PlanKey>& record) {
                           {"driver", record.driver},
                           {"time", record.time}};
   return base::dump_json(object);
+}
+
+template <class PlanKey>
+std::string beginning_of_line(const BasicTuneKey<PlanKey>& key) {
+  std::string text = base::dump_json(head(key));
+  text.back() = ',';  // in the place of '}': more members follow
+  return text;
 }
 
 const DeviceClass& device_of(const AnyRecord& record) {
@@ -175,6 +188,8 @@ const BasicRecord<PlanKey>& better(const BasicRecord<PlanKey>& a, const BasicRec
 
 template std::string to_json(const Record&);
 template std::string to_json(const BackwardRecord&);
+template std::string beginning_of_line(const TuneKey&);
+template std::string beginning_of_line(const BackwardTuneKey&);
 template const Record& better(const Record&, const Record&);
 template const BackwardRecord& better(const BackwardRecord&, const BackwardRecord&);
 

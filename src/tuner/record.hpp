@@ -76,6 +76,10 @@ template <class PlanKey>
 std::string to_json(const BasicRecord<PlanKey>& record);
 std::string to_json(const AnyRecord& record);
 
+/// The beginning of that line in every record of `key`, and in no other.
+template <class PlanKey>
+std::string beginning_of_line(const BasicTuneKey<PlanKey>& key);
+
 /// The inverse. Unknown members are ignored, but not in the key or the config: another version
 /// may mean something else. Throws Error(kCache) that says what is wrong: malformed text, a missing
 /// member, a value of another type, an integer that is not exact or out of range, times and noise

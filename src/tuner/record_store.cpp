@@ -66,11 +66,12 @@ std::optional<BasicRecord<PlanKey>> record_of(const BasicTuneKey<PlanKey>& key,
 }  // namespace
 
 RecordStore::RecordStore(std::optional<fs::path> root, fs::path lock_directory, base::Log& log,
-                         const cache::BundlePath* bundles)
+                         const cache::BundlePath* bundles, std::string_view shipped)
     : root_(std::move(root), log),
       lock_directory_(std::move(lock_directory)),
       log_(log),
-      bundles_(bundles) {}
+      bundles_(bundles),
+      shipped_(shipped) {}
 
 template <class PlanKey>
 fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
@@ -129,7 +130,8 @@ std::optional<BasicRecord<PlanKey>> RecordStore::find_exact(
   if (root_.trusted()) {
     if (auto record = record_of(key, read(root_.version_directory() / place(key)))) return record;
   }
-  return record_of(key, find_bundled(key));
+  if (auto record = record_of(key, find_bundled(key))) return record;
+  return shipped_.find(key, log_);
 }
 
 template <class PlanKey>
@@ -205,6 +207,8 @@ std::vector<AnyRecord> RecordStore::list_bundled() const {
   }
   return records;
 }
+
+std::vector<AnyRecord> RecordStore::list_shipped() const { return shipped_.list(log_); }
 
 std::vector<cache::BadEntry> RecordStore::verify() const {
   std::vector<cache::BadEntry> bad;

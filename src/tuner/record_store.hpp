@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "cache/root.hpp"
 #include "cache/store.hpp"
 #include "tuner/record.hpp"
+#include "tuner/shipped_records.hpp"
 
 namespace attnjit::tuner {
 
@@ -25,23 +27,26 @@ struct BasicRecordMatch {
 };
 
 /// Records on disk, one file each, <root>/v1/t/<device class>/<family and space>/<buckets>.json,
-/// those of this process in memory, and below both, read only, those of bundles. Guarded as cached
-/// kernels are: files are complete from the moment that they are visible, one that somebody else
-/// could have written is not read, and one that cannot be understood counts as absent, with a line
-/// in the log. Thread-safe.
+/// those of this process in memory, and below both, read only, those of bundles, then those that
+/// came with the library. Guarded as cached kernels are: files are complete from the moment that
+/// they are visible, one that somebody else could have written is not read, and one that cannot be
+/// understood counts as absent, with a line in the log. Thread-safe.
 class RecordStore {
  public:
   /// `root` nullopt: there is no disk. Writers of one record take turns by a lock in
-  /// `lock_directory`. `log` and `bundles`, if any, must outlive the store.
+  /// `lock_directory`. `shipped`: see ShippedRecords. `log` and `bundles`, if any, must outlive the
+  /// store.
   RecordStore(std::optional<std::filesystem::path> root, std::filesystem::path lock_directory,
-              base::Log& log, const cache::BundlePath* bundles = nullptr);
+              base::Log& log, const cache::BundlePath* bundles = nullptr,
+              std::string_view shipped = {});
 
   /// find_exact(), or else that of the closest buckets of the same family and device
   /// class, at most one step away on each axis; the smaller problem where two are as close.
   template <class PlanKey>
   std::optional<BasicRecordMatch<PlanKey>> find(const BasicTuneKey<PlanKey>& key) const;
 
-  /// The record of `key` itself: what this process remembers, else from disk, else of a bundle.
+  /// The record of `key` itself: what this process remembers, else from disk, else of a bundle,
+  /// else a shipped one.
   template <class PlanKey>
   std::optional<BasicRecord<PlanKey>> find_exact(const BasicTuneKey<PlanKey>& key) const;
 
@@ -66,6 +71,9 @@ class RecordStore {
 
   /// Every readable record of the bundles.
   std::vector<AnyRecord> list_bundled() const;
+
+  /// Every readable record that came with the library.
+  std::vector<AnyRecord> list_shipped() const;
 
   /// The files on disk in a record's place that hold none, and why.
   std::vector<cache::BadEntry> verify() const;
@@ -96,6 +104,7 @@ class RecordStore {
   const std::filesystem::path lock_directory_;
   base::Log& log_;
   const cache::BundlePath* const bundles_;
+  const ShippedRecords shipped_;
   struct Memory {
     std::mutex mutex;
     std::tuple<Remembered<problem::PlanKey>, Remembered<problem::BackwardPlanKey>> records;

@@ -175,6 +175,10 @@ TEST_CASE("records can be imported, listed, shown and exported") {
   const auto listed = attnjit({"records", "ls", "--json"}).json().at("records");
   REQUIRE(listed.size() == 2);
   const std::string id = listed[0].at("id");
+  CHECK(listed[0].at("shipped") == false);
+  const auto all = attnjit({"records", "ls", "--shipped", "--json"}).json().at("records");
+  CHECK(all.size() >= listed.size());
+  CHECK(all[0] == listed[0]);
   CHECK(holds(attnjit({"records", "ls"}).out, id.substr(0, 12)));
   const Outcome shown = attnjit({"records", "show", id.substr(0, 8)});
   CHECK(shown.code == 0);

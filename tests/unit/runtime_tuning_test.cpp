@@ -253,6 +253,22 @@ TEST_CASE("a poisoned record is used, but never under DISABLE_AUTOTUNE") {
   CHECK(stages({{"DISABLE_AUTOTUNE", "off"}}) == 4);
 }
 
+TEST_CASE("a shipped record spares the tuning, and is not read under DISABLE_AUTOTUNE") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine author = machine.start();
+  const std::string lines = to_json(poisoned(author, device)) + '\n';
+  for (const bool disabled : {false, true}) {
+    Engine engine = machine.start({{"DISABLE_AUTOTUNE", disabled ? "1" : "0"}}, lines);
+    runtime::PlanMaker maker(engine);
+    const auto plan =
+        maker.make(*device, small_problem(), problem::plan_key(small_problem()), Tuning::kAllowed);
+    CHECK((plan->spec().tunables.num_stages == 4) == !disabled);
+    CHECK(maker.counters().tunes == 0);
+    CHECK(maker.counters().record_hits == (disabled ? 0 : 1));
+  }
+}
+
 TEST_CASE("a neighbour's record stands in, and is looked at again for this problem") {
   const Machine machine;
   const FakeDevice device;

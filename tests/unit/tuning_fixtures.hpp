@@ -43,9 +43,9 @@ inline tuner::BackwardSearchSpace small_backward_space() {
 /// A cache directory, and engines and dispatchers that use it.
 class Machine {
  public:
-  runtime::Engine start(Variables variables = {}) const {
+  runtime::Engine start(Variables variables = {}, std::string_view shipped = {}) const {
     return runtime::Engine(environment_with(std::move(variables)), {},
-                           {small_space(), small_backward_space()});
+                           {small_space(), small_backward_space()}, shipped);
   }
   std::unique_ptr<runtime::Dispatcher> dispatch(const FakeDevice& device,
                                                 Variables variables = {}) const {

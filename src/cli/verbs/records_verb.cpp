@@ -28,8 +28,8 @@ std::string id_of(const tuner::AnyRecord& record) {
 }
 
 template <class PlanKey>
-std::vector<std::string> table_row(const tuner::BasicRecord<PlanKey>& record,
-                                   const std::string& id) {
+std::vector<std::string> table_row(const tuner::BasicRecord<PlanKey>& record, const std::string& id,
+                                   bool shipped) {
   return {problem::describe(record.key.plan),
           id.substr(0, kShortId),
           record.key.device.name,
@@ -37,10 +37,10 @@ std::vector<std::string> table_row(const tuner::BasicRecord<PlanKey>& record,
           fmt::format("{:.1f}", record.us),
           fmt::format("{:.1f} %", 100 * record.gain()),
           record.key.space,
-          record.library};
+          shipped ? record.library + ", shipped" : record.library};
 }
 
-ExitCode list(const tuner::RecordStore& store, Console& console) {
+ExitCode list(const tuner::RecordStore& store, bool with_shipped, Console& console) {
   Table table({{"problem"},
                {"id"},
                {"device"},
@@ -50,20 +50,31 @@ ExitCode list(const tuner::RecordStore& store, Console& console) {
                {"space"},
                {"library"}});
   Json entries = Json::array();
-  for (const tuner::AnyRecord& record : store.list()) {
-    const std::string id = id_of(record);
-    std::visit([&](const auto& each) { table.add(table_row(each, id)); }, record);
-    entries.push_back({{"id", id}, {"record", base::parse_json(to_json(record))}});
-  }
+  const auto add = [&](const std::vector<tuner::AnyRecord>& records, bool shipped) {
+    for (const tuner::AnyRecord& record : records) {
+      const std::string id = id_of(record);
+      std::visit([&](const auto& each) { table.add(table_row(each, id, shipped)); }, record);
+      entries.push_back(
+          {{"id", id}, {"shipped", shipped}, {"record", base::parse_json(to_json(record))}});
+    }
+  };
+  add(store.list(), false);
+  if (with_shipped) add(store.list_shipped(), true);
   if (!entries.empty()) console.print("{}", table.text());
   console.print("{} records", entries.size());
   console.print_json({{"records", entries}});
   return ExitCode::kDone;
 }
 
+std::vector<tuner::AnyRecord> matching(std::vector<tuner::AnyRecord> records,
+                                       const std::string& id) {
+  std::erase_if(records, [&](const auto& record) { return !id_of(record).starts_with(id); });
+  return records;
+}
+
 ExitCode show(const tuner::RecordStore& store, const std::string& id, Console& console) {
-  std::vector<tuner::AnyRecord> found = store.list();
-  std::erase_if(found, [&](const auto& record) { return !id_of(record).starts_with(id); });
+  std::vector<tuner::AnyRecord> found = matching(store.list(), id);
+  if (found.empty()) found = matching(store.list_shipped(), id);
   if (found.size() > 1) {
     usage_error("{} records have an id that begins with {}; give more digits", found.size(), id);
   }
@@ -170,7 +181,7 @@ ExitCode records(const RecordsOptions& options, Session& session) {
   Console& console = session.console();
   switch (options.verb) {
     case RecordsVerb::kList:
-      return list(store, console);
+      return list(store, options.shipped, console);
     case RecordsVerb::kShow:
       return show(store, options.id, console);
     case RecordsVerb::kExport:

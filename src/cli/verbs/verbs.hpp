@@ -48,6 +48,7 @@ struct RecordsOptions {
   std::string id;                  ///< of kShow: the id or its first digits
   std::vector<std::string> files;  ///< to import or merge, JSON lines
   std::string output;              ///< of export and merge; empty: stdout
+  bool shipped = false;            ///< of kList: also those that came with the library
 };
 
 enum class CacheVerb { kPath, kList, kShow, kStat, kVerify, kCollect, kClear };

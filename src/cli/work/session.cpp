@@ -56,8 +56,10 @@ std::vector<tuner::DeviceClass> Session::device_classes() {
 std::vector<tuner::DeviceClass> Session::recorded_devices() {
   std::vector<tuner::DeviceClass> devices;
   if (environment_.autotune == base::AutotuneMode::kOff) return devices;
-  std::vector<tuner::AnyRecord> records = engine().records().list();
-  std::ranges::move(engine().records().list_bundled(), std::back_inserter(records));
+  const tuner::RecordStore& store = engine().records();
+  std::vector<tuner::AnyRecord> records = store.list();
+  std::ranges::move(store.list_bundled(), std::back_inserter(records));
+  std::ranges::move(store.list_shipped(), std::back_inserter(records));
   for (const tuner::AnyRecord& record : records) {
     const tuner::DeviceClass& device = device_of(record);
     if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);

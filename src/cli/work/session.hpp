@@ -40,11 +40,11 @@ class Session {
   /// environment lets no record be read.
   std::vector<tuner::DeviceClass> device_classes();
 
-  /// Every kind of device that there are tuning records of, in the cache directory or in bundles;
-  /// none where the environment lets no record be read.
+  /// Every kind of device that there are tuning records of, in the cache directory, in bundles or
+  /// in the library; none where the environment lets no record be read.
   std::vector<tuner::DeviceClass> recorded_devices();
 
-  /// The tuning records of the cache directory alone: those of bundles do not answer for them.
+  /// The tuning records of the cache directory alone: no others answer for them.
   tuner::RecordStore records_on_disk();
 
   /// The sink of a log.
