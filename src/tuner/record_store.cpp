@@ -81,7 +81,7 @@ fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
 }
 
 template <class PlanKey>
-base::Digest RecordStore::name_in_bundle(const BasicTuneKey<PlanKey>& key) {
+base::Digest RecordStore::id(const BasicTuneKey<PlanKey>& key) {
   return base::sha256(place(key).generic_string());
 }
 
@@ -119,7 +119,7 @@ std::optional<AnyRecord> RecordStore::usable(Parsed parsed, std::string_view whe
 template <class PlanKey>
 std::optional<AnyRecord> RecordStore::find_bundled(const BasicTuneKey<PlanKey>& key) const {
   if (bundles_ == nullptr) return std::nullopt;
-  const auto text = bundles_->find_record(name_in_bundle(key), key.device.arch);
+  const auto text = bundles_->find_record(id(key), key.device.arch);
   return text ? usable(parse(*text), kBundled) : std::nullopt;
 }
 
@@ -166,9 +166,8 @@ std::optional<std::string> RecordStore::publish(
     const BasicRecord<PlanKey>& record, const std::optional<BasicRecord<PlanKey>>& superseded) {
   remember(record);
   if (const auto why = root_.why_unused()) return why;
-  const cache::FileLock lock(
-      lock_directory_ / cache::lock_name(root_.digest(), name_in_bundle(record.key)), kLockBudget,
-      log_);
+  const cache::FileLock lock(lock_directory_ / cache::lock_name(root_.digest(), id(record.key)),
+                             kLockBudget, log_);
   const fs::path path = root_.version_directory() / place(record.key);
   const auto present = record_of(record.key, read(path));
   const bool known = present && superseded && to_json(*present) == to_json(*superseded);
@@ -229,7 +228,7 @@ template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
 template std::optional<std::string> RecordStore::publish(
     const BasicRecord<problem::PlanKey>&, const std::optional<BasicRecord<problem::PlanKey>>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
-template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::PlanKey>&);
+template base::Digest RecordStore::id(const BasicTuneKey<problem::PlanKey>&);
 template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
     const BasicTuneKey<problem::BackwardPlanKey>&) const;
 template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::find_exact(
@@ -241,6 +240,6 @@ template std::optional<std::string> RecordStore::publish(
     const BasicRecord<problem::BackwardPlanKey>&,
     const std::optional<BasicRecord<problem::BackwardPlanKey>>&);
 template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
-template base::Digest RecordStore::name_in_bundle(const BasicTuneKey<problem::BackwardPlanKey>&);
+template base::Digest RecordStore::id(const BasicTuneKey<problem::BackwardPlanKey>&);
 
 }  // namespace attnjit::tuner

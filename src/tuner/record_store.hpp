@@ -82,9 +82,9 @@ class RecordStore {
   template <class PlanKey>
   static std::filesystem::path place(const BasicTuneKey<PlanKey>& key);
 
-  /// The name of the record of `key` in a bundle: a digest of its place.
+  /// The id of the record of `key`, a digest of its place: its name in bundles and in records ls.
   template <class PlanKey>
-  static base::Digest name_in_bundle(const BasicTuneKey<PlanKey>& key);
+  static base::Digest id(const BasicTuneKey<PlanKey>& key);
 
  private:
   /// A record, or why there is none.

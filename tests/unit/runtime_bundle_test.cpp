@@ -52,7 +52,7 @@ void write_bundle(const std::filesystem::path& path, const char* arch_name,
     writer.add(*engine.kernel(step.source, arch, problem::problem_text(problem)));
   }
   if (record != nullptr) {
-    writer.add_record(tuner::RecordStore::name_in_bundle(record->key), arch_name, to_json(*record));
+    writer.add_record(tuner::RecordStore::id(record->key), arch_name, to_json(*record));
   }
   writer.write(path);
 }

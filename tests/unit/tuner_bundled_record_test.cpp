@@ -17,8 +17,7 @@ namespace {
 
 template <class PlanKey>
 void add(cache::BundleWriter& writer, const tuner::BasicRecord<PlanKey>& record) {
-  writer.add_record(RecordStore::name_in_bundle(record.key), record.key.device.arch,
-                    to_json(record));
+  writer.add_record(RecordStore::id(record.key), record.key.device.arch, to_json(record));
 }
 
 /// A store over a bundle.
@@ -62,9 +61,8 @@ TEST_CASE("a bundle's record serves where the user's store has none") {
 
 TEST_CASE("a bundle's record is used for its own key only, and if it can be understood") {
   cache::BundleWriter writer;
-  writer.add_record(RecordStore::name_in_bundle(tune_key()), "sm_90a",
-                    to_json(make_record(tune_key(64))));
-  writer.add_record(RecordStore::name_in_bundle(tune_key(64)), "sm_90a", "{\"us\": 1}");
+  writer.add_record(RecordStore::id(tune_key()), "sm_90a", to_json(make_record(tune_key(64))));
+  writer.add_record(RecordStore::id(tune_key(64)), "sm_90a", "{\"us\": 1}");
   Shelf shelf(writer);
   CHECK_FALSE(shelf.store.find_exact(tune_key()));
   CHECK_FALSE(shelf.store.find_exact(tune_key(64)));

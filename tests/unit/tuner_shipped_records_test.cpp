@@ -64,8 +64,7 @@ TEST_CASE("memory goes before the disk, that before bundles, those before what i
   auto record = make_record(tune_key());
   record.us = 2;
   cache::BundleWriter writer;
-  writer.add_record(RecordStore::name_in_bundle(record.key), record.key.device.arch,
-                    to_json(record));
+  writer.add_record(RecordStore::id(record.key), record.key.device.arch, to_json(record));
   writer.write(temp / "b.atkb");
   const cache::BundlePath none({}, log.log());
   const cache::BundlePath bundles({temp / "b.atkb"}, log.log());

@@ -20,11 +20,8 @@ namespace {
 constexpr std::size_t kShortId = 12;  // digits that tables show
 
 std::string id_of(const tuner::AnyRecord& record) {
-  return std::visit(
-      [](const auto& each) {
-        return base::hex(base::sha256(tuner::RecordStore::place(each.key).string()));
-      },
-      record);
+  return std::visit([](const auto& each) { return base::hex(tuner::RecordStore::id(each.key)); },
+                    record);
 }
 
 template <class PlanKey>

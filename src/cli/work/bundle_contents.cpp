@@ -17,8 +17,7 @@ bool is_wanted(const std::vector<std::string>& archs, std::string_view arch) {
 
 template <class PlanKey>
 void add_record(cache::BundleWriter& writer, const tuner::BasicRecord<PlanKey>& record) {
-  writer.add_record(tuner::RecordStore::name_in_bundle(record.key), record.key.device.arch,
-                    to_json(record));
+  writer.add_record(tuner::RecordStore::id(record.key), record.key.device.arch, to_json(record));
 }
 
 template <class Problem>
