@@ -16,6 +16,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/spawn_actions.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace attnjit::base {
 namespace {
@@ -72,9 +73,9 @@ ChildProcess::~ChildProcess() { finish(milliseconds(0)); }
 bool ChildProcess::send(std::string_view line) {
   const std::string text = std::string(line) + '\n';
   for (std::string_view rest = text; !rest.empty();) {
-    const ssize_t count =
-        ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = uninterrupted([&] {
+      return ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    });
     if (count < 0) return false;
     rest.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -93,8 +94,8 @@ ChildProcess::Received ChildProcess::receive(std::string& line, milliseconds lim
     left -= std::min(slice, Clock::now() - begin);
     if (ready == 0 && left <= Clock::duration(0)) return Received::kTimeout;
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-    const ssize_t count = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count =
+        uninterrupted([&] { return ::recv(socket_.get(), buffer.data(), buffer.size(), 0); });
     if (count <= 0) return Received::kEnd;
     pending_.append(buffer.data(), static_cast<std::size_t>(count));
   }

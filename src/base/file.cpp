@@ -13,17 +13,10 @@
 #include <optional>
 
 #include "base/temporary_name.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace attnjit::base {
 namespace {
-
-/// Repeats a system call that a signal interrupted.
-template <typename Call>
-auto uninterrupted(const Call& call) {
-  auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
-  return result;
-}
 
 /// While it lives, exceeding RLIMIT_FSIZE is an error (EFBIG) on this thread and not the SIGXFSZ
 /// that ends the process.
@@ -131,7 +124,8 @@ UniqueFd::~UniqueFd() { close(); }
 
 int UniqueFd::close() {
   const int fd = std::exchange(fd_, -1);
-  return fd >= 0 && ::close(fd) != 0 ? errno : 0;
+  // One that a signal interrupts has closed, on Linux.
+  return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
 }
 
 std::optional<std::vector<std::byte>> read_regular_file(const std::filesystem::path& path,

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 
 #include "base/file.hpp"
 #include "base/spawn_actions.hpp"
+#include "base/uninterrupted.hpp"
 
 namespace attnjit::base {
 namespace {
@@ -17,8 +17,7 @@ std::string read_all(int fd) {
   std::string text;
   std::array<char, 4096> buffer;
   for (;;) {
-    const ssize_t count = read(fd, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = uninterrupted([&] { return read(fd, buffer.data(), buffer.size()); });
     if (count <= 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
@@ -43,8 +42,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments) {
   result.started = true;
   result.output = read_all(out.get());
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  uninterrupted([&] { return waitpid(child, &status, 0); });
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

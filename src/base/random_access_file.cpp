@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/uninterrupted.hpp"
+
 namespace attnjit::base {
 namespace {
 
@@ -24,10 +26,8 @@ const char* why_refused(const struct stat& status) {
 
 std::variant<RandomAccessFile, std::string> RandomAccessFile::open(
     const std::filesystem::path& path) {
-  UniqueFd fd;
-  do {
-    fd = UniqueFd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  } while (!fd && errno == EINTR);
+  UniqueFd fd(uninterrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK); }));
   if (!fd) return errno == ELOOP ? "it is a symbolic link" : std::strerror(errno);
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return std::strerror(errno);
@@ -39,9 +39,10 @@ std::optional<std::vector<std::byte>> RandomAccessFile::read(std::uint64_t offse
                                                              std::size_t bytes) const {
   std::vector<std::byte> result(bytes);
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got =
-        ::pread(fd_.get(), result.data() + done, bytes - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = uninterrupted([&] {
+      return ::pread(fd_.get(), result.data() + done, bytes - done,
+                     static_cast<off_t>(offset + done));
+    });
     if (got <= 0) return std::nullopt;
     done += static_cast<std::size_t>(got);
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/uninterrupted.hpp"
 #include "cache/directory.hpp"
 
 namespace attnjit::cache {
@@ -34,8 +35,10 @@ base::UniqueFd open_lock_file(const std::filesystem::path& path, std::string& wh
     why = fmt::format("{} is not used: {}", directory.string(), *rule);
     return {};
   }
-  base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
-                           S_IRUSR | S_IWUSR));
+  base::UniqueFd fd(base::uninterrupted([&] {
+    return ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                  S_IRUSR | S_IWUSR);
+  }));
   if (!fd) why = fmt::format("cannot open {}: {}", path.string(), std::strerror(errno));
   return fd;
 }
