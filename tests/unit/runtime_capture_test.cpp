@@ -26,14 +26,6 @@ ForwardArgs masked_args() {
 
 Workspace workspace(std::size_t bytes) { return {test::fake_address(20), bytes}; }
 
-// Leaves the kernels of every candidate on disk, so that no budget is spent on compiling them.
-template <class Problem, class Tuner>
-void compile_candidates(const Machine& machine, const FakeDevice& device, const Problem& problem) {
-  runtime::Engine engine = machine.start();
-  Tuner(engine).tune(*device, problem);
-  machine.forget_records();
-}
-
 // Launches of blocks as large as the last one take twice as long as the others.
 void prefer_other_blocks() {
   FakeDevice::milliseconds() = [slow = cuda::stub().launch.blockDimX](const CUlaunchConfig& l) {
@@ -51,8 +43,8 @@ void expect_untuned(const Dispatcher& dispatcher) {
 TEST_CASE("a problem met first in a capture is tuned by the first call outside of one") {
   const Machine machine;
   const FakeDevice device;
-  compile_candidates<problem::Problem, runtime::ForwardTuner>(machine, device,
-                                                              test::small_problem());
+  test::compile_candidates<problem::Problem, runtime::ForwardTuner>(machine, device,
+                                                                    test::small_problem());
   const auto dispatcher = machine.dispatch(device);
   const ForwardArgs args = test::small_args();
   unsigned captured_block = 0;
@@ -85,8 +77,8 @@ TEST_CASE("a problem met first in a capture is tuned by the first call outside o
 TEST_CASE("so is a backward") {
   const Machine machine;
   const FakeDevice device;
-  compile_candidates<problem::BackwardProblem, runtime::BackwardTuner>(machine, device,
-                                                                       test::small_backward());
+  test::compile_candidates<problem::BackwardProblem, runtime::BackwardTuner>(
+      machine, device, test::small_backward());
   const auto dispatcher = machine.dispatch(device);
   {
     const CapturedStreams captured;
@@ -125,8 +117,8 @@ TEST_CASE("a workspace size is told without tuning, and suffices for what tuning
   const Machine machine;
   const FakeDevice device;
   const ForwardArgs args = masked_args();
-  compile_candidates<problem::Problem, runtime::ForwardTuner>(machine, device,
-                                                              problem::make_problem(args));
+  test::compile_candidates<problem::Problem, runtime::ForwardTuner>(machine, device,
+                                                                    problem::make_problem(args));
   const auto dispatcher = machine.dispatch(device);
   const std::size_t bytes = dispatcher->forward_workspace_size(args);
   CHECK(bytes > 0);

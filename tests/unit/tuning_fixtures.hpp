@@ -69,4 +69,12 @@ class Machine {
   TempDirectory temp_;
 };
 
+/// Leaves the kernels of every candidate on disk, so that no budget is spent on compiling them.
+template <class Problem, class Tuner>
+void compile_candidates(const Machine& machine, const FakeDevice& device, const Problem& problem) {
+  runtime::Engine engine = machine.start();
+  Tuner(engine).tune(*device, problem);
+  machine.forget_records();
+}
+
 }  // namespace attnjit::test
