@@ -323,6 +323,53 @@ TEST_CASE("a lock that is never released costs its budget and no more") {
   CHECK(cache.counters().lock_timeouts == 1);
 }
 
+TEST_CASE("a process that is stopped while it builds costs others their budget and no more") {
+  Place place;
+  place.options.lock_budget = milliseconds(100);
+  const pid_t child = start_child([&] {
+    const auto build = [] { return ::raise(SIGSTOP), build_fake(); };
+    return place.open().get(key_of("a"), kArch, build)->cubin == fake_cubin();
+  });
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, WUNTRACED) == child);
+  REQUIRE(WIFSTOPPED(status));
+  KernelCache cache = place.open();
+  CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
+  CHECK(cache.counters().lock_timeouts == 1);
+  ::kill(child, SIGCONT);
+  CHECK(succeeded(child));
+  CHECK(cache.store().list().size() == 1);
+  CHECK(cache.store().verify().empty());
+}
+
+TEST_CASE("a cache that is deleted again and again serves the processes that fill it") {
+  Place place;
+  std::vector<pid_t> children;
+  for (int child = 0; child < 4; ++child) {
+    children.push_back(start_child([&] {
+      for (int i = 0; i < 100; ++i) {
+        KernelCache cache = place.open();
+        const std::string source = std::to_string(i % 7);
+        const auto entry = cache.get(key_of(source), kArch, build_fake);
+        if (entry->key != key_of(source) || entry->cubin != fake_cubin()) return false;
+      }
+      return true;
+    }));
+  }
+  std::atomic<bool> done = false;
+  std::jthread deleter([&] {
+    std::error_code ignored;
+    while (!done) fs::remove_all(place.directory / "cache", ignored);
+  });
+  for (const pid_t child : children) CHECK(succeeded(child));
+  done = true;
+  deleter.join();
+  KernelCache cache = place.open();
+  cache.get(key_of("a"), kArch, build_fake);
+  CHECK(cache.store().verify().empty());
+  CHECK(cache.store().list().size() >= 1);
+}
+
 TEST_CASE("a lock of one cache costs another cache nothing, and links to a cache share it") {
   Place place;
   const FileLock held(place.lock_of("a"), milliseconds(0), place.messages.log());
