@@ -1,5 +1,7 @@
 #include "runtime/problem_tuner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 #include <memory>
@@ -43,13 +45,18 @@ auto watched(const TuneWatch<typename Pass::Tunables>& watch, const Trial<Pass>&
   try {
     return run();
   } catch (const Error& error) {
-    if (trial.context_lost()) watch.context_lost(error.what());
-    throw;
+    if (!trial.context_lost()) throw;
+    watch.context_lost(error.what());
+    throw Error(ErrorKind::kCuda,
+                fmt::format("{} took the CUDA context along while it was tuned: {}; nothing runs "
+                            "in the context any more; attnjit tune finds such configurations in a "
+                            "process of its own, and ATTNJIT_AUTOTUNE=cached tunes nothing in a "
+                            "call",
+                            codegen::describe_tile(plan.spec().tunables), error.what()));
   }
 }
 
-// Whether a candidate runs and computes what configuration 0 does. If it fails because the context
-// is lost, configuration 0 fails too, and the contest says so.
+// Whether a candidate runs and computes what configuration 0 does.
 template <class Pass>
 bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan,
            const TuneWatch<typename Pass::Tunables>& watch, base::Log& log) {
@@ -61,6 +68,7 @@ bool right(Trial<Pass>& trial, const launch::Plan<Pass>& plan,
         "report it",
         codegen::describe_tile(spec.tunables), problem::describe(spec.family));
   } catch (const Error& error) {
+    if (trial.context_lost()) throw;
     log.info("tuning: {} does not run: {}", codegen::describe_tile(spec.tunables), error.what());
   }
   return false;

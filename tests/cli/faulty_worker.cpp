@@ -26,17 +26,11 @@ constexpr unsigned kThreads = 64;  // of the candidate that goes wrong
   for (;;) ::pause();
 }
 
-void lose_context() {
-  for (const char* call : {"launch", "synchronize", "event_synchronize", "dtoh"}) {
-    attnjit::cuda::stub().results[call] = CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-}
-
 void go_wrong(std::string_view fault) {
   if (fault == "crash" || fault == "crash-all") std::raise(SIGSEGV);
   if (fault == "exit") std::_Exit(3);
   if (fault == "hang") hang();
-  if (fault == "lose") lose_context();
+  if (fault == "lose") FakeDevice::lose_context();
   if (std::isdigit(static_cast<unsigned char>(fault[0])) != 0) std::raise(std::atoi(fault.data()));
 }
 

@@ -34,6 +34,13 @@ class FakeDevice {
     return work;
   }
 
+  /// Fails all that is asked of the context from now on, as after an illegal access.
+  static void lose_context() {
+    for (const char* call : {"launch", "synchronize", "event_synchronize", "dtoh"}) {
+      cuda::stub().results[call] = CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+  }
+
   /// The time that a launch takes.
   static std::function<float(const CUlaunchConfig&)>& milliseconds() {
     static std::function<float(const CUlaunchConfig&)> time;

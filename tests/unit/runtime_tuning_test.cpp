@@ -167,6 +167,23 @@ TEST_CASE("memory that does not suffice is configuration 0, and no error") {
   CHECK(report.record.config.block_q == 64);
 }
 
+TEST_CASE("a candidate that takes the context along ends the tuning, and nothing is kept") {
+  const Machine machine;
+  const FakeDevice device;
+  FakeDevice::run() = [](const CUlaunchConfig& launch) {
+    if (launch.blockDimX == 64) FakeDevice::lose_context();
+  };
+  Engine engine = machine.start();
+  try {
+    runtime::ForwardTuner(engine).tune(*device, small_problem());
+    FAIL_CHECK("nothing was thrown");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kCuda);
+    CHECK_MESSAGE(std::string(error.what()).starts_with("q32 kv64 s2 w2 "), error.what());
+  }
+  CHECK_FALSE(engine.records().find_exact(key(engine, device)));
+}
+
 TEST_CASE("under DISABLE_AUTOTUNE the tuner refuses") {
   const Machine machine;
   const FakeDevice device;
