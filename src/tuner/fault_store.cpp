@@ -1,7 +1,6 @@
 #include "tuner/fault_store.hpp"
 
 #include <span>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +16,12 @@ constexpr std::uint64_t kMaxFaultBytes = 64 * 1024;
 constexpr std::string_view kDirectory = "faulty";
 
 }  // namespace
+
+std::string to_json(const Fault& fault) { return base::dump_json(base::to_json_value(fault)); }
+
+Fault fault_from_json(std::string_view text) {
+  return base::from_json_value<Fault>(base::parse_json(text), "faulty configuration");
+}
 
 FaultStore::FaultStore(std::optional<fs::path> root, base::Log& log)
     : root_(std::move(root), log), log_(log) {}
@@ -34,7 +39,7 @@ std::variant<Fault, std::string> FaultStore::inspect(const fs::path& path) const
   const auto bytes = base::read_private_file(path, kMaxFaultBytes);
   if (!bytes) return "it is not a small regular file that only you can write";
   const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  auto fault = base::from_json_value<Fault>(base::parse_json(text), "faulty configuration");
+  auto fault = fault_from_json(text);
   if (place(fault.id) != path) return "it holds another fault than its name says";
   return fault;
 } catch (const Error& error) {
@@ -68,7 +73,7 @@ void FaultStore::remember(const std::string& id) {
 std::optional<std::string> FaultStore::publish(const Fault& fault) {
   remember(fault.id);
   if (const auto why = root_.why_unused()) return why;
-  const std::string text = base::dump_json(base::to_json_value(fault)) + '\n';
+  const std::string text = to_json(fault) + '\n';
   return root_.write(place(fault.id), std::as_bytes(std::span(text)));
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,13 @@ constexpr auto fields(const Fault*) {
                             base::Field{"config", &F::config}, base::Field{"why", &F::why},
                             base::Field{"library", &F::library}, base::Field{"time", &F::time});
 }
+
+/// A fault as one line of JSON, without its end.
+std::string to_json(const Fault& fault);
+
+/// The inverse. Throws Error(kInvalidEnvironment) where `text` is no fault, or has members that
+/// this version does not know.
+Fault fault_from_json(std::string_view text);
 
 /// Faults on disk, one file each, <root>/v1/faulty/<id>.json, and ids of faults in memory; guarded
 /// as RecordStore guards records. A changed template gives kernels of another text, and so another
