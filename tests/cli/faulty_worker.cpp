@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  std::signal(SIGSEGV, SIG_DFL);  // sanitizers catch it
   const std::string_view fault = argv[2];
   if (fault == "garbage") {
     answer_garbage();
