@@ -45,7 +45,7 @@ class Machine {
  public:
   runtime::Engine start(Variables variables = {}, std::string_view shipped = {}) const {
     return runtime::Engine(environment_with(std::move(variables)), {},
-                           {small_space(), small_backward_space()}, shipped);
+                           {small_space(), small_backward_space()}, {}, shipped);
   }
   std::unique_ptr<runtime::Dispatcher> dispatch(const FakeDevice& device,
                                                 Variables variables = {}) const {
