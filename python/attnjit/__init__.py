@@ -1,0 +1,38 @@
+"""attnjit: attention kernels specialised at run time, for PyTorch.
+
+``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa`` and
+``flash_attn_func`` have the signatures of PyTorch and FlashAttention. docs/python.md of the project shows
+each of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ._attention import attention
+    from ._flash_attn import flash_attn_func
+    from ._sdpa import sdpa
+
+__version__ = _native.version()
+__all__ = ["attention", "flash_attn_func", "sdpa"]
+
+_HOMES = {
+    "attention": "._attention",
+    "flash_attn_func": "._flash_attn",
+    "sdpa": "._sdpa",
+}
+
+
+def __getattr__(name: str):
+    """Loads a function on first use, so that importing the package needs no PyTorch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'attnjit' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOMES))

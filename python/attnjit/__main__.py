@@ -1,0 +1,23 @@
+"""The command line of attnjit that the wheel carries: ``python -m attnjit doctor``."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from . import _nvrtc
+
+
+def main() -> None:
+    """Takes the place of this process with the command line; finds NVRTC as the package does."""
+    carried = Path(__file__).parent / "bin" / "attnjit"
+    command = str(carried) if carried.is_file() else shutil.which("attnjit")
+    if command is None:
+        sys.exit("attnjit: there is no command line beside the package and none in PATH")
+    if nvrtc := _nvrtc.find():
+        os.environ["ATTNJIT_NVRTC"] = nvrtc
+    os.execv(command, [command, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

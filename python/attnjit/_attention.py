@@ -1,0 +1,120 @@
+"""`attnjit.attention`."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ._autograd import attend
+from ._batch_axes import attend_any_rank
+from ._layout import is_sequence_major
+
+Diagonal = Literal["top-left", "bottom-right"]
+
+_DIAGONALS = {None: 0, "top-left": 1, "bottom-right": 2}
+
+
+def _diagonal(name: str, value: str | None) -> int:
+    if value not in _DIAGONALS:
+        raise ValueError(f'{name}: {value!r}; expected None, "top-left" or "bottom-right"')
+    return _DIAGONALS[value]
+
+
+def scalars_of(
+    scale: float | None,
+    causal: str | None,
+    window: tuple[int, int] | None,
+    diagonal: str | None,
+):
+    """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
+    where = _diagonal("causal", causal)
+    if diagonal is not None:
+        named = _diagonal("diagonal", diagonal)
+        if where not in (0, named):
+            raise ValueError(f"causal is {causal!r} and diagonal {diagonal!r}; name one, or the same")
+        where = named
+    left, right = (-1, -1) if window is None else window
+    if left < -1 or right < -1:
+        raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
+    if window is not None and where == 0:
+        raise ValueError('window: say diagonal="top-left" or "bottom-right"; libraries differ on it')
+    return scale, causal is not None, where, left, right
+
+
+def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None):
+    """The tensors in the dtype of a CUDA autocast region, if this is one; an fp32 bias stays fp32."""
+    if not torch.is_autocast_enabled("cuda"):
+        return q, k, v, bias
+    dtype = torch.get_autocast_dtype("cuda")
+    if bias is not None and bias.dtype not in (dtype, torch.float32, torch.bool):
+        bias = bias.to(dtype)
+    return q.to(dtype), k.to(dtype), v.to(dtype), bias
+
+
+def _lengths(name: str, lengths: Tensor | None) -> Tensor | None:
+    if lengths is None or lengths.dtype == torch.int32:
+        return lengths
+    if lengths.dtype != torch.int64:
+        raise TypeError(f"{name}: dtype is {lengths.dtype}; expected int32")
+    return lengths.to(torch.int32)
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: Diagonal | None = None,
+    window: tuple[int, int] | None = None,
+    diagonal: Diagonal | None = None,
+    scale: float | None = None,
+    seqlens_q: Tensor | None = None,
+    seqlens_kv: Tensor | None = None,
+    return_lse: bool = False,
+    deterministic: bool | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias and lse.
+
+    Args:
+        q: (B, Hq, Lq, D), fp16 or bf16, on a CUDA device; any strides. More batch axes may stand before
+            the heads.
+        k: (B, Hkv, Lk, D), q's dtype. Hq is a multiple of Hkv: query head h reads head
+            h // (Hq // Hkv).
+        v: (B, Hkv, Lk, Dv), q's dtype.
+        mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv.
+        bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
+            if it requires one, and summed over its axes of size 1.
+        causal: "top-left": query i keeps keys j <= i. "bottom-right": keys j <= i + Lk - Lq.
+        window: (left, right): query i, on its diagonal, keeps that many keys before and after it; -1
+            opens a side.
+        diagonal: where a window without `causal` starts: "top-left" or "bottom-right".
+        scale: any finite number; 1 / sqrt(D) by default.
+        seqlens_q, seqlens_kv: (B,) int32 on the device: rows and keys in use. Other rows are 0.
+        return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32, -inf for a row
+            that keeps no key.
+        deterministic: the same gradients, bit for bit, on every run; by default as
+            torch.use_deterministic_algorithms() says.
+
+    Returns:
+        (B, Hq, Lq, Dv) in q's dtype and order of axes in memory; with return_lse a pair. Rows that keep no
+        key are 0.
+
+    Raises:
+        ValueError: a shape, stride or option breaks a rule; the message names it.
+        TypeError: a dtype that is never taken, or an argument that is no tensor.
+        NotImplementedError: this build has no kernel for the problem or device; torch.func transforms.
+        RuntimeError: no NVRTC, a failure of CUDA or of the compiler.
+
+    The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
+    contract is docs/semantics.md of the project.
+    """
+    scalars = scalars_of(scale, causal, window, diagonal)
+    q, k, v, bias = autocast(q, k, v, bias)
+    run = attend if q.dim() == 4 else attend_any_rank
+    out, lse = run(
+        q, k, v, mask, bias, _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv),
+        scalars, is_sequence_major(q), deterministic, return_lse,
+    )  # fmt: skip
+    return (out, lse) if return_lse else out

@@ -1,0 +1,76 @@
+"""Calls with more than one batch axis before the heads, as (batch, row, head, sequence, feature) of
+triangle attention, where mask and bias broadcast over some of the batch axes."""
+
+import torch
+from torch import Tensor
+
+from ._autograd import attend
+
+_BATCH = -3  # end of the batch axes
+
+
+def _flattened(operand: Tensor, batch: torch.Size) -> Tensor | None:
+    """An operand with its batch axes as one, without a copy of what it broadcasts. None if it broadcasts over
+    some batch axes only."""
+    axes = [size for size, full in zip(operand.shape[:_BATCH], batch) if full != 1]
+    if all(size == 1 for size in axes) or axes == [full for full in batch if full != 1]:
+        return operand.flatten(0, len(batch) - 1)
+    return None
+
+
+def _of_rank(operand: Tensor | None, rank: int) -> Tensor | None:
+    if operand is None:
+        return None
+    return operand[(None,) * (rank - operand.dim())]
+
+
+def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
+    """One entry per index of the first batch axis."""
+    if tensor is None:
+        return (None,) * count
+    if broadcasts and tensor.shape[0] == 1:
+        return (tensor[0],) * count
+    return tensor.unbind()
+
+
+def attend_any_rank(
+    q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
+):
+    """As `_autograd.attend`, for q, k, v of four axes or more. Where mask or bias broadcasts over some of the
+    batch axes but not all, that is a call per index of the first one."""
+    batch = q.shape[:_BATCH]
+    if q.dim() < 4 or k.shape[:_BATCH] != batch or v.shape[:_BATCH] != batch:
+        raise ValueError(
+            f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
+            " (batch, head, sequence, feature) with one or more batch axes, the same of all"
+        )
+    if q.dim() == 4:
+        return attend(
+            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
+        )
+    mask, bias = _of_rank(mask, q.dim()), _of_rank(bias, q.dim())
+    operands = [operand for operand in (mask, bias) if operand is not None]
+    if any(_flattened(operand, batch) is None for operand in operands):
+        return _attend_each(
+            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
+        )
+    last = len(batch) - 1
+    flat_mask, flat_bias = (None if t is None else _flattened(t, batch) for t in (mask, bias))
+    lengths = (None if t is None else t.reshape(-1) for t in (seqlens_q, seqlens_kv))
+    out, lse = attend(
+        q.flatten(0, last), k.flatten(0, last), v.flatten(0, last), flat_mask, flat_bias, *lengths,
+        scalars, sequence_major, deterministic, need_lse,
+    )  # fmt: skip
+    return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch)
+
+
+def _attend_each(q, k, v, mask, bias, seqlens_q, seqlens_kv, *options):
+    count = q.shape[0]
+    calls = zip(
+        *(_samples(t, count) for t in (q, k, v)),
+        *(_samples(t, count, broadcasts=True) for t in (mask, bias)),
+        *(_samples(t, count) for t in (seqlens_q, seqlens_kv)),
+    )
+    results = [attend_any_rank(*call, *options) for call in calls]
+    outs, lses = zip(*results)
+    return torch.stack(outs), None if lses[0] is None else torch.stack(lses)

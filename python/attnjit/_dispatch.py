@@ -1,0 +1,52 @@
+"""The way of a call: straight to the kernels for plain tensors, through `torch.ops.attnjit` for all else."""
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from . import _call, _operators  # noqa: F401 (defines torch.ops.attnjit)
+
+_modes = torch._C._len_torch_dispatch_stack
+_transforms_active = torch._C._are_functorch_transforms_active
+_is_compiling = torch.compiler.is_compiling
+
+
+def refuse_transforms() -> None:
+    """Raises NotImplementedError under vmap, grad and the like of torch.func."""
+    if not _is_compiling() and _transforms_active():
+        raise NotImplementedError(
+            "attnjit cannot be used under the transforms of torch.func; instead of vmap, batch axes may"
+            " stand before the heads"
+        )
+
+
+def _is_plain(*tensors: Tensor | None) -> bool:
+    """Whether nothing but the kernel is to see these tensors: no subclass (which a type check alone tells,
+    for subclasses inherit the exchange API), no mode, no compiler, no other device."""
+    if _is_compiling() or _modes():
+        return False
+    for tensor in tensors:
+        if tensor is not None and type(tensor) is not Tensor and type(tensor) is not Parameter:
+            return False
+    return tensors[0].is_cuda
+
+
+def forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major):
+    """As `_call.forward`."""
+    if _is_plain(q, k, v, mask, bias, seqlens_q, seqlens_kv):
+        return _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+    out, lse = torch.ops.attnjit.forward(
+        q, k, v, mask, bias, seqlens_q, seqlens_kv, *scalars, need_lse, sequence_major
+    )
+    return out, lse if need_lse else None
+
+
+def backward(
+    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars, need_dbias, deterministic
+):
+    """As `_call.backward`."""
+    tensors = (dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv)
+    if _is_plain(*tensors):
+        return _call.backward(*tensors, scalars, need_dbias, deterministic)
+    dq, dk, dv, dbias = torch.ops.attnjit.backward(*tensors, *scalars, need_dbias, deterministic)
+    return dq, dk, dv, dbias if need_dbias else None

@@ -1,0 +1,35 @@
+"""Memory of the results. Each is dense, as (batch, head, sequence, feature) or as (batch, sequence, head,
+feature), and has its axes named in the first order."""
+
+import torch
+from torch import Tensor
+
+
+def is_sequence_major(tensor: Tensor) -> bool:
+    """Whether a step along the sequence is longer than one along the heads."""
+    strides = tensor.stride()
+    return strides[-3] < strides[-2]
+
+
+def new_tensor(like: Tensor, width: int, sequence_major: bool) -> Tensor:
+    """Uninitialised (batch, head, sequence, `width`) with the first three sizes, dtype and device of `like`."""
+    batch, heads, length, _ = like.shape
+    if sequence_major:
+        strides = (length * heads * width, width, heads * width, 1)
+    else:
+        strides = (heads * length * width, length * width, width, 1)
+    return like.new_empty_strided((batch, heads, length, width), strides)
+
+
+def new_lse(q: Tensor) -> Tensor:
+    return q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def new_gradient(tensor: Tensor) -> Tensor:
+    """Uninitialised, of the shape of q, k or v and in the order of its memory."""
+    return new_tensor(tensor, tensor.shape[3], is_sequence_major(tensor))
+
+
+def unit_stride(tensor: Tensor) -> Tensor:
+    """`tensor`, or a copy in which the elements of a row are neighbours, as kernels read them."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -1,0 +1,76 @@
+"""The operators `torch.ops.attnjit.forward` and `backward`: what torch.compile, fake tensors, tensor
+subclasses and modes see of a call. They have no autograd formula; `_autograd` wraps them."""
+
+import torch
+from torch import Tensor
+
+from . import _call
+from ._layout import new_gradient, new_lse, new_tensor
+
+_OPERANDS = "Tensor? mask, Tensor? bias, Tensor? seqlens_q, Tensor? seqlens_kv"
+_SCALARS = "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right"
+
+torch.library.define(
+    "attnjit::forward",
+    f"(Tensor q, Tensor k, Tensor v, {_OPERANDS}, {_SCALARS}, bool need_lse, bool sequence_major)"
+    " -> (Tensor out, Tensor lse)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+torch.library.define(
+    "attnjit::backward",
+    f"(Tensor dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPERANDS},"
+    f" {_SCALARS}, bool need_dbias, bool deterministic) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias)",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+
+
+def _absent(q: Tensor) -> Tensor:
+    """Stands for a result that was not asked for: operators return tensors only."""
+    return q.new_empty(0, dtype=torch.float32)
+
+
+def _refuse(*_):
+    raise ValueError("q: it is on the CPU; attnjit computes on CUDA devices")
+
+
+for _name in ("attnjit::forward", "attnjit::backward"):
+    torch.library.impl(_name, "CPU", _refuse)
+
+
+@torch.library.impl("attnjit::forward", "CUDA")
+def _forward(
+    q, k, v, mask, bias, seqlens_q, seqlens_kv, scale, causal, diagonal, left, right, need_lse, sequence_major
+):
+    scalars = (scale, causal, diagonal, left, right)
+    out, lse = _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+    return out, _absent(q) if lse is None else lse
+
+
+@torch.library.register_fake("attnjit::forward")
+def _fake_forward(
+    q, k, v, mask, bias, seqlens_q, seqlens_kv, scale, causal, diagonal, left, right, need_lse, sequence_major
+):
+    out = new_tensor(q, v.shape[3], sequence_major)
+    return out, new_lse(q) if need_lse else _absent(q)
+
+
+@torch.library.impl("attnjit::backward", "CUDA")
+def _backward(
+    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
+    scale, causal, diagonal, left, right, need_dbias, deterministic,
+):  # fmt: skip
+    scalars = (scale, causal, diagonal, left, right)
+    dq, dk, dv, dbias = _call.backward(
+        dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
+        scalars, need_dbias, deterministic,
+    )  # fmt: skip
+    return dq, dk, dv, _absent(q) if dbias is None else dbias
+
+
+@torch.library.register_fake("attnjit::backward")
+def _fake_backward(
+    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
+    scale, causal, diagonal, left, right, need_dbias, deterministic,
+):  # fmt: skip
+    dbias = bias.new_empty(bias.shape) if need_dbias else _absent(q)
+    return new_gradient(q), new_gradient(k), new_gradient(v), dbias

@@ -1,0 +1,46 @@
+"""The accuracy that kernels owe (docs/semantics.md), for tensors of PyTorch."""
+
+import torch
+
+import formulas
+
+# Half a unit in the last place of 1.
+_ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+
+def _plane_maximum(tensor):
+    """The largest absolute value of each (batch, head), of finite elements."""
+    return tensor.abs().nan_to_num(0, 0, 0).flatten(2).amax(-1) if tensor.numel() else tensor.new_zeros(())
+
+
+def assert_accurate(name, found, exact, rounded, dtype, slack):
+    """`found` lies as close to `exact` as the formulas rounded like kernels do, twice, in each plane."""
+    assert found.isfinite().all(), f"{name}: it is not finite"
+    shape = (1,) * (4 - found.dim()) + tuple(found.shape)
+    found, exact, rounded = (t.double().reshape(shape) for t in (found, exact, rounded))
+    error = _plane_maximum(found - exact)
+    allowed = 2 * _plane_maximum(rounded - exact) + 2 * _ROUNDING[dtype] * _plane_maximum(exact) + slack
+    worst = (error / allowed).max().item()
+    assert worst <= 1, f"{name}: the error is {worst:.2f} of what is allowed"
+
+
+def check(problem, out, lse=None, gradients=None, dout=None, dlse=None):
+    """Holds what a call left against the formulas. `problem` is (q, k, v, mask, bias, seqlens_q, seqlens_kv,
+    scalars); gradients are (dq, dk, dv, dbias or None)."""
+    q, bias = problem[0], problem[4]
+    detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in problem]
+    exact, exact_lse = formulas.attend(*detached)
+    rounded, _ = formulas.attend(*detached, dtype=torch.float32, rounded=q.dtype)
+    assert_accurate("out", out.detach(), exact, rounded, q.dtype, 1e-5)
+    if lse is not None:
+        torch.testing.assert_close(lse.detach().double(), exact_lse, rtol=1e-4, atol=1e-4)
+    if gradients is None:
+        return
+    exact = formulas.gradients(dout, dlse, *detached)
+    rounded = formulas.gradients(dout, dlse, *detached, dtype=torch.float32, rounded=q.dtype)
+    for name, *tensors in zip(("dq", "dk", "dv", "dbias"), gradients, exact, rounded):
+        if tensors[0] is None:
+            continue
+        # Differences of large terms: fp32 leaves an error that grows with how many are summed.
+        terms = out[..., 0].numel() * problem[1].shape[2] / max(bias.numel(), 1) if name == "dbias" else 1
+        assert_accurate(name, *tensors, q.dtype, 1e-4 * max(1, terms) ** 0.5)

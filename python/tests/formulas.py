@@ -1,0 +1,98 @@
+"""Attention from its formulas (docs/semantics.md), differentiable, in any precision and on any device."""
+
+import math
+
+import torch
+
+
+def _per_query_head(operand, heads):
+    """A mask, bias, key or value with a plane per query head, or one for all."""
+    planes = operand.shape[1]
+    return operand if planes in (1, heads) else operand.repeat_interleave(heads // planes, dim=1)
+
+
+def _of_rank_4(operand):
+    return operand[(None,) * (4 - operand.dim())]
+
+
+def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
+    """Which keys each row keeps: bool, broadcast to (batch, head, query, key)."""
+    _, causal, diagonal, left, right = scalars
+    batch, heads, rows, keys = *q.shape[:3], k.shape[2]
+    device = q.device
+    full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)
+    used = [
+        length if given is None else given.clamp(0, int(length.max()) if batch else 0).long()
+        for given, length in zip((seqlens_q, seqlens_kv), full)
+    ]
+    used_q, used_kv = (u.reshape(batch, 1, 1, 1) for u in used)
+    i = torch.arange(rows, device=device).reshape(1, 1, rows, 1)
+    j = torch.arange(keys, device=device).reshape(1, 1, 1, keys)
+    keep = (i < used_q) & (j < used_kv)
+    if mask is not None:
+        keep = keep & _per_query_head(_of_rank_4(mask), heads).bool()
+    offset = used_kv - used_q if diagonal == 2 else 0
+    if causal:
+        keep = keep & (j <= i + offset)
+    if left >= 0:
+        keep = keep & (j >= i + offset - left)
+    if right >= 0:
+        keep = keep & (j <= i + offset + right)
+    return keep
+
+
+def _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars):
+    """(weights, lse) of a head for each head of q."""
+    scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
+    scores = scale * (q @ k.transpose(-1, -2))
+    if bias is not None:
+        scores = scores + _per_query_head(_of_rank_4(bias).to(q.dtype), q.shape[1])
+    keep = kept(q, k, mask, seqlens_q, seqlens_kv, scalars) & (scores > -1e38)
+    alive = keep.any(-1, keepdim=True)
+    scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
+    lse = scores.logsumexp(-1, keepdim=True)
+    weights = torch.where(keep & alive, (scores - lse).exp(), 0.0)
+    return weights, torch.where(alive, lse, -math.inf).squeeze(-1)
+
+
+def _rounded(tensor, to):
+    return tensor if to is None else tensor.to(to).to(tensor.dtype)
+
+
+def attend(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None):
+    """(out, lse) in `dtype`; scalars are those of attnjit._call. Autograd goes through it. Weights and out are
+    rounded to dtype `rounded`, as kernels round them, if that is given."""
+    q, k, v = q.to(dtype), *(_per_query_head(t.to(dtype), q.shape[1]) for t in (k, v))
+    weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
+    return _rounded(_rounded(weights, rounded) @ v, rounded), lse
+
+
+def _sum_to(tensor, shape):
+    """The sum over the axes that a tensor of `shape` broadcasts, and over the query heads of its heads."""
+    rank_4 = (1,) * (4 - len(shape)) + tuple(shape)
+    if rank_4[1] not in (1, tensor.shape[1]):
+        tensor = tensor.unflatten(1, (rank_4[1], -1)).sum(2)
+    return tensor.sum_to_size(rank_4).reshape(shape)
+
+
+def gradients(
+    dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None
+):
+    """dq, dk, dv and the gradient of the bias (None without one) in `dtype`, written out. Weights, their
+    gradients and the results are rounded to `rounded`, as kernels round them, if that is given."""
+    scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
+    shapes = [t.shape for t in (q, k, v)]
+    q, k, v = q.to(dtype), *(_per_query_head(t.to(dtype), q.shape[1]) for t in (k, v))
+    weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
+    dout = dout.to(dtype)
+    delta = (dout * _rounded(weights @ v, rounded)).sum(-1)
+    if dlse is not None:
+        delta = delta - torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
+    ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
+    dbias = None if bias is None else _sum_to(ds, bias.shape)
+    ds = _rounded(ds, rounded)
+    dk, dv = scale * (ds.transpose(-1, -2) @ q), _rounded(weights, rounded).transpose(-1, -2) @ dout
+    dq, dk, dv = (
+        _rounded(_sum_to(t, shape), rounded) for t, shape in zip((scale * (ds @ k), dk, dv), shapes)
+    )
+    return dq, dk, dv, dbias

@@ -1,0 +1,106 @@
+"""Random problems as a caller of attention makes them: a kind, which kernels are specialised for, and for each
+kind several shapes and layouts."""
+
+import random
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is drawn once per kind; patterns are words of b, h, g, q, k and 1 per axis, or None."""
+
+    dtype: torch.dtype
+    head_dim: int
+    head_dim_v: int
+    heads: tuple[int, int]
+    mask: str | None
+    bias: str | None
+    bias_dtype: torch.dtype
+    causal: str | None
+    window: tuple[int, int] | None
+    seqlens: bool
+    scale: float | None
+
+
+def random_kind(rng: random.Random) -> Kind:
+    pattern = lambda *words: rng.choice((None, *words))
+    head_dim = rng.choice((32, 64, 64, 128, 40, 24))
+    dtype = rng.choice((torch.bfloat16, torch.float16))
+    return Kind(
+        dtype=dtype,
+        head_dim=head_dim,
+        head_dim_v=rng.choice((head_dim, head_dim, 48)),
+        heads=rng.choice(((4, 4), (4, 2), (6, 1), (1, 1))),
+        mask=pattern("b11k", "b1qk", "11qk", "bhqk", "bgqk"),
+        bias=pattern("1hqk", "bhqk", "11qk", "b1qk", "b11k", "1gqk"),
+        bias_dtype=rng.choice((dtype, torch.float32)),
+        causal=rng.choice((None, None, "top-left", "bottom-right")),
+        window=rng.choice((None, None, (7, 3), (20, -1))),
+        seqlens=rng.random() < 0.2,
+        scale=rng.choice((None, None, 0.2)),
+    )
+
+
+def _memory_order(shape, rng, dtype, device):
+    """Normal values in a random one of the layouts that models use."""
+    batch, heads, length, width = shape
+    layout = rng.choice(("bhsd", "bshd", "sbhd", "packed"))
+    if layout == "bhsd":
+        return torch.randn(shape, dtype=dtype, device=device)
+    if layout == "bshd":
+        return torch.randn(batch, length, heads, width, dtype=dtype, device=device).transpose(1, 2)
+    if layout == "sbhd":
+        return torch.randn(length, batch, heads, width, dtype=dtype, device=device).permute(1, 2, 0, 3)
+    return torch.randn(batch, length, heads, 3 * width, dtype=dtype, device=device)[
+        ..., width : 2 * width
+    ].transpose(1, 2)
+
+
+class Call:
+    """One problem of a kind: tensors, the arguments of attention(), and those of the formulas."""
+
+    def __init__(self, kind: Kind, seed: int, device: str):
+        rng = random.Random(seed)
+        torch.manual_seed(seed)
+        batch, lengths = rng.choice((1, 2, 3)), (1, 3, 16, 33, 64, 100, 129, 192, 257)
+        rows, keys = rng.choice(lengths), rng.choice(lengths)
+        heads, heads_kv = kind.heads
+        sizes = {"b": batch, "h": heads, "g": heads_kv, "q": rows, "k": keys, "1": 1}
+        make = lambda *shape: _memory_order(shape, rng, kind.dtype, device).detach().requires_grad_()
+        self.q = make(batch, heads, rows, kind.head_dim)
+        self.k = make(batch, heads_kv, keys, kind.head_dim)
+        self.v = make(batch, heads_kv, keys, kind.head_dim_v)
+        shape_of = lambda pattern: tuple(sizes[axis] for axis in pattern)
+        self.mask = self.bias = self.seqlens_q = self.seqlens_kv = None
+        if kind.mask:
+            self.mask = torch.rand(shape_of(kind.mask), device=device) < 0.7
+        if kind.bias:
+            self.bias = torch.randn(shape_of(kind.bias), dtype=kind.bias_dtype, device=device)
+            self.bias.requires_grad_(rng.random() < 0.8)
+        if kind.seqlens:
+            self.seqlens_q = torch.randint(0, rows + 1, (batch,), dtype=torch.int32, device=device)
+            self.seqlens_kv = torch.randint(0, keys + 1, (batch,), dtype=torch.int32, device=device)
+        diagonal = kind.causal or ("bottom-right" if kind.window else None)
+        self.options = {
+            "mask": self.mask,
+            "bias": self.bias,
+            "causal": kind.causal,
+            "window": kind.window,
+            "diagonal": diagonal,
+            "scale": kind.scale,
+            "seqlens_q": self.seqlens_q,
+            "seqlens_kv": self.seqlens_kv,
+        }
+        left, right = kind.window or (-1, -1)
+        where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
+        scalars = (kind.scale, kind.causal is not None, where, left, right)
+        self.problem = (
+            self.q, self.k, self.v, self.mask, self.bias, self.seqlens_q, self.seqlens_kv, scalars,
+        )  # fmt: skip
+
+    def leaves(self):
+        """The inputs that want a gradient."""
+        has_dbias = self.bias is not None and self.bias.requires_grad
+        return (self.q, self.k, self.v, *((self.bias,) if has_dbias else ()))

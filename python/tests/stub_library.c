@@ -1,0 +1,96 @@
+/* Takes the place of libattnjit under the Python module: a pass fails with a text of all that it got, so that
+   a test sees it. Workspaces are as large as scale says. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attnjit.h"
+
+static char text[4096];
+static size_t length;
+
+static void add(const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  length += (size_t)vsnprintf(text + length, sizeof text - length, format, values);
+  va_end(values);
+}
+
+static void add_tensor(const char* name, const attnjit_tensor* t) {
+  if (t == NULL) return;
+  add("%s=%p:%d", name, t->data, t->dtype);
+  for (int i = 0; i < 4; ++i) add(",%lld/%lld", (long long)t->shape[i], (long long)t->strides[i]);
+  add(" ");
+}
+
+static void add_forward(const attnjit_forward_args* a) {
+  add_tensor("q", &a->q);
+  add_tensor("k", &a->k);
+  add_tensor("v", &a->v);
+  add_tensor("out", &a->out);
+  add_tensor("mask", a->mask);
+  add_tensor("bias", a->bias);
+  add("lse=%p seqlens=%p,%p scale=%d:%g ", (void*)a->lse, (const void*)a->seqlens_q,
+      (const void*)a->seqlens_kv, a->has_scale, (double)a->scale);
+  add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
+      (long long)a->window_left, (long long)a->window_right);
+}
+
+static attnjit_status finish(struct CUstream_st* stream, void* workspace, size_t bytes) {
+  add("stream=%p workspace=%p:%zu", (void*)stream, workspace, bytes);
+  return ATTNJIT_INVALID_PROBLEM;
+}
+
+const char* attnjit_version(void) { return "stub"; }
+const char* attnjit_status_name(int status) { return status == ATTNJIT_NO_DEVICE ? "no device" : "?"; }
+const char* attnjit_last_error(void) { return text; }
+
+attnjit_status attnjit_context_create(const attnjit_context_options* options, attnjit_context** context) {
+  static int anything;
+  *context = (attnjit_context*)(void*)&anything;
+  if (options->nvrtc_path == NULL) return ATTNJIT_OK;
+  snprintf(text, sizeof text, "nvrtc=%s", options->nvrtc_path);
+  return ATTNJIT_NO_DEVICE;
+}
+
+void attnjit_context_destroy(attnjit_context* context) { (void)context; }
+
+attnjit_status attnjit_context_counters(const attnjit_context* context, attnjit_counters* counters) {
+  (void)context;
+  counters->plans = 1;
+  counters->lock_timeouts = 11;
+  return ATTNJIT_OK;
+}
+
+attnjit_status attnjit_forward_workspace_size(attnjit_context* context, const attnjit_forward_args* args,
+                                              size_t* bytes) {
+  (void)context;
+  *bytes = (size_t)args->scale;
+  return ATTNJIT_OK;
+}
+
+attnjit_status attnjit_backward_workspace_size(attnjit_context* context, const attnjit_backward_args* args,
+                                               size_t* bytes) {
+  return attnjit_forward_workspace_size(context, args->forward, bytes);
+}
+
+attnjit_status attnjit_forward(attnjit_context* context, const attnjit_forward_args* args,
+                               struct CUstream_st* stream, void* workspace, size_t bytes) {
+  (void)context;
+  length = 0;
+  add_forward(args);
+  return finish(stream, workspace, bytes);
+}
+
+attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward_args* args,
+                                struct CUstream_st* stream, void* workspace, size_t bytes) {
+  (void)context;
+  length = 0;
+  add_forward(args->forward);
+  add_tensor("dout", &args->dout);
+  add_tensor("dq", &args->dq);
+  add_tensor("dk", &args->dk);
+  add_tensor("dv", &args->dv);
+  add_tensor("dbias", args->dbias);
+  add("dlse=%p deterministic=%d ", (const void*)args->dlse, args->deterministic);
+  return finish(stream, workspace, bytes);
+}

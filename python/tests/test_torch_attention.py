@@ -1,0 +1,198 @@
+"""attnjit.attention, sdpa and flash_attn_func on CPU tensors: arguments, gradients, layouts."""
+
+import pytest
+import torch
+
+import attnjit
+
+import formulas
+
+pytestmark = pytest.mark.usefixtures("cpu_kernels")
+
+B, H, HKV, LQ, LK, D, DV = 2, 4, 2, 5, 7, 8, 16
+OPEN = (None, False, 0, -1, -1)
+
+
+def tensors(dtype=torch.float32, requires_grad=True):
+    torch.manual_seed(0)
+    shapes = (B, H, LQ, D), (B, HKV, LK, D), (B, HKV, LK, DV)
+    return [torch.randn(shape, dtype=dtype, requires_grad=requires_grad) for shape in shapes]
+
+
+def gradients(loss, *leaves):
+    return torch.autograd.grad(loss, leaves)
+
+
+def assert_same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a.double(), b.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("heads", [1, HKV, H])
+def test_mask_and_bias_with_grouped_heads(heads):
+    q, k, v = tensors()
+    mask = torch.rand(B, 1, LQ, LK) > 0.3
+    mask[0, 0, 2] = False  # a dead row
+    bias = torch.randn(1, heads, LQ, LK, requires_grad=True)
+    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, causal="bottom-right", return_lse=True)
+    expected = formulas.attend(q, k, v, mask, bias, None, None, (None, True, 2, -1, -1))
+    assert_same((out, lse), expected)
+    assert out[0, :, 2].abs().max() == 0 and lse[0, :, 2].max() == -torch.inf
+
+    weights = torch.randn_like(out)
+    loss, loss_expected = (
+        (o * weights).sum() + torch.where(s.isfinite(), s, 0).sin().sum() for o, s in ((out, lse), expected)
+    )
+    assert_same(gradients(loss, q, k, v, bias), gradients(loss_expected, q, k, v, bias))
+
+
+def test_only_the_bias_requires_grad():
+    q, k, v = tensors(requires_grad=False)
+    bias = torch.randn(LQ, LK, requires_grad=True)
+    out = attnjit.attention(q, k, v, bias=bias)
+    expected, _ = formulas.attend(q, k, v, None, bias, None, None, OPEN)
+    weights = torch.randn_like(out)
+    assert_same(gradients((out * weights).sum(), bias), gradients((expected * weights).sum(), bias))
+
+
+def test_only_lse_is_used():
+    q, k, v = tensors()
+    _, lse = attnjit.attention(q, k, v, return_lse=True)
+    _, expected = formulas.attend(q, k, v, None, None, None, None, OPEN)
+    assert_same(gradients(lse.sum(), q, k), gradients(expected.sum(), q, k))
+
+
+def test_expanded_bias_and_expanded_dout():
+    q, k, v = tensors()
+    bias = torch.randn(1, 1, LQ, LK, requires_grad=True)
+    out = attnjit.attention(q, k, v, bias=bias.expand(B, H, LQ, LK))
+    expected, _ = formulas.attend(q, k, v, None, bias, None, None, OPEN)
+    assert_same(gradients(out.sum(), q, k, v, bias), gradients(expected.sum(), q, k, v, bias))
+
+
+@pytest.mark.parametrize(
+    ("options", "scalars"),
+    [
+        ({"window": (1, 2), "diagonal": "top-left"}, (None, False, 1, 1, 2)),
+        ({"window": (1, -1), "causal": "bottom-right"}, (None, True, 2, 1, -1)),
+        ({"causal": "top-left", "diagonal": "top-left", "scale": 0.3}, (0.3, True, 1, -1, -1)),
+    ],
+)
+def test_windows_and_scale(options, scalars):
+    q, k, v = tensors(requires_grad=False)
+    expected, _ = formulas.attend(q, k, v, None, None, None, None, scalars)
+    assert_same((attnjit.attention(q, k, v, **options),), (expected,))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_lengths(dtype):
+    q, k, v = tensors(requires_grad=False)
+    rows, keys = torch.tensor([3, 5], dtype=dtype), torch.tensor([7, 2], dtype=dtype)
+    out = attnjit.attention(q, k, v, seqlens_q=rows, seqlens_kv=keys)
+    assert_same((out,), (formulas.attend(q, k, v, None, None, rows, keys, OPEN)[0],))
+    assert out[0, :, 3:].abs().max() == 0
+
+
+def test_rows_whose_elements_are_apart():
+    q, k, v = tensors(requires_grad=False)
+    apart = q.transpose(-1, -2).contiguous().transpose(-1, -2).requires_grad_()
+    assert apart.stride(-1) != 1
+    out = attnjit.attention(apart, k, v)
+    assert_same((out,), (attnjit.attention(q, k, v),))
+    (dq,) = gradients(out.square().sum(), apart)
+    assert dq.shape == q.shape
+
+
+def test_results_are_in_the_order_of_q_and_of_each_input():
+    q, k, v = (t.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for t in tensors())
+    out = attnjit.attention(q, k, v)
+    assert out.transpose(1, 2).is_contiguous()
+    for gradient in gradients(out.sum(), q, k, v):
+        assert gradient.transpose(1, 2).is_contiguous()
+
+
+def test_autocast_makes_16_bit_of_fp32_and_leaves_the_bias():
+    q, k, v = tensors()
+    bias = torch.randn(LQ, LK, requires_grad=True)
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    torch.set_autocast_enabled("cuda", True)  # torch.autocast refuses without a GPU
+    try:
+        out = attnjit.attention(q, k, v, bias=bias)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert out.dtype == torch.bfloat16
+    dtypes = [g.dtype for g in gradients(out.float().sum(), q, k, v, bias)]
+    assert dtypes == [torch.float32] * 4
+
+
+def test_double_backward_raises():
+    q, k, v = tensors()
+    (dq,) = torch.autograd.grad(attnjit.attention(q, k, v).square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dq.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"causal": True}, "causal: True; expected None"),
+        ({"causal": "top_left"}, "causal: 'top_left'; expected None"),
+        ({"window": (1, 1)}, "window: say diagonal"),
+        ({"window": (-2, 1), "diagonal": "top-left"}, "window: .-2, 1.; expected sides"),
+        ({"causal": "top-left", "diagonal": "bottom-right"}, "name one, or the same"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    q, k, v = tensors(requires_grad=False)
+    with pytest.raises(ValueError, match=message):
+        attnjit.attention(q, k, v, **options)
+
+
+def test_lengths_of_a_wrong_dtype_are_refused():
+    q, k, v = tensors(requires_grad=False)
+    with pytest.raises(TypeError, match="seqlens_kv: dtype is torch.float32; expected int32"):
+        attnjit.attention(q, k, v, seqlens_kv=torch.ones(B))
+
+
+def test_transforms_of_torch_func_are_refused():
+    q, k, v = tensors(requires_grad=False)
+    with pytest.raises(NotImplementedError, match="torch.func"):
+        torch.func.vmap(attnjit.attention)(q[None], k[None], v[None])
+    with pytest.raises(NotImplementedError, match="torch.func"):
+        torch.func.grad(lambda x: attnjit.attention(x, k, v).sum())(q)
+
+
+def test_sdpa_agrees_with_torch():
+    q, k, v = tensors()
+    mask = torch.rand(B, 1, LQ, LK) > 0.3
+    mask[..., 0] = True
+    bias = torch.randn(1, H, LQ, LK)
+    for options in ({"attn_mask": mask}, {"attn_mask": bias}, {"is_causal": True}, {"scale": 0.2}):
+        expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
+        assert_same((attnjit.sdpa(q, k, v, enable_gqa=True, **options),), (expected,))
+    q, k, v = q[:, 0], k[:, 0], v[:, 0]
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask[:, 0])
+    assert_same((attnjit.sdpa(q, k, v, mask[:, 0]),), (expected,))
+
+
+def test_what_sdpa_refuses():
+    q, k, v = tensors(requires_grad=False)
+    with pytest.raises(ValueError, match="key: it has 2 heads and query 4; enable_gqa"):
+        attnjit.sdpa(q, k, v)
+    with pytest.raises(NotImplementedError, match="dropout_p"):
+        attnjit.sdpa(q, q, q, dropout_p=0.1)
+    with pytest.raises(ValueError, match="together with is_causal"):
+        attnjit.sdpa(q, q, q, torch.ones(LQ, LQ, dtype=torch.bool), is_causal=True)
+
+
+def test_flash_attn_func_starts_at_the_bottom_right():
+    q, k, v = tensors()
+    expected, _ = formulas.attend(q, k, v, None, None, None, None, (None, True, 2, 2, -1))
+    out = attnjit.flash_attn_func(*(t.transpose(1, 2) for t in (q, k, v)), causal=True, window_size=(2, -1))
+    assert out.shape == (B, LQ, H, DV)
+    assert_same((out,), (expected.transpose(1, 2),))
+    q, k, v = (t.detach().transpose(1, 2).contiguous() for t in (q, k, v))
+    assert attnjit.flash_attn_func(q, k, v).is_contiguous()
+    for feature in ({"dropout_p": 0.1}, {"softcap": 5.0}, {"alibi_slopes": q}, {"return_attn_probs": True}):
+        with pytest.raises(NotImplementedError, match=next(iter(feature))):
+            attnjit.flash_attn_func(q, k, v, **feature)

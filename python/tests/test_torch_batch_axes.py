@@ -1,0 +1,56 @@
+"""More than one batch axis: triangle attention on CPU tensors."""
+
+import pytest
+import torch
+
+import attnjit
+
+pytestmark = pytest.mark.usefixtures("cpu_kernels")
+
+N, H, S, D = 3, 2, 6, 8
+
+
+def triangle(batch):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(batch, N, H, S, D, requires_grad=True) for _ in range(3))
+    bias = torch.randn(batch, 1, H, S, S, requires_grad=True)
+    mask = torch.rand(batch, N, 1, 1, S) > 0.2
+    mask[..., 0] = True
+    return q, k, v, mask, bias
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_triangle_attention(batch, monkeypatch):
+    from attnjit import _dispatch
+
+    q, k, v, mask, bias = triangle(batch)
+    biases = []
+    forward = _dispatch.forward
+    monkeypatch.setattr(_dispatch, "forward", lambda *a: biases.append(a[4]) or forward(*a))
+    out = attnjit.attention(q, k, v, mask=mask, bias=bias)
+    # A call per sample, and the bias as it is in memory.
+    assert [b.shape for b in biases] == [(1, H, S, S)] * batch
+    assert [b.data_ptr() for b in biases] == [b.data_ptr() for b in bias]
+
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.masked_fill(~mask, -torch.inf))
+    torch.testing.assert_close(out, expected)
+    weights = torch.randn_like(out)
+    leaves = (q, k, v, bias)
+    found = torch.autograd.grad((out * weights).sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), leaves))
+
+
+def test_lengths_and_lse_of_two_batch_axes():
+    q, k, v, _, _ = triangle(2)
+    keys = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    out, lse = attnjit.attention(q, k, v, seqlens_kv=keys, return_lse=True)
+    assert out.shape == q.shape and lse.shape == q.shape[:-1]
+    torch.testing.assert_close(out[0, 0], v[0, 0, :, :1].expand(H, S, D))
+
+
+def test_batch_axes_that_differ_are_refused():
+    q, k, v, _, _ = triangle(2)
+    with pytest.raises(ValueError, match="the same of all"):
+        attnjit.attention(q, k[:1], v[:1])
+    with pytest.raises(ValueError, match="expected .batch, head, sequence, feature."):
+        attnjit.attention(q[0, 0], k[0, 0], v[0, 0])
