@@ -19,6 +19,8 @@ else:
     from ._described import backward as _enqueue_backward
     from ._described import forward as _enqueue_forward
 
+_CURRENT_STREAM = None  # of PyTorch, on the device of q
+
 Scalars = tuple[float | None, bool, int, int, int]
 
 
@@ -33,31 +35,26 @@ def _allocate(size: int, device: int) -> Tensor:
     return torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
 
 
-def forward(
+def enqueue_forward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    out: Tensor,
+    lse: Tensor | None,
     mask: Tensor | None,
     bias: Tensor | None,
     seqlens_q: Tensor | None,
     seqlens_kv: Tensor | None,
     scalars: Scalars,
-    need_lse: bool,
-    sequence_major: bool,
-) -> tuple[Tensor, Tensor | None]:
-    """The output, in (batch, sequence, head, feature) memory if `sequence_major`, and on request the
-    logarithms of the sums, (batch, head, query) fp32."""
+) -> None:
+    """Writes `out` and, unless it is None, `lse`, (batch, head, query) fp32, on PyTorch's current stream."""
     q, k, v = unit_stride(q), unit_stride(k), unit_stride(v)
-    out = new_tensor(q, v.shape[3], sequence_major)
-    lse = new_lse(q) if need_lse else None
-    # None asks for PyTorch's current stream.
     _enqueue_forward(
-        context(), _allocate, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, *scalars, None
+        context(), _allocate, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, *scalars, _CURRENT_STREAM
     )
-    return out, lse
 
 
-def backward(
+def enqueue_backward(
     dout: Tensor,
     dlse: Tensor | None,
     q: Tensor,
@@ -70,17 +67,41 @@ def backward(
     seqlens_q: Tensor | None,
     seqlens_kv: Tensor | None,
     scalars: Scalars,
-    need_dbias: bool,
+    dq: Tensor,
+    dk: Tensor,
+    dv: Tensor,
+    dbias: Tensor | None,
     deterministic: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """dq, dk, dv, and on request dbias in the bias's shape and dtype."""
-    q, k, v, dout = unit_stride(q), unit_stride(k), unit_stride(v), unit_stride(dout)
+) -> None:
+    """Writes dq, dk, dv and, unless it is None, dbias, on PyTorch's current stream."""
+    q, k, v, dout, out = unit_stride(q), unit_stride(k), unit_stride(v), unit_stride(dout), unit_stride(out)
     if dlse is not None:
         dlse = dlse.contiguous()
+    _enqueue_backward(
+        context(), _allocate, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, *scalars, _CURRENT_STREAM,
+        dout, dlse, dq, dk, dv, dbias, deterministic,
+    )  # fmt: skip
+
+
+def forward(
+    q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars: Scalars, need_lse: bool, sequence_major: bool
+) -> tuple[Tensor, Tensor | None]:
+    """A new output, in (batch, sequence, head, feature) memory if `sequence_major`, and on request lse."""
+    out = new_tensor(q, v.shape[3], sequence_major)
+    lse = new_lse(q) if need_lse else None
+    enqueue_forward(q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars)
+    return out, lse
+
+
+def backward(
+    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars: Scalars, need_dbias: bool,
+    deterministic: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
+    """New dq, dk, dv in the memory orders of q, k, v, and on request dbias in the bias's shape and dtype."""
     dq, dk, dv = new_gradient(q), new_gradient(k), new_gradient(v)
     dbias = bias.new_empty(bias.shape) if need_dbias else None
-    _enqueue_backward(
-        context(), _allocate, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, *scalars, None,
-        dout, dlse, dq, dk, dv, dbias, deterministic,
+    enqueue_backward(
+        dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars, dq, dk, dv, dbias,
+        deterministic,
     )  # fmt: skip
     return dq, dk, dv, dbias

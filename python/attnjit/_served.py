@@ -1,0 +1,27 @@
+"""Counts of the calls that callers of other interfaces made."""
+
+from collections import Counter
+
+# Counts per door (the name of an interface) and outcome: "served", or why a call was passed on.
+_counts: Counter[tuple[str, str]] = Counter()
+
+SERVED = "served"
+
+
+def count(door: str, reason: str | None) -> None:
+    """Counts a call as passed on for `reason`, or as served if that is None."""
+    _counts[door, reason or SERVED] += 1
+
+
+def served() -> dict[str, dict[str, int]]:
+    """Calls so far in this process, per door: how many attnjit served, and how many it passed on to PyTorch, by
+    reason: {"efficient": {"served": 12, "dropout": 1}}.
+
+    Doors: "flash" (torch.nn.attention.activate_flash_attention_impl("attnjit")), "efficient"
+    (attnjit.torch.install), "sdpa_mode" and "hf". What a compiled graph calls counts as it runs, but for
+    "sdpa_mode" and "hf", which count while it is traced.
+    """
+    doors: dict[str, dict[str, int]] = {}
+    for (door, outcome), number in sorted(_counts.items()):
+        doors.setdefault(door, {})[outcome] = number
+    return doors

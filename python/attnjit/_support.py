@@ -1,0 +1,40 @@
+"""Which calls of other interfaces attnjit can take."""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+MAX_HEAD_DIM = 256
+
+
+@cache
+def _is_supported_device(index: int) -> bool:
+    return torch.version.hip is None and torch.cuda.get_device_capability(index) >= (8, 0)
+
+
+def why_unserved(q: Tensor, k: Tensor, v: Tensor, dropout_p: float) -> str | None:
+    """A word or two on what keeps a call of (batch, head, sequence, feature) tensors from attnjit, or None."""
+    if dropout_p > 0:
+        return "dropout"
+    if any(not t.is_cuda or t.layout != torch.strided for t in (q, k, v)):
+        return "layout or device"
+    if q.dtype not in (torch.float16, torch.bfloat16) or k.dtype != q.dtype or v.dtype != q.dtype:
+        return "dtype"
+    if q.dim() < 4 or k.dim() != q.dim() or v.dim() != q.dim() or not _shapes_agree(q, k, v):
+        return "shape"
+    if max(q.shape[-1], v.shape[-1]) > MAX_HEAD_DIM:
+        return "head dim"
+    return None if _is_supported_device(q.device.index) else "architecture"
+
+
+def _shapes_agree(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    heads, heads_kv = q.shape[-3], k.shape[-3]
+    return (
+        q.shape[:-3] == k.shape[:-3] == v.shape[:-3]
+        and k.shape[-3:-1] == v.shape[-3:-1]
+        and q.shape[-1] == k.shape[-1] > 0
+        and v.shape[-1] > 0
+        and heads_kv > 0
+        and heads % heads_kv == 0
+    )
