@@ -28,10 +28,13 @@ _HOMES = {
     "sdpa_mode": "._sdpa_mode",
     "served": "._served",
 }
+_MODULES = ("hf", "torch")
 
 
 def __getattr__(name: str):
-    """Loads a function on first use, so that importing the package needs no PyTorch."""
+    """Loads a function or module on first use, so that importing the package needs no PyTorch."""
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'attnjit' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name], __name__), name)
@@ -40,4 +43,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_HOMES))
+    return sorted(set(globals()) | set(_HOMES) | set(_MODULES))

@@ -32,7 +32,7 @@ def test_import_needs_neither_torch_nor_a_gpu():
 
 
 def test_names():
-    assert set(attnjit.__all__) <= set(dir(attnjit))
+    assert {*attnjit.__all__, "hf", "torch"} <= set(dir(attnjit))
     with pytest.raises(AttributeError, match="has no attribute 'attend'"):
         attnjit.attend  # noqa: B018
 

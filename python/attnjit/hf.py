@@ -1,0 +1,87 @@
+"""attnjit as an attention implementation of Hugging Face transformers 5:
+
+attnjit.hf.register()
+model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="attnjit", dtype=torch.bfloat16)
+"""
+
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from ._attention import autocast, scalars_of
+from ._autograd import attend
+from ._served import count
+
+__all__ = ["attention_forward", "register"]
+
+
+def register(name: str = "attnjit") -> None:
+    """Makes attnjit known to transformers as attn_implementation=`name`, with the function that makes its masks:
+    without that one, transformers would drop padding in silence."""
+    AttentionInterface.register(name, attention_forward)
+    AttentionMaskInterface.register(name, sdpa_mask)
+
+
+def attention_forward(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    sliding_window: int | None = None,
+    **features,
+) -> tuple[Tensor, None]:
+    """Attention of a layer, as transformers calls it.
+
+    Args:
+        module: the layer; its is_causal counts where the argument is None.
+        query: (batch, heads, length, width).
+        key, value: (batch, key and value heads, length, width); not repeated.
+        attention_mask: None, bool with True = keep, or numbers to add.
+        position_bias: added to the scores beside the mask, with a gradient.
+        scaling: of the scores; 1 / sqrt(width) by default.
+        is_causal: query i keeps keys j <= i, unless there is a mask, which then says so itself.
+        sliding_window: keys of a causal row, itself included; likewise.
+
+    Returns:
+        (batch, length, heads, width), contiguous, and None for the weights.
+
+    Raises:
+        NotImplementedError: for a feature that attnjit lacks, with its name: dropout, softcap, s_aux (sinks),
+            cache (paged), output_attentions. Otherwise as `attnjit.attention`.
+    """
+    _refuse(dropout=dropout or None, **features)
+    if is_causal is None:
+        is_causal = getattr(module, "is_causal", True)
+    is_causal = is_causal and attention_mask is None
+    rows, keys = query.shape[2], key.shape[2]
+    window = (sliding_window - 1, -1) if is_causal and sliding_window and sliding_window < keys else None
+    if rows > 1:  # a cache that is longer than the rows has nothing behind them
+        scalars = scalars_of(scaling, "top-left" if is_causal else None, window, None)
+    else:  # the last one of its sequence
+        scalars = scalars_of(scaling, None, window, "bottom-right" if window else None)
+    is_mask = attention_mask is not None and not attention_mask.is_floating_point()
+    bias = position_bias
+    if attention_mask is not None and not is_mask:
+        bias = attention_mask if bias is None else bias + attention_mask
+    q, k, v, bias = autocast(query, key, value, bias)
+    mask = attention_mask if is_mask else None
+    out, _ = attend(q, k, v, mask, bias, None, None, scalars, sequence_major=True, deterministic=None)
+    count("hf", None)
+    return out.transpose(1, 2), None
+
+
+_UNSUPPORTED = ("softcap", "s_aux", "cache", "output_attentions")
+
+
+def _refuse(dropout: float | None, **features) -> None:
+    wanted = {"dropout": dropout} | {name: features.get(name) for name in _UNSUPPORTED}
+    for name, value in wanted.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(
+                f"{name}: attnjit has no attention with it; use another attn_implementation"
+            )

@@ -1,0 +1,143 @@
+"""Models of transformers with random weights through attnjit, against their own eager attention: on a GPU if
+there is one, else on CPU tensors."""
+
+import pytest
+import torch
+
+import attnjit
+
+transformers = pytest.importorskip("transformers", minversion="5")
+import attnjit.hf
+
+ON_GPU = torch.cuda.is_available()
+DEVICE, DTYPE = ("cuda", torch.bfloat16) if ON_GPU else ("cpu", torch.float32)
+# Eager attention in bf16 rounds its scores; attnjit does not.
+CLOSE = {"rtol": 0.05, "atol": 0.05} if ON_GPU else {"rtol": 1e-4, "atol": 1e-5}
+
+if not ON_GPU:
+    pytestmark = pytest.mark.usefixtures("cpu_kernels")
+
+
+def llama(**changes):
+    config = transformers.LlamaConfig(
+        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=None,
+        **changes,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+def t5():
+    config = transformers.T5Config(
+        vocab_size=100, d_model=64, d_kv=16, d_ff=96, num_layers=2, num_heads=4, dropout_rate=0.0,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    return transformers.T5ForConditionalGeneration(config)
+
+
+def mistral():
+    config = transformers.MistralConfig(
+        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, sliding_window=4, pad_token_id=0, bos_token_id=1, eos_token_id=None,
+    )  # fmt: skip
+    return transformers.MistralForCausalLM(config)
+
+
+def prepared(make):
+    attnjit.hf.register()
+    torch.manual_seed(0)
+    return make().to(DEVICE, DTYPE).train()
+
+
+def batch(side, rows=12):
+    torch.manual_seed(1)
+    tokens = torch.randint(1, 100, (3, rows), device=DEVICE)
+    keep = torch.ones_like(tokens)
+    for sample, padding in enumerate((0, 3, 7)):
+        keep[sample, slice(None, padding) if side == "left" else slice(rows - padding, None)] = 0
+    return tokens * keep, keep
+
+
+def results(model, implementation, keep, **inputs):
+    """Logits of tokens that are not padding, loss and gradients."""
+    model.set_attn_implementation(implementation)
+    model.zero_grad()
+    output = model(**inputs)
+    output.loss.backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return output.logits[keep.bool()], output.loss, gradients
+
+
+def assert_same(model, keep, **inputs):
+    before = attnjit.served().get("hf", {}).get("served", 0)
+    found = results(model, "attnjit", keep, **inputs)
+    assert attnjit.served()["hf"]["served"] > before
+    torch.testing.assert_close(found, results(model, "eager", keep, **inputs), **CLOSE)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("make", [llama, mistral])
+def test_decoders_with_padding(make, side):
+    model = prepared(make)
+    tokens, keep = batch(side)
+    # Neither padding nor the first token after it, which a row of padding predicts.
+    is_label = keep.bool() & keep.roll(1, 1).bool()
+    labels = tokens.masked_fill(~is_label, -100)
+    assert_same(model, keep, input_ids=tokens, attention_mask=keep, labels=labels)
+
+
+def test_decoder_without_padding():
+    tokens, keep = batch("left")
+    tokens = tokens.clamp(min=1)
+    assert_same(prepared(llama), torch.ones_like(keep), input_ids=tokens, labels=tokens)
+
+
+def test_t5_and_the_gradient_of_its_position_bias():
+    model = prepared(t5)
+    tokens, keep = batch("right")
+    labels = torch.randint(1, 100, (3, 5), device=DEVICE)
+    assert_same(model, torch.ones_like(labels), input_ids=tokens, attention_mask=keep, labels=labels)
+    assert any("relative_attention_bias" in name for name, _ in model.named_parameters())
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("make", [llama, mistral])
+def test_generate(make, cache):
+    model = prepared(make).eval().to(torch.float32 if not ON_GPU else DTYPE)
+    tokens, keep = batch("left")
+    scores = []
+    for implementation in ("attnjit", "eager"):
+        model.set_attn_implementation(implementation)
+        output = model.generate(
+            tokens, attention_mask=keep, max_new_tokens=6, do_sample=False, cache_implementation=cache,
+            output_scores=True, return_dict_in_generate=True, disable_compile=True,
+        )  # fmt: skip
+        scores.append(output.scores[0])
+    torch.testing.assert_close(*scores, **CLOSE)
+
+
+def test_outputs_are_contiguous_rows_of_heads():
+    layer = torch.nn.Module()
+    q, k = (
+        torch.randn(1, 4, 5, 16, device=DEVICE, dtype=DTYPE),
+        torch.randn(1, 2, 5, 16, device=DEVICE, dtype=DTYPE),
+    )
+    out, weights = attnjit.hf.attention_forward(layer, q, k, k, None, is_causal=False)
+    assert out.shape == (1, 5, 4, 16) and out.is_contiguous() and weights is None
+
+
+def test_a_window_without_a_mask():
+    layer = torch.nn.Module()
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    out, _ = attnjit.hf.attention_forward(layer, q, q, q, None, sliding_window=3)
+    expected = attnjit.attention(q, q, q, causal="top-left", window=(2, -1))
+    torch.testing.assert_close(out.transpose(1, 2), expected)
+    last, _ = attnjit.hf.attention_forward(layer, q[:, :, -1:], q, q, None, sliding_window=3)
+    torch.testing.assert_close(last.transpose(1, 2), expected[:, :, -1:])
+
+
+@pytest.mark.parametrize("feature", ["dropout", "softcap", "s_aux", "cache", "output_attentions"])
+def test_what_is_missing_is_named(feature):
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    with pytest.raises(NotImplementedError, match=f"{feature}: attnjit has no"):
+        attnjit.hf.attention_forward(torch.nn.Module(), q, q, q, None, **{feature: 0.1})
