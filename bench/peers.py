@@ -1,7 +1,7 @@
 """Times PyTorch's attention as `attnjit bench` times attnjit: the backends of
-scaled_dot_product_attention, and FlexAttention where the only operand is a bias.
+scaled_dot_product_attention, FlexAttention where the only operand is a bias, and attnjit.sdpa.
 
-Needs a GPU and PyTorch, nothing else:
+Needs a GPU and PyTorch, and attnjit's package for itself:
   python3 bench/peers.py --shapes bench/shapes/forward.json --output peers.json
 Of a problem whose pass is backward, only the backward is timed.
 """
@@ -23,7 +23,7 @@ import shapes
 from torch_inputs import Refused, make_inputs
 
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
-            "efficient": SDPBackend.EFFICIENT_ATTENTION, "flex": None}
+            "efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH, "flex": None, "attnjit": None}
 ROUNDS = 7
 WARM_UPS = 3
 ROUND_MS = 25  # of kernel time that a round aims at
@@ -130,6 +130,23 @@ def run_flex(timer, problem, inputs):
         raise Refused(refusal(error, [])) from error
 
 
+def run_attnjit(timer, problem, inputs):
+    """As run_backend(), of attnjit.sdpa."""
+    import attnjit
+
+    q, k, v, attn_mask, is_causal, leaves = inputs
+
+    def forward():
+        return attnjit.sdpa(q, k, v, attn_mask, is_causal=is_causal, enable_gqa=True)
+    if leaves:
+        return time_backward(timer, forward(), leaves)
+    with torch.inference_mode():
+        return {"rounds": timer.rounds(forward)}
+
+
+RUNS = {"flex": run_flex, "attnjit": run_attnjit}  # what is no backend of PyTorch
+
+
 def rounded(value):
     """Five significant digits."""
     return float(f"{value:.5g}")
@@ -151,7 +168,7 @@ def run_problem(timer, problem, names):
         print(f"{problem.name:<40} {name:<10}", end=" ")
         try:
             inputs = make_inputs(problem, "cuda")
-            measured = (run_flex(timer, problem, inputs) if name == "flex"
+            measured = (RUNS[name](timer, problem, inputs) if name in RUNS
                         else run_backend(timer, BACKENDS[name], inputs))
             result = backend_row(problem, measured)
             spread = 100 * (result["round_ms"][-1] / result["round_ms"][0] - 1)
