@@ -64,4 +64,4 @@ def test_command_line(tmp_path):
         assert run(code, PATH=f"{tmp_path}:{os.environ['PATH']}").stdout == "doctor --json\n"
         assert "no command line" in run(code, PATH=str(tmp_path.parent)).stderr
     else:
-        assert '"nvrtc"' in run(code).stdout
+        assert '"NVRTC"' in run(code).stdout
