@@ -142,20 +142,6 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   return std::nullopt;
 }
 
-// 128 queries as far as the registers go: the wider product is the faster one (a prototype on an
-// H200: a fifth).
-BackwardTile wgmma_tile(const BackwardFamily& f) {
-  const bool wide_tiles =
-      narrow(f) && f.scores.bias != Extent::kPerPair && f.scores.mask != Extent::kPerPair;
-  return {.path = Path::kWgmma,
-          .block_q = wide_tiles ? 128 : 64,
-          .block_kv = kernel::BackwardWgmmaConfig::block_kv,
-          .num_stages = 2,
-          .num_warps = 16,
-          .query_warps = 1,
-          .min_blocks = 1};
-}
-
 DbiasMethod default_dbias_method(const BackwardFamily& f) {
   switch (f.dbias) {
     case Extent::kAbsent:

@@ -104,9 +104,6 @@ DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
 std::optional<std::string> why_no_wgmma(const problem::Family& family, const Arch& arch);
 std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, const Arch& arch);
 
-/// The tile of the kernel of dk and dv of a backward on Path::kWgmma.
-BackwardTile wgmma_tile(const problem::BackwardFamily& family);
-
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
 /// nullopt.
 std::optional<std::string> why_unfit(const ForwardTunables& tunables, const problem::Family& family,

@@ -66,11 +66,9 @@ codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanK
 
 codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
                                          const codegen::Arch& arch) {
-  codegen::BackwardTunables config = config_zero(key, codegen::without_wgmma(arch));
-  if (path == codegen::Path::kMma) return config;
+  if (path == codegen::Path::kMma) return config_zero(key, codegen::without_wgmma(arch));
   if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_wgmma(*rule);
-  config.dkv = codegen::wgmma_tile(key.family);
-  return config;
+  return config_zero(key, arch);
 }
 
 std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {

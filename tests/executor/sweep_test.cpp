@@ -8,6 +8,7 @@
 #include "base/parallel.hpp"
 #include "bench.hpp"
 #include "random_problem.hpp"
+#include "tuner/config_zero.hpp"
 #include "wgmma_backward.hpp"
 
 namespace attnjit::executor_test {
@@ -79,10 +80,10 @@ instance::ProblemSpec backward_problem(std::uint64_t index) {
 std::string config_of_backward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                                std::uint64_t index) {
   instance::HostProblem host(spec, 1);
-  const problem::BackwardFamily family =
-      problem::family(problem::make_problem(host.backward_args()));
-  if (codegen::why_no_wgmma(family, arch)) return "{}";
-  return wgmma_backward(codegen::wgmma_tile(family).block_q, 2, index % 4 == 1);
+  const auto zero =
+      tuner::config_zero(problem::plan_key(problem::make_problem(host.backward_args())), arch);
+  if (zero.dkv.path == codegen::Path::kMma) return "{}";
+  return wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
 }
 
 void sweep_backward(std::uint64_t first, std::uint64_t count) {

@@ -11,9 +11,15 @@ TEST_CASE("configuration 0 of backwards compiles without a spill for every pair 
 TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that it serves") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   test::GridJobs jobs;
+  using problem::Extent;
+  const std::pair<Extent, Extent> operands[] = {{Extent::kAbsent, Extent::kAbsent},
+                                                {Extent::kPerPair, Extent::kAbsent},
+                                                {Extent::kAbsent, Extent::kPerPair},
+                                                {Extent::kPerKey, Extent::kPerKey},
+                                                {Extent::kPerPair, Extent::kPerPair}};
   for (const int head_dim : {64, 96, 128}) {
     for (const int band : {0, 1, 2, 3}) {
-      // Types and lengths by turns: every pair of choices is there.
+      // Types, lengths and operands by turns: every pair of choices is there.
       const int turn = band + head_dim / 32;
       problem::BackwardFamily family;
       family.scores = {.dtype = turn % 2 == 0 ? DType::kBFloat16 : DType::kFloat16,
@@ -24,10 +30,18 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
                        .bounded_left = band >= 2,
                        .bounded_right = band % 2 == 1,
                        .seqlens = turn / 2 % 2 == 1};
-      const codegen::BackwardTunables tunables{.dkv = codegen::wgmma_tile(family)};
-      CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
-      const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
-      jobs.add(arch, plan.steps[plan.dkv_step()]);
+      for (const auto& [mask, bias] : operands) {
+        family.scores.mask = mask;
+        family.scores.bias = bias;
+        family.scores.mask_vectorized = family.scores.bias_vectorized = true;
+        if (codegen::why_no_wgmma(family, arch)) continue;  // tiles of both beside wide heads
+        const problem::BackwardPlanKey key{.family = family, .bucket_q = 1024, .bucket_kv = 1024};
+        const codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
+        CHECK(tunables.dkv.path == codegen::Path::kWgmma);
+        CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
+        const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
+        jobs.add(arch, plan.steps[plan.dkv_step()]);
+      }
     }
   }
   for (const test::GridJob& job : jobs.compile()) {

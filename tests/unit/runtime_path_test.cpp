@@ -64,10 +64,8 @@ TEST_CASE("one of path wgmma takes it, even a slow one") {
   CHECK(process.plan(forward, tuner::config_zero(problem::plan_key(forward), arch()),
                      test::serialized_facts()) == Path::kWgmma);
   const auto backward = problem::make_problem(test::backward_args(prefill_args()));
-  const auto key = problem::plan_key(backward);
-  codegen::BackwardTunables config = tuner::config_zero(key, codegen::without_wgmma(arch()));
-  config.dkv = codegen::wgmma_tile(key.family);
-  CHECK(process.plan(backward, config) == Path::kWgmma);
+  CHECK(process.plan(backward, tuner::config_zero(problem::plan_key(backward), arch()),
+                     test::serialized_facts()) == Path::kWgmma);
 }
 
 TEST_CASE("a problem that the path does not serve is an error that says why") {
@@ -87,7 +85,7 @@ TEST_CASE("a problem that the path does not serve is an error that says why") {
         "path wgmma: wgmma has tiles of 64 queries and more, too many for so few; use path auto or "
         "path mma");
   args = prefill_args();
-  args.mask = test::mask(args, "b1qk");
+  args.scale = -1.0f;
   CHECK(refusal(problem::make_problem(test::backward_args(args)))
-            .find("wgmma is in no backward with a mask or a bias yet") != std::string::npos);
+            .find("wgmma needs a positive scale in a backward") != std::string::npos);
 }

@@ -166,7 +166,7 @@ TEST_CASE("so does a backward's") {
   const auto problem = problem::make_problem(test::backward_args(prefill_args()));
   const auto key = problem::plan_key(problem);
   auto record = record_of(engine, device, key);
-  record.config.dkv = codegen::wgmma_tile(key.family);
+  record.config = tuner::config_zero(key, arch());
   engine.records().publish(record, engine.records().find_exact(record.key));
   const auto fallback = tuner::config_zero(key, codegen::without_wgmma(arch()));
   test::keep_known_kernels(engine, engine.plan(problem, arch(), record.config), serialized_facts());
