@@ -36,8 +36,9 @@ def check(problem, out, lse=None, gradients=None, dout=None, dlse=None):
         torch.testing.assert_close(lse.detach().double(), exact_lse, rtol=1e-4, atol=1e-4)
     if gradients is None:
         return
-    exact = formulas.gradients(dout, dlse, *detached)
-    rounded = formulas.gradients(dout, dlse, *detached, dtype=torch.float32, rounded=q.dtype)
+    given = (out.detach(), dout, dlse, *detached)
+    exact = formulas.gradients(*given)
+    rounded = formulas.gradients(*given, dtype=torch.float32, rounded=q.dtype)
     for name, *tensors in zip(("dq", "dk", "dv", "dbias"), gradients, exact, rounded):
         if tensors[0] is None:
             continue

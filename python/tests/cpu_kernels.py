@@ -22,7 +22,7 @@ def _backward(
     scale, causal, diagonal, left, right, need_dbias, deterministic,
 ):  # fmt: skip
     scalars = (scale, causal, diagonal, left, right)
-    *found, dbias = formulas.gradients(dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars)
+    *found, dbias = formulas.gradients(out, dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars)
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     absent = q.new_empty(0, dtype=torch.float32)
     return *results, bias.new_empty(bias.shape).copy_(dbias) if need_dbias else absent

@@ -75,21 +75,30 @@ def _sum_to(tensor, shape):
     return tensor.sum_to_size(rank_4).reshape(shape)
 
 
+def _of_bias(ds, bias, lse, dlse):
+    """The gradient of each score by a bias. One that is the same for all keys changes lse alone: its sum over the
+    keys is dlse, which the rounding of out would hide."""
+    if bias.shape[-1] != 1:
+        return ds
+    return torch.zeros_like(ds[..., :1]) + (0.0 if dlse is None else torch.where(lse.isfinite(), dlse, 0.0)[..., None])
+
+
 def gradients(
-    dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None
+    out, dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None
 ):
-    """dq, dk, dv and the gradient of the bias (None without one) in `dtype`, written out. Weights, their
-    gradients and the results are rounded to `rounded`, as kernels round them, if that is given."""
+    """dq, dk, dv and the gradient of the bias (None without one) in `dtype`, written out. `out` is what the
+    forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
+    results are rounded to `rounded`, as kernels round them, if that is given."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     shapes = [t.shape for t in (q, k, v)]
     q, k, v = q.to(dtype), *(_per_query_head(t.to(dtype), q.shape[1]) for t in (k, v))
     weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
     dout = dout.to(dtype)
-    delta = (dout * _rounded(weights @ v, rounded)).sum(-1)
+    delta = (dout * out.to(dtype)).sum(-1)
     if dlse is not None:
         delta = delta - torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
     ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
-    dbias = None if bias is None else _sum_to(ds, bias.shape)
+    dbias = None if bias is None else _sum_to(_of_bias(ds, bias, lse, dlse), bias.shape)
     ds = _rounded(ds, rounded)
     dk, dv = scale * (ds.transpose(-1, -2) @ q), _rounded(weights, rounded).transpose(-1, -2) @ dout
     dq, dk, dv = (

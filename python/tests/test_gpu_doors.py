@@ -105,6 +105,15 @@ def test_efficient(kind, compiled):
         check("efficient", out, q, k, v, mask, bias, False)
 
 
+def test_whatever_backend_pytorch_prefers():
+    q, k, v = (t.detach() for t in tensors())
+    with attnjit.torch.install():
+        before = served("efficient"), served("flash")
+        scaled_dot_product_attention(q, k, v, operand("bias").detach())
+        scaled_dot_product_attention(q, k, v)
+        assert (served("efficient"), served("flash")) == (before[0] + 1, before[1] + 1)
+
+
 @pytest.mark.parametrize(("rows", "keys"), [(1, 130), (33, 64), (192, 192)])
 def test_efficient_of_other_lengths(rows, keys):
     """192 is 64 past a multiple of 128."""

@@ -1,5 +1,7 @@
 """Doors for callers that stay as they are, as far as they go without a GPU."""
 
+import gc
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -20,7 +22,8 @@ def kernel(name):
 
 def test_install_and_remove():
     before = {name: kernel(name) for name in (EFFICIENT, FLASH, f"{EFFICIENT}_backward")}
-    installation = attnjit.torch.install()
+    installation = attnjit.torch.install(unmasked=False)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert kernel(EFFICIENT) != before[EFFICIENT]
     assert kernel(f"{EFFICIENT}_backward") != before[f"{EFFICIENT}_backward"]
     assert kernel(FLASH) == before[FLASH]
@@ -29,6 +32,17 @@ def test_install_and_remove():
     installation.remove()
     installation.remove()
     assert {name: kernel(name) for name in before} == before
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
+def test_install_lasts_without_a_reference():
+    before = kernel(EFFICIENT)
+    attnjit.torch.install()
+    gc.collect()
+    assert kernel(EFFICIENT) != before
+    for installation in list(attnjit.torch.Installation._in_place):
+        installation.remove()
+    assert kernel(EFFICIENT) == before
 
 
 def test_the_registry_of_flash_attention():
