@@ -110,7 +110,7 @@ def test_a_context_is_no_other_capsule():
     assert _native.counters(_native.create_context(None))["plans"] == 0
 
 
-# What a child process sees with the stub in the library's place. It prints a list of texts.
+# The script of a child process that has the stub in the place of the library and prints a list of texts.
 CHILD = """
 import json
 import test_native as t

@@ -36,7 +36,7 @@ class ChildProcess {
   /// little that its buffer has no room.
   bool send(std::string_view line);
 
-  /// What receive() came to.
+  /// The outcome of receive().
   enum class Received { kLine, kEnd, kTimeout };
 
   /// Waits for a line of the child and puts it into `line` without its end. kTimeout: none was

@@ -13,7 +13,7 @@ std::string tune_table(const std::vector<TunedProblem>& problems);
 /// All of them, an object each.
 base::Json tune_json(const std::vector<TunedProblem>& problems);
 
-/// What came of one of them, in a few words.
+/// The outcome of one of them, in a few words.
 std::string summary(const TunedProblem& problem);
 
 }  // namespace attnjit::cli

@@ -21,7 +21,7 @@ constexpr auto fields(const CandidateTime*) {
   return base::fields_of<T>(base::Field{"tile", &T::tile}, base::Field{"us", &T::us});
 }
 
-/// What came of tuning one problem.
+/// The outcome of tuning one problem.
 struct TunedProblem {
   std::string name;
   /// "gain" or "no_gain" of a contest, "recorded" of an earlier one, "same" where another problem

@@ -12,7 +12,7 @@
 
 namespace attnjit::cli {
 
-/// Which of the problems that have a record are measured again.
+/// The problems that are measured again though they have a record.
 struct Remeasure {
   bool all = false;
   bool stale = false;  ///< those that another version of the library or of NVRTC measured

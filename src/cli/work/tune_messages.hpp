@@ -10,7 +10,7 @@
 #include "cli/report/exit_code.hpp"
 #include "cli/report/tuned_problem.hpp"
 
-/// What tune and its worker process say to each other: JSON, a line each.
+/// Messages between tune and its worker process: JSON, a line each.
 namespace attnjit::cli {
 
 /// Asks the worker to tune a problem.

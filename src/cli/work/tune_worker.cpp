@@ -26,7 +26,7 @@ bool is_order(int signal) {
 
 }  // namespace
 
-/// What the worker says to one request.
+/// The worker's answer to one request.
 class TuneWorker::Attempt {
  public:
   Attempt(ChildProcess& process, const TuneLimits& limits) : process_(process), limits_(limits) {}
@@ -112,7 +112,7 @@ TuneWorker::Outcome TuneWorker::tune(const TuneRequest& request) {
   if (!process_) process_ = std::make_unique<ChildProcess>(command_);
   Outcome outcome;
   try {
-    // What keeps a worker from taking a request shows when it is asked for the answer.
+    // A worker that takes no request gives no answer either, which is met there.
     process_->send(to_line(request));
     outcome = Attempt(*process_, limits_).run();
   } catch (const Error& error) {
