@@ -4,7 +4,8 @@
 
 namespace attnjit::runtime {
 
-/// What is told of a tuning while it goes on, for whoever is left should a candidate end it all.
+/// Reports of a tuning while it goes on, for a process that outlives a candidate which ends this
+/// one.
 template <class Tunables>
 struct TuneWatch {
   /// The kernels of a configuration are about to run.

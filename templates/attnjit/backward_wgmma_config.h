@@ -13,13 +13,12 @@ struct BackwardWgmmaConfig {
   int head_dim_v;    // columns of v and dout, likewise
   int gqa_ratio;     // query heads that share one kv head
   bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
-  bool bias_tiles;   // a bias with rows of its own comes in tiles; so does a mask
-  bool mask_tiles;
-  int block_q;             // query rows of a tile, 64 or 128
-  int num_stages;          // tiles of Q and dO in the ring
-  int producer_registers;  // of a thread that loads, and of one that adds dq up: multiples of 8
-                           // from
-  int dq_registers;        // 24 on
+  bool bias_tiles;   // a bias with rows of its own comes in tiles
+  bool mask_tiles;   // so does a mask
+  int block_q;       // query rows of a tile, 64 or 128
+  int num_stages;    // tiles of Q and dO in the ring
+  // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
+  int producer_registers, dq_registers;
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 256;  // of barriers and jobs

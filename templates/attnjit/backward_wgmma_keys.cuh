@@ -26,10 +26,11 @@ namespace attnjit::kernel {
 //
 // where lse and delta are one more 16 of the depth: ones in registers times the pieces of
 // kernel::kRowPieceBytes. A read of them from shared memory, 32 words for each warp and tile, would
-// cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %).
+// cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %). Where the config
+// says scale_first, a bias is added before lse is taken off, in registers: delta alone is a product.
 //
-//     tensor cores    [ S ]          [ dP | dv += P dO ]               [ dk += dS Q | S of the next
-//     ] other units          [ mask, P ]                [ dS, to shared ]
+//     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
+//     other units         [ mask, P ]              [ dS, to shared ]
 //
 // The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
 // phases do not come about by themselves: so one multiplies while the other exponentiates.

@@ -1,4 +1,4 @@
-// What the binary makes of damaged caches: the right kernel, and a sound cache afterwards.
+// The binary on damaged caches: it gets the right kernel and leaves a sound cache.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -52,7 +52,7 @@ class Workshop {
 
   std::string directory() const { return temp_.path().string(); }
 
-  /// What is known of the small problem, by a new process as it were.
+  /// The faulty configurations of the small problem that a new process finds.
   std::size_t known_faulty() const {
     const FakeDevice device;
     runtime::Engine engine = tuning_engine(directory());

@@ -1,5 +1,5 @@
-// What is kept on disk, when any one call on the way there fails, is interrupted, or is the last
-// one that the process makes.
+// Files on disk after any one call on the way there failed, was interrupted, or was the last that
+// the process made.
 #include <doctest/doctest.h>
 
 #include <cerrno>

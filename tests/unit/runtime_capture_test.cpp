@@ -63,7 +63,7 @@ TEST_CASE("a problem met first in a capture is tuned by the first call outside o
   CHECK(dispatcher->counters().plans == 2);
   const unsigned tuned_block = cuda::stub().launch.blockDimX;
   CHECK(tuned_block != captured_block);
-  // What was captured goes on: the kernels of both plans are loaded, two each.
+  // The captured work goes on: the kernels of both plans are loaded, two each.
   CHECK(cuda::stub().count("library_load") - cuda::stub().count("library_unload") == 4);
   {
     const CapturedStreams captured;

@@ -42,7 +42,7 @@ cuda::DriverApi refuses_marked() {
   return api;
 }
 
-/// What two processes share.
+/// The state that two processes share.
 struct Shared {
   std::atomic<int> refusals = 0;
   std::atomic<int> compiles = 0;

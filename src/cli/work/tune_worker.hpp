@@ -10,7 +10,7 @@
 
 namespace attnjit::cli {
 
-/// How long a worker may say nothing before it counts as hung.
+/// The time that a worker may say nothing before it counts as hung.
 struct TuneLimits {
   std::chrono::milliseconds prepare = std::chrono::minutes(30);  ///< compiling all candidates
   std::chrono::milliseconds first = std::chrono::minutes(5);     ///< configuration 0

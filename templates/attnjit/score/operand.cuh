@@ -4,7 +4,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/score_shape.h"
 
-// How a tensor over (query, key) reaches the registers of the threads that hold its scores.
+// Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
 // The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys

@@ -6,7 +6,7 @@
 #include "attnjit/score/operand.cuh"
 #include "attnjit/tensor_map.h"
 
-// How a tensor over (query, key) reaches the registers of threads whose scores have keys in rows.
+// Ways of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
 namespace attnjit::kernel {
 
 // The elements of the thread's keys, where all queries share them: one by one from global memory.

@@ -2103,7 +2103,7 @@ ATTNJIT_DEVICE void fence_async_proxy() {
 
 // ---- attnjit/score/operand.cuh
 
-// How a tensor over (query, key) reaches the registers of the threads that hold its scores.
+// Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
 // The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
@@ -2306,7 +2306,7 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 
 // ---- attnjit/score/transposed_operand.cuh
 
-// How a tensor over (query, key) reaches the registers of threads whose scores have keys in rows.
+// Ways of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
 namespace attnjit::kernel {
 
 // The elements of the thread's keys, where all queries share them: one by one from global memory.
