@@ -95,6 +95,22 @@ std::string bias_grad_store(const BackwardFamily& f) {
                      literal(f.dbias_vectorized));
 }
 
+std::string key_bias_grad(DbiasMethod method, const BackwardFamily& f) {
+  switch (method) {
+    case DbiasMethod::kNone:
+    case DbiasMethod::kRows:
+    case DbiasMethod::kKernel:
+      break;
+    case DbiasMethod::kStore:
+      return fmt::format("KeyBiasGradStore<{}>(dbias)", literal(kernel_dtype(f.dbias_dtype)));
+    case DbiasMethod::kColumns:
+      return "KeyBiasGradColumns(dbias)";
+    case DbiasMethod::kAdd:
+      return "KeyBiasGradAdd(dbias)";
+  }
+  return "NoKeyBiasGrad{}";
+}
+
 std::string bias_grad_in_dkv(DbiasMethod method, const BackwardFamily& f) {
   switch (method) {
     case DbiasMethod::kNone:
@@ -157,12 +173,14 @@ Source render_forward_combine(const kernel::ForwardCombineConfig& config,
 Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
                            const TemplateSet& templates) {
   if (tunables.dkv.path == Path::kWgmma) {
+    ScoreKernel kernel{.entry = "attn_bwd_dkv",
+                       .header = "backward_dkv_wgmma.cuh",
+                       .function = "backward_dkv_wgmma",
+                       .params = {"BackwardWgmmaParams", "params"},
+                       .policies = {key_bias_grad(tunables.dbias_method, family)}};
+    if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {kBiasGrad};
     return render(
-        {.entry = "attn_bwd_dkv",
-         .header = "backward_dkv_wgmma.cuh",
-         .function = "backward_dkv_wgmma",
-         .params = {"BackwardWgmmaParams", "params"}},
-        "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
+        kernel, "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
         fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
         family.scores, Pass::kBackward, templates);
   }

@@ -124,7 +124,10 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     return "wgmma needs rows of the mask to be multiples of 16 bytes";
   }
   if (!f.scores.positive_scale) return "wgmma needs a positive scale in a backward";
-  if (f.dbias != Extent::kAbsent) return "wgmma is in no backward with the gradient of a bias yet";
+  if (f.dbias == Extent::kPerPair && !f.dbias_reduces_planes) {
+    if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
+    if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
+  }
   if (f.scores.bias == Extent::kPerQuery) {
     return "wgmma is in no backward with a bias over queries alone";
   }

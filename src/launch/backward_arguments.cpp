@@ -39,7 +39,10 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   if (spec.mask_classes) set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
-  if (spec.wgmma) set_tensor_maps(*spec.wgmma, problem, args, encode, values_.dkv);
+  if (spec.wgmma) {
+    const bool stores_dbias = spec.tunables.dbias_method == DbiasMethod::kStore;
+    set_tensor_maps(*spec.wgmma, stores_dbias, problem, args, encode, values_.dkv);
+  }
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   set_shapes(problem);
   list_parameters();
@@ -174,8 +177,14 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   const std::int64_t lq = forward.seqlen_q, lk = forward.seqlen_kv, hq = forward.num_heads_q;
   // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
   const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
-  values_.dbias_dbias = {args.dbias->data, g.batch_stride, g.head_stride,
-                         g.query_stride,   g.key_stride,   shared_by(g.heads)};
+  values_.dbias_dbias = {.data = args.dbias->data,
+                         .batch_stride = g.batch_stride,
+                         .head_stride = g.head_stride,
+                         .query_stride = g.query_stride,
+                         .key_stride = g.key_stride,
+                         .heads_per_plane = shared_by(g.heads),
+                         .fragments = 0,
+                         .num_keys = forward.seqlen_kv};
   values_.planes = {g.batches, g.heads};
   values_.dkv_dbias = values_.dbias_dbias;
   const float* parts = at<float>(layout_.dbias_parts);
@@ -184,7 +193,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   std::int32_t batches = forward.batch / g.batches, heads = forward.num_heads_q / g.heads;
   std::int32_t queries = 1;
   const bool one_plane_per_batch = g.batches > 1;
-  const bool in_pieces = lq % kPieceQueries == 0 && lk % kPieceKeys == 0;
+  const bool in_pieces =
+      layout_.grid.dbias_queries % kPieceQueries == 0 && layout_.grid.dbias_keys % kPieceKeys == 0;
   const auto fragments =
       static_cast<kernel::int32>(spec_.tunables.dbias_method == DbiasMethod::kAdd && in_pieces);
   switch (spec_.tunables.dbias_method) {
@@ -203,21 +213,29 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       key = 1;
       head = lk;
       batch = hq * lk;
-      values_.dkv_dbias = {at<float>(layout_.dbias_parts), batch, head, 0, 1, 1};
+      values_.dkv_dbias = {.data = at<float>(layout_.dbias_parts),
+                           .batch_stride = batch,
+                           .head_stride = head,
+                           .query_stride = 0,
+                           .key_stride = 1,
+                           .heads_per_plane = 1,
+                           .fragments = 0,
+                           .num_keys = forward.seqlen_kv};
       break;
     case DbiasMethod::kAdd:
       key = 1;
-      query = lk;
-      head = lq * lk;
-      batch = g.heads * lq * lk;
+      query = layout_.grid.dbias_keys;
+      head = layout_.grid.dbias_queries * query;
+      batch = g.heads * head;
       batches = heads = 1;
-      values_.dkv_dbias = {at<float>(layout_.dbias_parts),
-                           one_plane_per_batch ? batch : 0,
-                           g.heads > 1 ? head : 0,
-                           query,
-                           key,
-                           shared_by(g.heads),
-                           fragments};
+      values_.dkv_dbias = {.data = at<float>(layout_.dbias_parts),
+                           .batch_stride = one_plane_per_batch ? batch : 0,
+                           .head_stride = g.heads > 1 ? head : 0,
+                           .query_stride = query,
+                           .key_stride = key,
+                           .heads_per_plane = shared_by(g.heads),
+                           .fragments = fragments,
+                           .num_keys = forward.seqlen_kv};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
@@ -235,8 +253,9 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   }
   sum.fragments = fragments;
   if (fragments != 0) {
-    sum.row = {forward.seqlen_q / kPieceQueries, 1, kPieceQueries * query,
+    sum.row = {kernel::ceil_div(forward.seqlen_q, kPieceQueries), 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
+    sum.num_queries = forward.seqlen_q;
   }
   sum.num_column_blocks = kernel::ceil_div(sum.column.size, spec_.bias_sum->block_columns());
   set_shape(BackwardStep::kBiasSum,

@@ -101,6 +101,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   const int rows =
       spec.wgmma ? std::max(spec.wgmma->block_q, kernel::kRowBlock) : kernel::kRowBlock;
   grid.row_blocks = kernel::ceil_div(p.seqlen_q, rows) * (rows / kernel::kRowBlock);
+  grid.dbias_queries = spec.wgmma ? grid.padded_rows() : p.seqlen_q;
+  grid.dbias_keys = spec.wgmma ? grid.kv_tiles * spec.wgmma->block_kv : p.seqlen_kv;
   grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
   if (spec.tunables.split) {
     grid.splits =
@@ -151,8 +153,9 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (dbias == DbiasMethod::kColumns) {
     layout.dbias_parts = take(planes * p.seqlen_kv * kFloat);
   } else if (dbias == DbiasMethod::kAdd) {
-    layout.dbias_parts = take(std::int64_t{problem.dbias.batches} * problem.dbias.heads *
-                              p.seqlen_q * p.seqlen_kv * kFloat);
+    const std::int64_t dbias_planes = std::int64_t{problem.dbias.batches} * problem.dbias.heads;
+    layout.dbias_parts =
+        take(dbias_planes * layout.grid.dbias_queries * layout.grid.dbias_keys * kFloat);
   }
   layout.sum_bytes = layout.bytes - layout.sums;
   return layout;

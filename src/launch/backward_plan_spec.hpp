@@ -64,6 +64,8 @@ struct BackwardGrid {
   std::int32_t splits = 1;                 ///< shares of a key tile's queries
   std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
   std::int32_t row_blocks = 0;             ///< of kRowBlock queries
+  /// Of a plane of dbias while it is added up: path wgmma adds whole tiles.
+  std::int64_t dbias_queries = 0, dbias_keys = 0;
   std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
 };
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem);
@@ -73,7 +75,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
-/// wgmma has 8 instead of the 4, and whole tiles of block_q queries instead of ceil64(Lq).
+/// wgmma has 8 instead of the 4, and whole tiles of block_q queries instead of ceil64(Lq), in a
+/// dbias as well, beside whole tiles of keys.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows

@@ -156,7 +156,7 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
 }
 
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
   const problem::Problem& p = problem.forward;
@@ -178,6 +178,14 @@ void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
   }
   if (config.mask_tiles) {
     encode_rows(encode, mask_source(p, forward), p.dtype, config.block_q, params.mask);
+  }
+  if (stores_dbias) {
+    const problem::BiasGradient& g = problem.dbias;
+    const Source dbias{
+        "dbias",    args.dbias->data, {g.batch_stride, g.head_stride, g.query_stride},
+        g.batches,  g.heads,          p.seqlen_q,
+        p.seqlen_kv};
+    encode_rows(encode, dbias, p.dtype, config.block_q, params.dbias);
   }
 }
 

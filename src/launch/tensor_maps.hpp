@@ -20,11 +20,11 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 /// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
-/// Error(kCuda) where a map is refused.
+/// Error(kCuda) where a map is refused. `stores_dbias`: the kernel writes it tile by tile.
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
                      const ForwardArgs& args, EncodeTensorMap encode,
                      kernel::ForwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
 

@@ -2,7 +2,9 @@
 #include "attnjit/backward_wgmma_dq.cuh"
 #include "attnjit/backward_wgmma_keys.cuh"
 #include "attnjit/backward_wgmma_producer.cuh"
+#include "attnjit/backward_wgmma_zeros.cuh"
 #include "attnjit/ptx/sync.cuh"
+#include "attnjit/score/key_bias_grad.cuh"
 
 // The backward of Hopper (sm_90a), keys at rest: dk and dv, and the part of dq that a tile of keys
 // has, with wgmma, which multiplies out of shared memory, and the copy engine (TMA), which fills
@@ -12,15 +14,17 @@
 // share it. Its warps have roles:
 //
 //   warpgroup 0        warp 0 walks over the tiles of queries and loads K, V, Q and dO; warp 1 sets
-//                      rows to zero that must not be read; the others end
+//                      rows to zero that must not be read; warp 2 writes zeros where dbias has no
+//                      tile (backward_wgmma_zeros.cuh); the others end
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward_wgmma_keys.cuh)
 //   warpgroup 3        dq (backward_wgmma_dq.cuh)
 //
 // Shared memory: see BackwardWgmmaConfig.
 namespace attnjit::kernel {
 
-template <BackwardWgmmaConfig kConfig, class... Features>
-ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, Features... features) {
+template <BackwardWgmmaConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const BiasGrad& bias_grad,
+                                       Features... features) {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) BackwardShared<kConfig>().init_barriers();
@@ -31,14 +35,19 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, Featur
     const int warp = ptx::warp_index();
     if (warp == 0) BackwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();
+    if constexpr (BiasGrad::kStores) {
+      if (warp == 2) {
+        BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+      }
+    }
   } else if (warpgroup == 3) {
     ptx::give_registers<kConfig.dq_registers>();
     BackwardWalk<kConfig, Set> walk(params.base, Set(features...));
     walk.locate();
-    BackwardDqSums<kConfig>(params.base, walk.block.batch).run();
+    BackwardDqSums<kConfig, BiasGrad>(params, bias_grad, walk.block.batch, walk.kv_tile).run();
   } else {
     ptx::take_registers<kConfig.key_registers()>();
-    BackwardKeys<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
+    BackwardKeys<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad, warpgroup - 1).run();
   }
 }
 

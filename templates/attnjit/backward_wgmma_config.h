@@ -54,14 +54,20 @@ struct BackwardWgmmaConfig {
             .gqa_ratio = gqa_ratio};
   }
 
-  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | dq of a tile in fp32 |
+  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | sums in fp32 |
   // stages of biases | of masks | of rows: pieces, then lse | barriers, jobs].
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int ds_bytes() const { return block_q * block_kv * 2; }
-  ATTNJIT_CONSTEXPR int dq_bytes() const { return block_q * padded_head_dim() * 4; }
+  // Of 64 by 64 sums in fp32 on their way to global memory, a slab of a tile of dq for one, two at
+  // least.
+  static constexpr int kSumBytes = 64 * 64 * 4;
+  ATTNJIT_CONSTEXPR int num_sums() const {
+    const int of_dq = block_q / 64 * (padded_head_dim() / 64);
+    return of_dq < 2 ? 2 : of_dq;
+  }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
   ATTNJIT_CONSTEXPR int mask_bytes() const { return mask_tiles ? block_q * block_kv : 0; }
   ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
@@ -71,8 +77,8 @@ struct BackwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int ds_offset() const {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
-  ATTNJIT_CONSTEXPR int dq_offset() const { return ds_offset() + kSlots * ds_bytes(); }
-  ATTNJIT_CONSTEXPR int bias_offset() const { return dq_offset() + dq_bytes(); }
+  ATTNJIT_CONSTEXPR int sums_offset() const { return ds_offset() + kSlots * ds_bytes(); }
+  ATTNJIT_CONSTEXPR int bias_offset() const { return sums_offset() + num_sums() * kSumBytes; }
   ATTNJIT_CONSTEXPR int mask_offset() const { return bias_offset() + num_stages * bias_bytes(); }
   ATTNJIT_CONSTEXPR int rows_offset() const { return mask_offset() + num_stages * mask_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return rows_offset() + num_stages * rows_bytes(); }
@@ -108,8 +114,8 @@ struct BackwardWgmmaParams {
   const uint32* row_pieces;  // kRowPieceBytes a row, see backward_params.h; padded_rows is a
                              // multiple of block_q
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
-  // 128 columns, of block_q rows.
-  TensorMap q, k, v, dout, bias, mask;
+  // 128 columns, of block_q rows. dbias as the bias.
+  TensorMap q, k, v, dout, bias, mask, dbias;
 };
 
 }  // namespace attnjit::kernel

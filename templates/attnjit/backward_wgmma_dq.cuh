@@ -15,26 +15,33 @@ namespace attnjit::kernel {
 // sums in global memory.
 //
 // A warp has 16 of the queries. Its part, eight fragments, lies in the sums one after another as it
-// does in shared memory, where the warp has a place of its own for each part of a tile.
-template <BackwardWgmmaConfig kConfig>
+// does in shared memory, where the warp has a ring of places for parts. dS itself leaves as well,
+// where dbias has a row for each query: as it lies, or widened and added up like dq.
+template <BackwardWgmmaConfig kConfig, class BiasGrad>
 struct BackwardDqSums {
   using Shared = BackwardShared<kConfig>;
   static constexpr int kFragmentBytes = 128 * 4;
   static constexpr int kPartBytes = 8 * kFragmentBytes;
   static constexpr int kSlabs = kConfig.padded_head_dim() / 64;
-  static constexpr int kParts = kConfig.block_q / 64 * kSlabs;   // of a tile
+  static constexpr int kParts = kConfig.block_q / 64 * kSlabs;  // of a tile
+  static constexpr int kPlaces = kConfig.num_sums();
   static constexpr int kGroups = ceil_div(kConfig.head_dim, 8);  // of the columns
 
-  const BackwardParams& params;
-  const int batch;
+  const BackwardWgmmaParams& params;
+  const BiasGrad bias_grad;
+  const int batch, kv_tile;
   Shared shared;
   const int warp = ptx::warp_index() & 3;
   const int lane = ptx::lane_index();
   const uint64 ds_descriptor, k_descriptor;
+  uint32 num_parts = 0;  // that have got a place
 
-  ATTNJIT_DEVICE BackwardDqSums(const BackwardParams& p, int batch_element)
+  ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const BiasGrad& g, int batch_element,
+                                int tile_of_keys)
       : params(p),
+        bias_grad(g),
         batch(batch_element),
+        kv_tile(tile_of_keys),
         ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(), kConfig.block_kv * 128, 1024)) {}
 
@@ -53,32 +60,94 @@ struct BackwardDqSums {
 
  private:
   ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot) {
-    const int64 plane = static_cast<int64>(batch) * params.num_heads_q + job.head;
+    const BackwardParams& base = params.base;
+    const int64 plane = static_cast<int64>(batch) * base.num_heads_q + job.head;
+    if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const int half = part / kSlabs, slab = part % kSlabs;
       Fragments<1, 8> dq;
       multiply(dq, slot, half, slab);
-      if (part == kParts - 1) ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));
-      const uint32 place = shared.dq() + (part * 4 + warp) * kPartBytes;
-      ptx::tensor_store_wait_read<kParts - 1>();
-      ptx::warp_sync();  // the place has been read
+      if (part == kParts - 1 && !BiasGrad::kAdds) release(slot);
+      const uint32 place = take_place();
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
         ptx::store_shared_16(place + n * kFragmentBytes + 4 * ptx::fragment_slot(lane, 0),
                              {ptx::as_bits(dq[0][n][0]), ptx::as_bits(dq[0][n][1]),
                               ptx::as_bits(dq[0][n][2]), ptx::as_bits(dq[0][n][3])});
       }
-      ptx::fence_async_proxy();
-      ptx::warp_sync();  // the part is complete
       const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;
       constexpr int kFloats = 128 * kGroups;  // of 16 rows
       float* const sum =
-          params.dq_sum + (plane * params.padded_rows + row) * (kFloats / 16) + slab * 8 * 128;
+          base.dq_sum + (plane * base.padded_rows + row) * (kFloats / 16) + slab * 8 * 128;
       const int groups = kGroups - 8 * slab < 8 ? kGroups - 8 * slab : 8;
-      ptx::bulk_add_if(lane == 0, sum, place, groups * kFragmentBytes);
-      ptx::tensor_store_commit();
+      add_to(sum, place, groups * kFragmentBytes);
     }
+    if constexpr (BiasGrad::kAdds) {
+      add_scores(job, slot);
+      release(slot);
+    }
+  }
+
+  ATTNJIT_DEVICE uint32 take_place() {
+    const uint32 place = shared.sums(num_parts++ % kPlaces) + warp * kPartBytes;
+    ptx::tensor_store_wait_read<kPlaces - 1>();
+    ptx::warp_sync();  // the place has been read
+    return place;
+  }
+  ATTNJIT_DEVICE void add_to(float* sum, uint32 place, int bytes) const {
+    ptx::fence_async_proxy();
+    ptx::warp_sync();  // the part is complete
+    ptx::bulk_add_if(lane == 0, sum, place, bytes);
+    ptx::tensor_store_commit();
+  }
+
+  // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of
+  // the tile is the group before those of dq, of which one is still to come.
+  ATTNJIT_DEVICE void release(uint32 slot) const {
+    if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();
+    ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));
+  }
+
+  // Adds dS to the sums of dbias, 16 queries by 64 keys of a warp at a time.
+  ATTNJIT_DEVICE void add_scores(const BackwardJob& job, uint32 slot) {
+    // Eight lanes have two rows, which lie in different banks both as 16 bits and as 32.
+    const int row = lane >> 3 ^ (lane >> 2 & 1) * 5;
+#pragma unroll
+    for (int half = 0; half < kConfig.block_q / 64; ++half) {
+      const int query = 64 * half + 16 * warp;
+#pragma unroll
+      for (int slab = 0; slab < kConfig.block_kv / 64; ++slab) {
+        const uint32 lines = shared.ds(slot) + (slab * kConfig.block_q + query + row) * 128;
+        const uint32 place = take_place();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
+          const int chunk = 4 * piece + (lane & 3);
+          const ptx::Vector16 keys =
+              ptx::load_shared_16(lines + 8 * h * 128 + ((chunk ^ row) << 4));
+          const uint32 target = place + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
+          ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
+          ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
+        }
+        add_to(bias_grad.sums_of(batch, job.head, job.tile * kConfig.block_q + query,
+                                 kv_tile * kConfig.block_kv + 64 * slab),
+               place, kPartBytes);
+      }
+    }
+  }
+  ATTNJIT_DEVICE static ptx::Vector16 widen(uint32 low, uint32 high) {
+    const auto bits = [](uint32 pair, int i) {
+      return ptx::as_bits(ptx::widen<kConfig.dtype>(static_cast<uint16>(pair >> (16 * i))));
+    };
+    return {{bits(low, 0), bits(low, 1), bits(high, 0), bits(high, 1)}};
+  }
+  // A slab of 64 keys is a warp's.
+  ATTNJIT_DEVICE void store_scores(const BackwardJob& job, uint32 slot) const {
+    bias_grad.store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
+                       shared.ds(slot) + warp * kConfig.block_q * 128, batch, job.head,
+                       job.tile * kConfig.block_q, kv_tile * kConfig.block_kv + 64 * warp);
+    ptx::tensor_store_commit();
   }
 
   // dq = dS K for 64 queries and the 64 columns of a slab.

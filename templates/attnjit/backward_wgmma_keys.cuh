@@ -27,14 +27,16 @@ namespace attnjit::kernel {
 // where lse and delta are one more 16 of the depth: ones in registers times the pieces of
 // kernel::kRowPieceBytes. A read of them from shared memory, 32 words for each warp and tile, would
 // cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %). Where the config
-// says scale_first, a bias is added before lse is taken off, in registers: delta alone is a product.
+// says scale_first, a bias is added before lse is taken off, in registers: delta alone is a
+// product.
 //
 //     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
 //     other units         [ mask, P ]              [ dS, to shared ]
 //
 // The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
 // phases do not come about by themselves: so one multiplies while the other exponentiates.
-template <BackwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad,
+          ScoreShape kShape = kConfig.scores()>
 struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
@@ -46,6 +48,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
+  BiasGrad bias_grad;
   Shared shared;
   const int warpgroup;  // of those that have keys
   const int warp_row;   // of the warp's 16 keys in the tile
@@ -58,8 +61,10 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   KeyRows dk;
   ValueRows dv;
 
-  ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, int group)
+  ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g,
+                              int group)
       : Base(p.base, f),
+        bias_grad(g),
         warpgroup(group),
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
         k_descriptor(ptx::matrix_descriptor(shared.k() + 64 * group * 128, 16, 1024)),
@@ -104,7 +109,8 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     look_at(job, stage);
     Scores scores;
     Operand p, ds;
-    const Ones lse = ones(0);
+    [[maybe_unused]] Ones lse;
+    if constexpr (!kConfig.scale_first) lse = ones(0);
     hold(scores);
     ptx::wgmma_fence();
     multiply<kConfig.depth()>(scores, k_descriptor, q_descriptor + stage * (kStageBytes / 16));
@@ -135,7 +141,9 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
+    bias_grad.begin_tile(block.batch, job.head, kv_tile * kConfig.block_kv + warp_row);
     score_gradients(dp, p, ds);
+    bias_grad.end_tile();
     const uint32 slot = slot_turn.slot();
     ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
     store(ds, slot);
@@ -247,7 +255,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     }
   }
   // dS = P dP with P as dv has it, which saves the registers of another.
-  ATTNJIT_DEVICE static void score_gradients(const Scores& dp, const Operand& p, Operand& ds) {
+  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, Operand& ds) {
     constexpr float kInverse = 1.0f / kConfig.probability_scale();
     const auto of = [&](float x, uint32 bits) {
       const float product = x * ptx::widen<kDType>(static_cast<uint16>(bits));
@@ -256,11 +264,11 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
       const float(&group)[4] = dp[0][n];
+      const float exact[4] = {of(group[0], p[n][0]), of(group[1], p[n][0] >> 16),
+                              of(group[2], p[n][1]), of(group[3], p[n][1] >> 16)};
+      bias_grad.add(exact);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        ds[n][h] =
-            ptx::pack<kDType>(of(group[2 * h], p[n][h]), of(group[2 * h + 1], p[n][h] >> 16));
-      }
+      for (int h = 0; h < 2; ++h) ds[n][h] = ptx::pack<kDType>(exact[2 * h], exact[2 * h + 1]);
     }
   }
   // Writes the warp's part of dS as [query][key]: 16 queries at a time.

@@ -37,12 +37,23 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     if (left == 0) return {{BackwardJob::kNone, 0, false}, false, 0};
     const int lane = ptx::lowest_bit(left);
     left &= left - 1;
-    const auto of_lane = [&](int value) {
-      return static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(value), lane));
-    };
-    return {{of_lane(lane_head), of_lane(lane_tile), (masked >> lane & 1) != 0},
+    return {{of_lane(lane_head, lane), of_lane(lane_tile, lane), (masked >> lane & 1) != 0},
             (hidden >> lane & 1) != 0,
             lane};
+  }
+
+  // visit(head, tile) for each tile of queries that next() would pass over.
+  template <class Visit>
+  ATTNJIT_DEVICE void for_each_skipped(Visit visit) {
+    while (next_position < end_position) {
+      const int positions = end_position - next_position;
+      look_ahead();
+      uint32 skipped = ~left & static_cast<uint32>(first(positions));
+      for (; skipped != 0; skipped &= skipped - 1) {
+        const int lane = ptx::lowest_bit(skipped);
+        visit(of_lane(lane_head, lane), of_lane(lane_tile, lane));
+      }
+    }
   }
 
   // Whether K and V have rows that no query of the block's heads sees, which would reach dq.
@@ -53,6 +64,9 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   }
 
  private:
+  ATTNJIT_DEVICE static int of_lane(int value, int lane) {
+    return static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(value), lane));
+  }
   ATTNJIT_DEVICE void look_ahead() {
     const int position = next_position + ptx::lane_index();
     next_position += 32;

@@ -53,7 +53,9 @@ struct BackwardShared {
   ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
     return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
   }
-  ATTNJIT_DEVICE uint32 dq() const { return base + kConfig.dq_offset(); }
+  ATTNJIT_DEVICE uint32 sums(uint32 place) const {
+    return base + kConfig.sums_offset() + place * kConfig.kSumBytes;
+  }
 
   // K and V have landed and still have rows to be set to zero; they and the first job are complete.
   // Q, dO and their rows likewise, with the job after.

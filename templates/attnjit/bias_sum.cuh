@@ -48,8 +48,9 @@ struct BiasSum {
     return total;
   }
 
-  // Rounds the block's pieces of 16 queries by 32 keys, of which `part` is the row's first.
-  ATTNJIT_DEVICE void copy_fragments(const float* part, int64 target, int block) const {
+  // Rounds the block's pieces of 16 queries by 32 keys, of which `part` is the row's first. Pieces
+  // may reach past dbias.
+  ATTNJIT_DEVICE void copy_fragments(const float* part, int64 target, int64 row, int block) const {
     const int lane = ptx::lane_index();
     const int first_key = block * kConfig.block_columns() + 8 * (lane & 3);
     const int64 query_stride = params.row.target_stride / 16;
@@ -59,6 +60,7 @@ struct BiasSum {
       if (key >= params.column.size) continue;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        if (16 * row + lane / 4 + 8 * h >= params.num_queries) continue;
         float v[8];
 #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -70,8 +72,8 @@ struct BiasSum {
         }
         store_keys<kConfig.dtype, kConfig.vectorized>(
             params.target,
-            target + (lane / 4 + 8 * h) * query_stride + key * params.column.target_stride, v, 8,
-            params.column.target_stride);
+            target + (lane / 4 + 8 * h) * query_stride + key * params.column.target_stride, v,
+            params.column.size - key, params.column.target_stride);
       }
     }
   }
@@ -89,7 +91,7 @@ struct BiasSum {
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
     if (params.fragments != 0) {
-      copy_fragments(part, target, block);
+      copy_fragments(part, target, row, block);
     } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
       for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {

@@ -30,6 +30,7 @@ struct BiasSumParams {
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
   int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
+  int32 num_queries;        // of dbias, where a row is several
 };
 
 }  // namespace attnjit::kernel

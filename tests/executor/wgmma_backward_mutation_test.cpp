@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
   expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
   expect_report(
-      {kDq, "ptx::tensor_store_wait_read<kParts - 1>();", ""}, kRun,
+      {kDq, "ptx::tensor_store_wait_read<kPlaces - 1>();", ""}, kRun,
       {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
   expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
                 {"tensor_store_wait_read is missing"});
@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missing") {
   expect_report({kKeys, "ptx::barrier_arrive_if(lane == 0, shared.empty(stage));", ""}, kRun,
                 {"deadlock", "0 of 8 arrivals"});
-  expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ";"}, kRun,
+  expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ""}, kRun,
                 {"deadlock", "0 of 4 arrivals"});
   expect_report({kKeys, "if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();", ""}, kRun,
                 {"deadlock", "128 of 256 threads arrived"});
@@ -77,7 +77,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
   expect_report({kKeys, "    ptx::fence_async_proxy();\n    ptx::named_barrier_arrive(",
                  "    ptx::named_barrier_arrive("},
                 kRun, {"fence_async_proxy is missing"});
-  expect_report({kDq, "      ptx::fence_async_proxy();\n", ""}, kRun,
+  expect_report({kDq, "    ptx::fence_async_proxy();\n", ""}, kRun,
                 {"bulk_add_if: has the copy engine read", "fence_async_proxy is missing"});
   expect_report({kDq, "ptx::warp_sync();  // the part is complete", ""}, kRun,
                 {"bulk_add_if: reads shared memory at +"});
@@ -93,8 +93,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden
   expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
                  "const bool hides = false;"},
                 kHidden, {"deadlock"});
-  expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden,
-                {"not finite"});
+  expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
   expect_report({kProducer, "const bool inside = key >= keys.begin && key < keys.end;",
                  "const bool inside = true;"},
                 kHidden, {"not finite"});
@@ -116,6 +115,32 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is add
   expect_report({kDq, "const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;",
                  "const int row = job.tile * kConfig.block_q + 64 * half + 16 * (warp ^ 1);"},
                 kRun, {"dq:"});
+}
+
+// dbias that keeps all axes, where the diagonal leaves tiles without a score.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that stays behind") {
+  ProblemSpec spec = kSpec;
+  spec.seqlen_q = spec.seqlen_kv = 264;
+  spec.bias = "bhqk";
+  spec.want_dbias = spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  const Run run = {spec, wgmma_backward(64)};
+  expect_report({kEntry, "if (warp == 2)", "if (warp == 3 && params.base.batch < 0)"}, run,
+                {"dbias:"});
+  expect_report({kDq, "if constexpr (BiasGrad::kStores) store_scores(job, slot);", ""}, run,
+                {"dbias:"});
+  expect_report(
+      {kDq, "if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();", ""}, run,
+      {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kDq, "64 * warp);\n    ptx::tensor_store_commit();", "64 * warp);"}, run,
+                {"tensor_store_commit is missing"});
+  Run adds = run;
+  adds.spec.bias = "1hqk";
+  adds.spec.batch = 2;
+  expect_report({kDq, "      add_scores(job, slot);\n      release(slot);\n",
+                 "      release(slot);\n      add_scores(job, slot);\n"},
+                adds, {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kDq, "      add_scores(job, slot);\n", ""}, adds, {"dbias:"});
 }
 
 }  // namespace

@@ -152,6 +152,58 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: biases of every pattern and ki
   expect_right(spec, wgmma_backward(128));
 }
 
+// Stored tile by tile, with zeros between; summed over queries; added up over batch or heads.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias of every pattern") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_kv = 208;
+  spec.want_dbias = true;
+  for (const char* bias : {"bhqk", "1hqk", "b1qk", "11qk", "bh1k", "b11k", "111k"}) {
+    spec.bias = bias;
+    for (const bool causal : {false, true}) {
+      spec.causal = causal;
+      spec.diagonal = causal ? Diagonal::kTopLeft : Diagonal::kUnspecified;
+      expect_right(spec);
+    }
+  }
+  spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
+  spec.seqlens_q = {140, 33};
+  spec.seqlens_kv = {150, 37};
+  for (const char* bias : {"bhqk", "1hqk", "b11k"}) {
+    spec.bias = bias;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias beside other choices") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_kv = 208;
+  spec.want_dbias = true;
+  spec.bias = "b11k";
+  expect_right(spec, wgmma_backward(128));
+  expect_right(spec, wgmma_backward(64, 2, true));
+  spec.bias = "bhqk";
+  expect_right(spec, wgmma_backward(64, 2, true));
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kBlocks;
+  for (const char* bias : {"bhqk", "b1qk"}) {
+    spec.bias = bias;
+    expect_right(spec);
+  }
+  spec.mask.clear();
+  spec.dtype = DType::kFloat16;
+  for (const char* bias : {"bhqk", "1hqk", "b11k"}) {
+    spec.bias = bias;
+    expect_right(spec);
+  }
+  spec.bias = "1hqk";
+  spec.dbias_dtype = DType::kFloat32;
+  expect_right(spec);
+  // Its rows are no multiples of 16 bytes.
+  spec.seqlen_q = spec.seqlen_kv = 131;
+  spec.bias = "1h1k";
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases and without") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;

@@ -12,11 +12,21 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   test::GridJobs jobs;
   using problem::Extent;
-  const std::pair<Extent, Extent> operands[] = {{Extent::kAbsent, Extent::kAbsent},
-                                                {Extent::kPerPair, Extent::kAbsent},
-                                                {Extent::kAbsent, Extent::kPerPair},
-                                                {Extent::kPerKey, Extent::kPerKey},
-                                                {Extent::kPerPair, Extent::kPerPair}};
+  struct Operands {
+    Extent mask, bias;
+    Extent dbias = Extent::kAbsent;
+    bool reduced = false;  // over batch or heads
+  };
+  constexpr auto kAbsent = Extent::kAbsent, kPerKey = Extent::kPerKey, kPerPair = Extent::kPerPair;
+  const Operands operands[] = {{kAbsent, kAbsent},
+                               {kPerPair, kAbsent},
+                               {kAbsent, kPerPair},
+                               {kPerKey, kPerKey},
+                               {kPerPair, kPerPair},
+                               {kAbsent, kPerPair, kPerPair, false},
+                               {kAbsent, kPerPair, kPerPair, true},
+                               {kPerKey, kPerKey, kPerKey, true},
+                               {kPerPair, kPerPair, kPerPair, true}};
   for (const int head_dim : {64, 96, 128}) {
     for (const int band : {0, 1, 2, 3}) {
       // Types, lengths and operands by turns: every pair of choices is there.
@@ -30,10 +40,14 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
                        .bounded_left = band >= 2,
                        .bounded_right = band % 2 == 1,
                        .seqlens = turn / 2 % 2 == 1};
-      for (const auto& [mask, bias] : operands) {
-        family.scores.mask = mask;
-        family.scores.bias = bias;
+      for (const Operands& with : operands) {
+        family.scores.mask = with.mask;
+        family.scores.bias = with.bias;
+        family.scores.bias_dtype = family.dbias_dtype = family.scores.dtype;
+        family.dbias = with.dbias;
+        family.dbias_reduces_planes = with.reduced;
         family.scores.mask_vectorized = family.scores.bias_vectorized = true;
+        family.dbias_vectorized = true;
         if (codegen::why_no_wgmma(family, arch)) continue;  // tiles of both beside wide heads
         const problem::BackwardPlanKey key{.family = family, .bucket_q = 1024, .bucket_kv = 1024};
         const codegen::BackwardTunables tunables = tuner::config_zero(key, arch);

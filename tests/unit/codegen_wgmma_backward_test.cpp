@@ -67,13 +67,23 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   family.scores.bias = family.scores.mask = problem::Extent::kPerKey;
   family.scores.bias_dtype = DType::kFloat32;
   CHECK(unfit(kTunables, family) == "");
-  family.dbias = problem::Extent::kPerKey;
-  CHECK(codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")) ==
-        "wgmma is in no backward with the gradient of a bias yet");
-  family.dbias = problem::Extent::kAbsent;
+  family.scores.mask = problem::Extent::kAbsent;
+  family.scores.bias = family.dbias = problem::Extent::kPerPair;
+  family.scores.bias_dtype = family.scores.dtype;
+  family.scores.bias_vectorized = true;
+  family.dbias_dtype = DType::kFloat32;
+  const auto reason = [&] { return codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")); };
+  CHECK(reason() == "wgmma stores a dbias of q's dtype alone");
+  family.dbias_dtype = family.scores.dtype;
+  CHECK(reason() == "wgmma needs rows of dbias to be multiples of 16 bytes");
+  family.dbias_vectorized = true;
+  CHECK(reason() == std::nullopt);
+  family.dbias_reduces_planes = true;
+  family.dbias_dtype = DType::kFloat32;
+  family.dbias_vectorized = false;
+  CHECK(reason() == std::nullopt);
   family.deterministic = true;
-  CHECK(codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")) ==
-        "wgmma adds up dq in no fixed order");
+  CHECK(reason() == "wgmma adds up dq in no fixed order");
 }
 
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {

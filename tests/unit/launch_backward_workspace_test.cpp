@@ -51,10 +51,12 @@ struct Workspace {
   std::int64_t dbias_elements() const {
     const auto& g = problem.dbias;
     if (g.extent == problem::Extent::kAbsent) return 0;
-    const bool per_query = g.extent == problem::Extent::kPerPair ||
-                           (g.extent == problem::Extent::kPerQuery && !g.scalar);
-    return std::int64_t{g.batches} * g.heads * (per_query ? p.seqlen_q : 1) *
-           (g.extent == problem::Extent::kPerQuery ? 1 : p.seqlen_kv);
+    const std::int64_t planes = std::int64_t{g.batches} * g.heads;
+    if (g.extent == problem::Extent::kPerQuery) return planes * (g.scalar ? 1 : p.seqlen_q);
+    if (g.extent == problem::Extent::kPerKey) return planes * p.seqlen_kv;
+    if (!spec.wgmma) return planes * p.seqlen_q * p.seqlen_kv;
+    const int block_q = std::max(64, spec.wgmma->block_q);
+    return planes * kernel::round_up(p.seqlen_q, block_q) * kernel::round_up(p.seqlen_kv, 128);
   }
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {

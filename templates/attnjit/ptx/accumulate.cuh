@@ -10,6 +10,15 @@ namespace attnjit::kernel::ptx {
 ATTNJIT_DEVICE void add_global(float* address, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }
+// By predicate, see barrier_arrive_if().
+ATTNJIT_DEVICE void add_global_if(bool condition, float* address, float value) {
+  asm volatile(
+      "{\n.reg .pred adds;\n"
+      "setp.ne.u32 adds, %2, 0;\n"
+      "@adds red.global.add.f32 [%0], %1;\n}" ::"l"(address),
+      "f"(value), "r"(static_cast<uint32>(condition))
+      : "memory");
+}
 
 // Four neighbours; `address` is a multiple of 16 bytes.
 ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {

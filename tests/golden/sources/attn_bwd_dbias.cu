@@ -1850,6 +1850,15 @@ namespace attnjit::kernel::ptx {
 ATTNJIT_DEVICE void add_global(float* address, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
 }
+// By predicate, see barrier_arrive_if().
+ATTNJIT_DEVICE void add_global_if(bool condition, float* address, float value) {
+  asm volatile(
+      "{\n.reg .pred adds;\n"
+      "setp.ne.u32 adds, %2, 0;\n"
+      "@adds red.global.add.f32 [%0], %1;\n}" ::"l"(address),
+      "f"(value), "r"(static_cast<uint32>(condition))
+      : "memory");
+}
 
 // Four neighbours; `address` is a multiple of 16 bytes.
 ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
@@ -1900,7 +1909,9 @@ struct BiasGradParams {
   int64 batch_stride, head_stride, query_stride, key_stride;
   int32 heads_per_plane;  // query heads that share one plane
   int32 fragments;        // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
+  int32 num_keys;         // of the tensors
 };
+
 
 // The planes of dbias: batch elements and heads.
 struct BiasPlanes {

@@ -24,5 +24,6 @@ attn_bwd_dkv(
     const __grid_constant__ BackwardWgmmaParams params,
     const __grid_constant__ BandParams band) {
   backward_dkv_wgmma<kConfig>(params,
+    NoKeyBiasGrad{},
     Band<kScores, false, true>(band));
 }

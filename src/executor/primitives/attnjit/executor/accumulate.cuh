@@ -16,6 +16,9 @@ ATTNJIT_DEVICE void add_global(float* address, float value) {
   services->access_global(address, sizeof(float), GlobalAccess::kAdd, "add_global");
   add_to(address, value);
 }
+ATTNJIT_DEVICE void add_global_if(bool condition, float* address, float value) {
+  if (condition) add_global(address, value);
+}
 ATTNJIT_DEVICE void add_global_4(float* address, const float (&value)[4]) {
   services->access_global(address, sizeof(value), GlobalAccess::kAdd, "add_global_4");
   for (int i = 0; i < 4; ++i) add_to(address + i, value[i]);

@@ -1,0 +1,109 @@
+#pragma once
+#include "attnjit/ptx/accumulate.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/reduce.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/bias_grad_params.h"
+#include "attnjit/tensor_map.h"
+#include "attnjit/tile/store_keys.cuh"
+
+// Policies for the gradient of a bias in the Hopper backward: dS, summed over the axes that dbias
+// reduces. Either the warps that have keys see it, 16 keys in the rows of their fragments and
+// queries in the columns,
+//
+//   begin_tile(batch, head, first_key)   the warp's first key of a tile
+//   add(ds)                              a fragment
+//   end_tile()                           all of the tile's have been added
+//
+// or the warpgroup of dq, tile by tile as it lies in shared memory, rounded: where the policy
+// kStores tiles or kAdds them up.
+namespace attnjit::kernel {
+
+// dbias has nothing to do with the tiles.
+struct NoKeyBiasGrad {
+  static constexpr bool kStores = false, kAdds = false;
+  ATTNJIT_DEVICE void begin_tile(int, int, int) {}
+  ATTNJIT_DEVICE void add(const float (&)[4]) {}
+  ATTNJIT_DEVICE void end_tile() {}
+};
+
+// Nothing is reduced, and dbias has the type of q: the copy engine writes dS as the warpgroup of dq
+// reads it.
+template <DType kDType>
+struct KeyBiasGradStore : NoKeyBiasGrad {
+  static constexpr bool kStores = true;
+  const BiasGradParams& params;
+
+  ATTNJIT_DEVICE explicit KeyBiasGradStore(const BiasGradParams& p) : params(p) {}
+
+  // Starts to write 64 keys of a tile. An axis of size 1 has coordinate 0.
+  ATTNJIT_DEVICE void store_if(bool condition, const TensorMap& map, uint32 slab, int batch,
+                               int head, int first_query, int first_key) const {
+    ptx::tensor_store_if(condition, map, slab, first_key, first_query, head, batch);
+  }
+  // Writes zeros to queries and keys that are no tile, by a warp: 16 lanes a row of 128 keys.
+  ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
+                            int end_key) const {
+    constexpr float kZeros[8] = {};
+    const int lane = ptx::lane_index();
+    const int64 plane = batch * params.batch_stride + head * params.head_stride;
+    const int key = first_key + 8 * (lane & 15);
+    if (key >= end_key) return;
+    for (int query = first_query + lane / 16; query < end_query; query += 2) {
+      store_keys<kDType, true>(params.data, plane + query * params.query_stride + key, kZeros,
+                               end_key - key, 1);
+    }
+  }
+};
+
+// The queries are reduced: sums over a tile are added to fp32 sums, [batch][query head][key], which
+// begin at 0. A key has one thread, tile after tile, unless the queries of a head are split.
+struct KeyBiasGradColumns : NoKeyBiasGrad {
+  const BiasGradParams& params;
+  float sum[2];  // of keys lane / 4 and + 8 of the warp's
+  float* first;  // of these
+  bool exists[2];
+
+  ATTNJIT_DEVICE explicit KeyBiasGradColumns(const BiasGradParams& p) : params(p) {}
+
+  ATTNJIT_DEVICE void begin_tile(int batch, int head, int first_key) {
+    const int key = first_key + ptx::lane_index() / 4;
+    first = static_cast<float*>(params.data) + batch * params.batch_stride +
+            head * params.head_stride + key;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      sum[h] = 0.0f;
+      exists[h] = (ptx::lane_index() & 3) == 0 && key + 8 * h < params.num_keys;
+    }
+  }
+  ATTNJIT_DEVICE void add(const float (&ds)[4]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) sum[h] += ds[2 * h] + ds[2 * h + 1];
+  }
+  ATTNJIT_DEVICE void end_tile() {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      ptx::add_global_if(exists[h], first + 8 * h, ptx::lanes_sum<4>(sum[h]));
+    }
+  }
+};
+
+// Batch or heads are reduced: the warpgroup of dq adds tiles of dS to fp32 sums, which begin at 0
+// and lie as those of BiasGradAdd in pieces, [plane][query / 16][key / 32][512], but in whole
+// tiles.
+struct KeyBiasGradAdd : NoKeyBiasGrad {
+  static constexpr bool kAdds = true;
+  const BiasGradParams& params;
+
+  ATTNJIT_DEVICE explicit KeyBiasGradAdd(const BiasGradParams& p) : params(p) {}
+
+  // The sums of 16 queries by 64 keys, two pieces.
+  ATTNJIT_DEVICE float* sums_of(int batch, int head, int first_query, int first_key) const {
+    return static_cast<float*>(params.data) + batch * params.batch_stride +
+           head / params.heads_per_plane * params.head_stride + first_query * params.query_stride +
+           16 * first_key;
+  }
+};
+
+}  // namespace attnjit::kernel
