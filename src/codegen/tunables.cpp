@@ -141,7 +141,6 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
              "columns";
     }
   }
-  if (f.deterministic) return "wgmma adds up dq in no fixed order";
   return std::nullopt;
 }
 
@@ -178,8 +177,9 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
   if (auto rule = why_unfit(tunables.dbias_method, f)) return rule;
-  if (f.deterministic && tunables.dq_method == DqMethod::kAdd) {
-    return "dq_method: add is not deterministic; use kernel";
+  if (f.deterministic && tunables.dq_method == DqMethod::kAdd &&
+      tunables.dkv.path != Path::kWgmma) {
+    return "dq_method: add is not deterministic with path mma; use kernel";
   }
   if (f.deterministic && tunables.split) return "split: it is not deterministic; set it to false";
   if (tunables.dkv.path == Path::kWgmma) {

@@ -83,8 +83,14 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq = values_.dbias = p;
+  // Under a causal mask the last keys have the fewest queries, and come to each before the others.
+  p.last_keys_first =
+      spec_.wgmma && spec_.wgmma->ordered && forward.bounded_right && !forward.bounded_left;
   set_tiles(p, spec_.dkv, forward);
-  if (spec_.wgmma) values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
+  if (spec_.wgmma) {
+    values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
+    values_.dkv.turns = at<kernel::uint32>(layout_.turns);
+  }
   if (spec_.dq) set_tiles(values_.dq, *spec_.dq, forward);
   if (spec_.dbias) set_tiles(values_.dbias, *spec_.dbias, forward);
 }

@@ -150,6 +150,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dk_sum = take(kv_rows * columns(p.head_dim) * kFloat);
     layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
   }
+  if (spec.wgmma && spec.wgmma->ordered) layout.turns = take(rows / 16 * kFloat);
   if (dbias == DbiasMethod::kColumns) {
     layout.dbias_parts = take(planes * p.seqlen_kv * kFloat);
   } else if (dbias == DbiasMethod::kAdd) {

@@ -75,8 +75,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
-/// wgmma has 8 instead of the 4, and whole tiles of block_q queries instead of ceil64(Lq), in a
-/// dbias as well, beside whole tiles of keys.
+/// wgmma has 8 instead of the 4, 9 if it is deterministic, and whole tiles of block_q queries
+/// instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
@@ -86,7 +86,8 @@ struct BackwardLayout {
   std::size_t sums = 0;                      ///< where what is set to zero begins
   std::size_t sum_bytes = 0;
   std::size_t dq_sum = 0, dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
-  std::size_t bytes = 0;                                            ///< total
+  std::size_t turns = 0;  ///< likewise, of path wgmma where it is deterministic
+  std::size_t bytes = 0;  ///< total
 };
 
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,

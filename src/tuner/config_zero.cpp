@@ -48,10 +48,12 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
   const problem::BackwardFamily& f = key.family;
   const DbiasMethod method = dbias_method(f);
   const Traits t = traits(key, method, arch);
-  return {.dq_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd,
-          .dbias_method = method,
+  const codegen::BackwardTile dkv = defaults.dkv.find(t).use;
+  const bool wgmma = dkv.path == codegen::Path::kWgmma;
+  return {.dq_method = f.deterministic && !wgmma ? DqMethod::kKernel : DqMethod::kAdd,
+          .dbias_method = wgmma ? codegen::default_dbias_method(f) : method,
           .split = !f.deterministic,
-          .dkv = defaults.dkv.find(t).use,
+          .dkv = dkv,
           .dq = defaults.dq.find(t).use,
           .dbias = defaults.dbias.find(t).use};
 }

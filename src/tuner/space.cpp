@@ -37,9 +37,14 @@ bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunabl
 }
 
 // Tiles of kernels that do not run become those of configuration 0, so that candidates which differ
-// in them alone are equal.
-void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&) {}
-void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero) {
+// in them alone are equal. The path of a deterministic backward says where dq comes from.
+void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&, const problem::PlanKey&) {}
+void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
+            const problem::BackwardPlanKey& key) {
+  if (key.family.deterministic) {
+    config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
+                                                                : codegen::DqMethod::kKernel;
+  }
   if (config.dq_method != codegen::DqMethod::kKernel) config.dq = zero.dq;
   if (config.dbias_method != codegen::DbiasMethod::kKernel) config.dbias = zero.dbias;
 }
@@ -98,7 +103,7 @@ std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
     if (!group.serves(key)) continue;
     for (const base::Patch<Tunables>& patch : group.candidates) {
       Tunables config = base::patched(zero, patch);
-      settle(config, zero);
+      settle(config, zero, key);
       if (codegen::why_unfit(config, key.family, arch) || pads(config, zero, key)) continue;
       if (std::ranges::find(list, config) == list.end()) list.push_back(config);
     }

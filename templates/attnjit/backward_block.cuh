@@ -124,11 +124,12 @@ struct KeyTileWalk : Base {
   int next_position, end_position;  // the same as numbers
   LiveRows looked_up;               // of the position that the lane has looked up
 
-  // Finds the block's place. First keys come first: under a causal mask they take longest.
+  // Finds the block's place. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
     const int split = static_cast<int>(part % params.num_splits);
     kv_tile = static_cast<int>(part / params.num_splits);
+    if (params.last_keys_first != 0) kv_tile = params.num_kv_tiles - 1 - kv_tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
     const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);

@@ -42,9 +42,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
     }
   } else if (warpgroup == 3) {
     ptx::give_registers<kConfig.dq_registers>();
-    BackwardWalk<kConfig, Set> walk(params.base, Set(features...));
-    walk.locate();
-    BackwardDqSums<kConfig, BiasGrad>(params, bias_grad, walk.block.batch, walk.kv_tile).run();
+    BackwardDqSums<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
   } else {
     ptx::take_registers<kConfig.key_registers()>();
     BackwardKeys<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad, warpgroup - 1).run();

@@ -15,6 +15,7 @@ struct BackwardWgmmaConfig {
   bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
   bool bias_tiles;   // a bias with rows of its own comes in tiles
   bool mask_tiles;   // so does a mask
+  bool ordered;      // thread blocks add to a tile of dq in the order of their keys
   int block_q;       // query rows of a tile, 64 or 128
   int num_stages;    // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
@@ -113,6 +114,8 @@ struct BackwardWgmmaParams {
   BackwardParams base;
   const uint32* row_pieces;  // kRowPieceBytes a row, see backward_params.h; padded_rows is a
                              // multiple of block_q
+  uint32* turns;  // [batch][query head][padded row / 16]: key tiles that have added to dq, if the
+                  // config is ordered; 0 at first
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
   // 128 columns, of block_q rows. dbias as the bias.
   TensorMap q, k, v, dout, bias, mask, dbias;

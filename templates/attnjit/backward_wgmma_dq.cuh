@@ -1,7 +1,8 @@
 #pragma once
-#include "attnjit/backward_wgmma_shared.cuh"
+#include "attnjit/backward_wgmma_producer.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/count.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
@@ -17,7 +18,7 @@ namespace attnjit::kernel {
 // A warp has 16 of the queries. Its part, eight fragments, lies in the sums one after another as it
 // does in shared memory, where the warp has a ring of places for parts. dS itself leaves as well,
 // where dbias has a row for each query: as it lies, or widened and added up like dq.
-template <BackwardWgmmaConfig kConfig, class BiasGrad>
+template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardDqSums {
   using Shared = BackwardShared<kConfig>;
   static constexpr int kFragmentBytes = 128 * 4;
@@ -29,23 +30,22 @@ struct BackwardDqSums {
 
   const BackwardWgmmaParams& params;
   const BiasGrad bias_grad;
-  const int batch, kv_tile;
+  BackwardWalk<kConfig, Features> walk;  // for where the block stands
   Shared shared;
   const int warp = ptx::warp_index() & 3;
   const int lane = ptx::lane_index();
   const uint64 ds_descriptor, k_descriptor;
   uint32 num_parts = 0;  // that have got a place
 
-  ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const BiasGrad& g, int batch_element,
-                                int tile_of_keys)
+  ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : params(p),
         bias_grad(g),
-        batch(batch_element),
-        kv_tile(tile_of_keys),
+        walk(p.base, f),
         ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
+    walk.locate();
     ptx::barrier_wait(shared.keys_full(), 0);
     BackwardJob job = Shared::take(shared.job(0));
     for (typename Shared::SlotTurn turn = {}; job.exists(); turn.advance()) {
@@ -61,7 +61,7 @@ struct BackwardDqSums {
  private:
   ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot) {
     const BackwardParams& base = params.base;
-    const int64 plane = static_cast<int64>(batch) * base.num_heads_q + job.head;
+    const int64 plane = static_cast<int64>(walk.block.batch) * base.num_heads_q + job.head;
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -81,7 +81,10 @@ struct BackwardDqSums {
       float* const sum =
           base.dq_sum + (plane * base.padded_rows + row) * (kFloats / 16) + slab * 8 * 128;
       const int groups = kGroups - 8 * slab < 8 ? kGroups - 8 * slab : 8;
+      uint32* const turns = params.turns + (plane * base.padded_rows + row) / 16;
+      if (kConfig.ordered && slab == 0) await_turn(turns, job.tile);
       add_to(sum, place, groups * kFragmentBytes);
+      if (kConfig.ordered && slab == kSlabs - 1) pass_turn(turns);
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -100,6 +103,18 @@ struct BackwardDqSums {
     ptx::warp_sync();  // the part is complete
     ptx::bulk_add_if(lane == 0, sum, place, bytes);
     ptx::tensor_store_commit();
+  }
+
+  // Waits until the thread blocks before this one have added to the warp's rows of a tile. Those
+  // have begun before: the hardware begins thread blocks in the order of their indices.
+  ATTNJIT_DEVICE void await_turn(const uint32* turns, int tile) {
+    ptx::await_count(turns, walk.turn_of(tile));
+    ptx::fence_async_proxy_global();
+  }
+  ATTNJIT_DEVICE void pass_turn(uint32* turns) const {
+    ptx::tensor_store_wait();
+    ptx::fence_async_proxy_global();
+    ptx::count_if(lane == 0, turns);
   }
 
   // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of
@@ -130,8 +145,8 @@ struct BackwardDqSums {
           ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
           ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
         }
-        add_to(bias_grad.sums_of(batch, job.head, job.tile * kConfig.block_q + query,
-                                 kv_tile * kConfig.block_kv + 64 * slab),
+        add_to(bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
+                                 walk.kv_tile * kConfig.block_kv + 64 * slab),
                place, kPartBytes);
       }
     }
@@ -145,8 +160,8 @@ struct BackwardDqSums {
   // A slab of 64 keys is a warp's.
   ATTNJIT_DEVICE void store_scores(const BackwardJob& job, uint32 slot) const {
     bias_grad.store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
-                       shared.ds(slot) + warp * kConfig.block_q * 128, batch, job.head,
-                       job.tile * kConfig.block_q, kv_tile * kConfig.block_kv + 64 * warp);
+                       shared.ds(slot) + warp * kConfig.block_q * 128, walk.block.batch, job.head,
+                       job.tile * kConfig.block_q, walk.kv_tile * kConfig.block_kv + 64 * warp);
     ptx::tensor_store_commit();
   }
 

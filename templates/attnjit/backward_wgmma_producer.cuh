@@ -56,6 +56,14 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     }
   }
 
+  // How many thread blocks come before this one where dq of a tile of queries is added up in order:
+  // those of the keys that its queries see, mask aside.
+  ATTNJIT_DEVICE uint32 turn_of(int tile) {
+    const KeyRange seen = this->keys_of(tile);
+    return params.last_keys_first != 0 ? (seen.end - 1) / kConfig.block_kv - kv_tile
+                                       : kv_tile - seen.begin / kConfig.block_kv;
+  }
+
   // Whether K and V have rows that no query of the block's heads sees, which would reach dq.
   ATTNJIT_DEVICE bool hides_keys(const KeyRange& keys) const {
     const int begin = kv_tile * kConfig.block_kv, end = begin + kConfig.block_kv;
@@ -73,9 +81,12 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     lane_head = first_head + position / params.num_q_tiles;
     lane_tile = position % params.num_q_tiles;
     const TileUse use = this->use_of(position);
-    const bool exists = use != TileUse::kSkip && overlaps(this->keys_of(lane_tile));
+    // In an order, nobody may be left out whom others wait for.
+    const bool used =
+        kConfig.ordered ? position < end_position && looked_up.any() : use != TileUse::kSkip;
+    const bool exists = used && overlaps(this->keys_of(lane_tile));
     left = ptx::warp_ballot(exists);
-    masked = ptx::warp_ballot(exists && (use == TileUse::kMasked || drops_keys()));
+    masked = ptx::warp_ballot(exists && (use != TileUse::kPlain || drops_keys()));
     hidden = ptx::warp_ballot(exists && has_dead_rows());
   }
   ATTNJIT_DEVICE bool overlaps(const KeyRange& seen) const {

@@ -204,6 +204,29 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias beside 
   expect_right(spec);
 }
 
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: dq in the order of the keys") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_q = 300;
+  spec.seqlen_kv = 400;
+  spec.deterministic = true;
+  expect_right(spec);
+  expect_right(spec, wgmma_backward(128));
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {290, 33};
+  spec.seqlens_kv = {390, 260};
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.causal = true;  // the last keys come first
+  expect_right(spec);
+  spec.causal = false;
+  spec.window = {30, 20};
+  expect_right(spec);
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kBlocks;  // key tiles without a score take their turn all the same
+  spec.bias = "b11k";
+  spec.want_dbias = true;
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases and without") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;

@@ -69,16 +69,8 @@ TEST_CASE("backward sweep on path mma: 300 random problems") {
   sweep(Path::kMma, 200000, test::random_backward_problem, run_backward);
 }
 
-// Not deterministic, which wgmma is in no backward.
 TEST_CASE("backward sweep on path wgmma: what it serves of 300 random problems") {
-  sweep(
-      Path::kWgmma, 300000,
-      [](std::uint64_t index) {
-        instance::ProblemSpec spec = test::random_backward_problem(index);
-        spec.deterministic = false;
-        return spec;
-      },
-      run_backward);
+  sweep(Path::kWgmma, 300000, test::random_backward_problem, run_backward);
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST_CASE("a method must serve the axes of dbias, and be deterministic where tha
   t.dbias_method = DbiasMethod::kAdd;
   CHECK(unfit(t, f) == "dbias_method: add is not deterministic; use kernel");
   t.dbias_method = DbiasMethod::kKernel;
-  CHECK(unfit(t, f) == "dq_method: add is not deterministic; use kernel");
+  CHECK(unfit(t, f) == "dq_method: add is not deterministic with path mma; use kernel");
   t.dq_method = DqMethod::kKernel;
   CHECK(unfit(t, f) == "split: it is not deterministic; set it to false");
   t.split = false;

@@ -61,7 +61,7 @@ struct Workspace {
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements();
-    if (spec.wgmma) floats += rows * 4;  // pieces of lse and delta
+    if (spec.wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
@@ -85,6 +85,7 @@ struct Workspace {
       list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
+    if (spec.wgmma && spec.wgmma->ordered) list.push_back(part(layout.turns, rows / 4));
     if (method == DbiasMethod::kColumns) {
       list.push_back(
           part(layout.dbias_parts, std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv * 4));

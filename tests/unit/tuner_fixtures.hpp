@@ -28,12 +28,15 @@ inline tuner::BackwardTuneKey backward_tune_key(int bucket_q = 1024, int bucket_
   return {device_class(), {f, bucket_q, bucket_kv, planes}, "test"};
 }
 
-inline void change_tile(codegen::ForwardTunables& config) {
+inline void change_tile(codegen::ForwardTunables& config, const problem::PlanKey&) {
   const bool wgmma = config.path == codegen::Path::kWgmma;
   config.block_q = wgmma ? 64 : 32;
   config.num_warps = wgmma ? 4 : 2;
 }
-inline void change_tile(codegen::BackwardTunables& tunables) { tunables.dkv.num_stages = 1; }
+inline void change_tile(codegen::BackwardTunables& tunables, const problem::BackwardPlanKey& key) {
+  tunables = tuner::config_zero(key, codegen::without_wgmma(codegen::find_arch("sm_90a")));
+  tunables.dkv.num_stages = 1;
+}
 
 /// A record with a legal configuration that configuration 0 is not.
 template <class PlanKey>
@@ -42,7 +45,7 @@ tuner::BasicRecord<PlanKey> make_record(const tuner::BasicTuneKey<PlanKey>& key)
   record.key = key;
   record.exact = "bf16 b1 h16/4 lq1000 lk1000 d128";
   record.config = tuner::config_zero(key.plan, codegen::find_arch(key.device.arch));
-  change_tile(record.config);
+  change_tile(record.config, key.plan);
   record.verdict = "gain";
   record.us = 80.5;
   record.mad = 0.25;

@@ -98,15 +98,15 @@ namespace attnjit::kernel {
 // Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
 inline constexpr int kRowBlock = 64;
 
-// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
-// fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would
+// keep fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
 ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
   return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
 }
 
-// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16 numbers,
-// of which the first three add up to -lse / scale, the next three to -delta, and the last two are 0.
-// Three bf16 numbers hold the 24 bits of a float.
+// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16
+// numbers, of which the first three add up to -lse / scale, the next three to -delta, and the last
+// two are 0. Three bf16 numbers hold the 24 bits of a float.
 inline constexpr int kRowPieceBytes = 16;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
@@ -136,16 +136,17 @@ struct BackwardParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 padded_rows;     // seqlen_q rounded up to kRowBlock
-  int32 num_q_tiles;     // ceil(seqlen_q / block_q)
-  int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
-  int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;      // kv heads of all batch elements
-  int32 section_planes;  // planes whose tiles take turns
-  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
-  float scale;           // of the scores
-  float score_scale;     // multiplies q k^T when the config says scale_first
-  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+  int32 padded_rows;      // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;      // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;     // ceil(seqlen_kv / block_kv)
+  int32 num_splits;       // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;       // kv heads of all batch elements
+  int32 section_planes;   // planes whose tiles take turns
+  int32 last_keys_first;  // 1: thread blocks with the last keys begin first, not the first
+  int32 batch_fastest;    // 1: batch elements of a head follow each other, for they share a bias
+  float scale;            // of the scores
+  float score_scale;      // multiplies q k^T when the config says scale_first
+  float exponent_scale;   // scores to log2 units: log2(e), times the scale unless scale_first
 };
 
 }  // namespace attnjit::kernel
@@ -1120,11 +1121,12 @@ struct KeyTileWalk : Base {
   int next_position, end_position;  // the same as numbers
   LiveRows looked_up;               // of the position that the lane has looked up
 
-  // Finds the block's place. First keys come first: under a causal mask they take longest.
+  // Finds the block's place. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
     const int split = static_cast<int>(part % params.num_splits);
     kv_tile = static_cast<int>(part / params.num_splits);
+    if (params.last_keys_first != 0) kv_tile = params.num_kv_tiles - 1 - kv_tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
     const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
@@ -2364,6 +2366,16 @@ ATTNJIT_DEVICE void tensor_store_commit() {
 template <int kPending = 0>
 ATTNJIT_DEVICE void tensor_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// Waits until the stores and additions of the thread are complete.
+ATTNJIT_DEVICE void tensor_store_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Orders what this thread sees or has done in global memory with what the copy engine does there.
+ATTNJIT_DEVICE void fence_async_proxy_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 // Shows what this thread has written to shared memory to the copy engine and to wgmma ("async

@@ -1743,6 +1743,16 @@ ATTNJIT_DEVICE void tensor_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
+// Waits until the stores and additions of the thread are complete.
+ATTNJIT_DEVICE void tensor_store_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// Orders what this thread sees or has done in global memory with what the copy engine does there.
+ATTNJIT_DEVICE void fence_async_proxy_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 // Shows what this thread has written to shared memory to the copy engine and to wgmma ("async
 // proxy").
 ATTNJIT_DEVICE void fence_async_proxy() {

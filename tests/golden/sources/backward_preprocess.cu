@@ -96,15 +96,15 @@ namespace attnjit::kernel {
 // Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
 inline constexpr int kRowBlock = 64;
 
-// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would keep
-// fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would
+// keep fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
 ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
   return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
 }
 
-// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16 numbers,
-// of which the first three add up to -lse / scale, the next three to -delta, and the last two are 0.
-// Three bf16 numbers hold the 24 bits of a float.
+// What is taken off the scores and off dP of a row, as the matrix units take it: eight bf16
+// numbers, of which the first three add up to -lse / scale, the next three to -delta, and the last
+// two are 0. Three bf16 numbers hold the 24 bits of a float.
 inline constexpr int kRowPieceBytes = 16;
 
 // What the preprocess kernel tells of each row; [batch][query head][padded row].
@@ -134,16 +134,17 @@ struct BackwardParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 padded_rows;     // seqlen_q rounded up to kRowBlock
-  int32 num_q_tiles;     // ceil(seqlen_q / block_q)
-  int32 num_kv_tiles;    // ceil(seqlen_kv / block_kv)
-  int32 num_splits;      // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;      // kv heads of all batch elements
-  int32 section_planes;  // planes whose tiles take turns
-  int32 batch_fastest;   // 1: batch elements of a head follow each other, for they share a bias
-  float scale;           // of the scores
-  float score_scale;     // multiplies q k^T when the config says scale_first
-  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+  int32 padded_rows;      // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;      // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;     // ceil(seqlen_kv / block_kv)
+  int32 num_splits;       // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;       // kv heads of all batch elements
+  int32 section_planes;   // planes whose tiles take turns
+  int32 last_keys_first;  // 1: thread blocks with the last keys begin first, not the first
+  int32 batch_fastest;    // 1: batch elements of a head follow each other, for they share a bias
+  float scale;            // of the scores
+  float score_scale;      // multiplies q k^T when the config says scale_first
+  float exponent_scale;   // scores to log2 units: log2(e), times the scale unless scale_first
 };
 
 }  // namespace attnjit::kernel

@@ -12,6 +12,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .scale_first = false,
     .bias_tiles = false,
     .mask_tiles = false,
+    .ordered = false,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 32,

@@ -1,37 +1,34 @@
-// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q64 kv128 s2 w4 qw2 b1 fresh=shared+warp
-#include "attnjit/backward_dkv_mma.cuh"
+// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | wgmma q64 kv128 s2
+#include "attnjit/backward_dkv_wgmma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardWgmmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 32,
     .head_dim_v = 32,
     .gqa_ratio = 1,
-    .aligned = true,
     .scale_first = true,
-    .adds_dq = false,
+    .bias_tiles = true,
+    .mask_tiles = false,
+    .ordered = true,
     .block_q = 64,
-    .block_kv = 128,
     .num_stages = 2,
-    .num_warps = 4,
-    .query_warps = 2,
-    .min_blocks = 1,
-    .late = false,
-    .fresh = Fresh::kSharedWarp,
+    .producer_registers = 32,
+    .dq_registers = 64,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
-    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ BackwardWgmmaParams params,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
-  backward_dkv<kConfig>(params,
-    NoBiasGrad{},
+  backward_dkv_wgmma<kConfig>(params,
+    NoKeyBiasGrad{},
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
     ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());

@@ -1,4 +1,4 @@
-// backward_preprocess bf16 dv32
+// backward_preprocess bf16 dv32 pieces
 #include "attnjit/backward_preprocess.cuh"
 
 using namespace attnjit::kernel;
@@ -7,7 +7,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 32,
     .aligned = true,
-    .pieces = false,
+    .pieces = true,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -1,0 +1,27 @@
+#pragma once
+#include "attnjit/ptx/device.cuh"
+#include "attnjit/types.h"
+
+// Counts in global memory by which thread blocks take turns.
+namespace attnjit::kernel::ptx {
+
+// Waits until `*address` has become `count`. What those did who counted, before they did, is then
+// visible.
+ATTNJIT_DEVICE void await_count(const uint32* address, uint32 count) {
+  uint32 value;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  } while (value != count);
+}
+
+// Counts on, by predicate, see barrier_arrive_if().
+ATTNJIT_DEVICE void count_if(bool condition, uint32* address) {
+  asm volatile(
+      "{\n.reg .pred counts;\n"
+      "setp.ne.u32 counts, %1, 0;\n"
+      "@counts red.release.gpu.global.add.u32 [%0], 1;\n}" ::"l"(address),
+      "r"(static_cast<uint32>(condition))
+      : "memory");
+}
+
+}  // namespace attnjit::kernel::ptx
