@@ -3,108 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "base/parallel.hpp"
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
+#include "driver_probe.hpp"
 #include "runtime/dispatcher.hpp"
 #include "silent_driver.hpp"
+#include "stopwatch.hpp"
 
 namespace attnjit {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kSamples = 20000;
-constexpr int kBatch = 64;  // calls between two waits for the device, fewer than its queue holds
-
-/// Nanoseconds of one call.
-struct Cost {
-  double p50 = 0, p99 = 0;
-};
-
-void print(const char* what, Cost cost) {
+void print(std::string_view what, Cost cost) {
   fmt::print("  {:<42} {:>8.0f} {:>8.0f}\n", what, cost.p50, cost.p99);
-}
-
-/// The time of each of kSamples calls of `work`, with what reading the clock takes subtracted.
-class Stopwatch {
- public:
-  /// `wait` is called now and then, off the clock.
-  explicit Stopwatch(std::function<void()> wait) : wait_(std::move(wait)) {
-    overhead_ = measure([] {}).p50;
-  }
-
-  template <class Work>
-  Cost measure(Work work) const {
-    std::vector<double> samples;
-    samples.reserve(kSamples);
-    for (int i = 0; i < kSamples; ++i) {
-      if (i % kBatch == 0) wait_();
-      const Clock::time_point start = Clock::now();
-      work();
-      const std::chrono::duration<double, std::nano> spent = Clock::now() - start;
-      samples.push_back(spent.count() - overhead_);
-    }
-    wait_();
-    std::ranges::sort(samples);
-    return {samples[kSamples / 2], samples[kSamples * 99 / 100]};
-  }
-
- private:
-  std::function<void()> wait_;
-  double overhead_ = 0;
-};
-
-/// Takes the place of the driver's calls below a Dispatcher. While `bare` is set, each of them is
-/// repeated kSamples times on the clock, with the very parameters that the dispatcher gave it. The
-/// members are static because the driver's entry points are plain functions.
-struct DriverProbe {
-  /// Sums over the calls of the driver in one call of the library.
-  struct Bare {
-    Cost launches, tensor_maps;
-  };
-
-  static inline decltype(cuda::DriverApi::launch_kernel_ex) real_launch = nullptr;
-  static inline decltype(cuda::DriverApi::tensor_map_encode_tiled) real_encode = nullptr;
-  static inline const Stopwatch* stopwatch = nullptr;
-  static inline Bare* bare = nullptr;
-
-  template <class... Arguments>
-  static CUresult launch(Arguments... arguments) {
-    return repeat(&Bare::launches, [&] { return real_launch(arguments...); });
-  }
-  template <class... Arguments>
-  static CUresult encode(Arguments... arguments) {
-    return repeat(&Bare::tensor_maps, [&] { return real_encode(arguments...); });
-  }
-
-  template <class Call>
-  static CUresult repeat(Cost Bare::*sum, Call call) {
-    if (bare == nullptr) return call();
-    CUresult result = CUDA_SUCCESS;
-    const Cost cost = stopwatch->measure([&] { result = call(); });
-    (bare->*sum).p50 += cost.p50;
-    (bare->*sum).p99 += cost.p99;
-    return result;
-  }
-};
-
-std::shared_ptr<const cuda::Driver> probed(cuda::DriverApi api) {
-  DriverProbe::real_launch = api.launch_kernel_ex;
-  DriverProbe::real_encode = api.tensor_map_encode_tiled;
-  api.launch_kernel_ex = DriverProbe::launch;
-  api.tensor_map_encode_tiled = DriverProbe::encode;
-  return std::make_shared<const cuda::Driver>(api);
 }
 
 /// A dense tensor that nothing was written to: its values do not matter, since the kernel's time is
@@ -168,19 +88,30 @@ class Bench {
     const auto call = [&] { dispatcher_.forward(args, stream, workspace); };
     call();
     const Cost warm = stopwatch_.measure(call);
-    DriverProbe::Bare bare;
-    DriverProbe::bare = &bare;
-    call();
-    DriverProbe::bare = nullptr;
+    const DriverProbe::Recording driver = record(call);
 
     fmt::print("{:<44} {:>8} {:>8}\n", title, "p50 ns", "p99 ns");
     print("make_problem", problem_cost(args));
     print("plan look-up", look_up_cost(args));
     print("warm call", warm);
-    print("bare launch", bare.launches);
-    if (bare.tensor_maps.p50 != 0) print("bare tensor maps", bare.tensor_maps);
-    fmt::print("  {:<42} {:>8.0f}\n", "warm call beyond the bare launch",
-               warm.p50 - bare.launches.p50);
+    print(fmt::format("bare launches ({})", driver.last), driver.bare);
+    if (driver.tensor_maps.p50 != 0) print("bare tensor maps", driver.tensor_maps);
+    fmt::print("  {:<42} {:>8.0f}\n", "warm call beyond the bare launches",
+               warm.p50 - driver.bare.p50);
+  }
+
+  /// Warm calls on several threads at once; the slowest thread counts.
+  void run_threads(const char* title, const ForwardArgs& args) const {
+    fmt::print("{:<44} {:>8} {:>8}\n", title, "p50 ns", "p99 ns");
+    for (const unsigned count : {1u, 2u, 4u, 8u}) {
+      std::vector<Cost> costs(count);
+      base::parallel_for(count, count, [&](std::size_t i) {
+        costs[i] = stopwatch_.measure([&] { dispatcher_.forward(args, nullptr); });
+      });
+      print(fmt::format("warm call, {} threads", count),
+            {std::ranges::max(costs, {}, &Cost::p50).p50,
+             std::ranges::max(costs, {}, &Cost::p99).p99});
+    }
   }
 
  private:
@@ -218,15 +149,20 @@ class Bench {
   const Stopwatch& stopwatch_;
 };
 
+// The kernel that runs does not matter here.
+base::Environment untuned_environment() {
+  base::Environment environment = base::process_environment();
+  environment.disable_autotune = true;
+  environment.autotune = base::AutotuneMode::kOff;
+  return environment;
+}
+
 void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
              const Stopwatch& stopwatch, CUstream stream) {
-  base::Environment environment = base::process_environment();
-  environment.disable_autotune = true;  // which kernel runs does not matter here
-  environment.autotune = base::AutotuneMode::kOff;
   DriverProbe::stopwatch = &stopwatch;
   const auto run = [&](const char* title, const ForwardArgs& args,
                        std::optional<codegen::Path> path = {}) {
-    runtime::Dispatcher dispatcher(environment, {}, driver, {}, path);
+    runtime::Dispatcher dispatcher(untuned_environment(), {}, driver, {}, path);
     Bench(dispatcher, *driver, stopwatch).run(title, args, stream, tensors);
   };
   run("plain", plain_args(tensors));
@@ -250,7 +186,11 @@ void run_on_device() {
 void run_on_host() {
   fmt::print("through a driver that does nothing\n");
   const Stopwatch stopwatch([] {});
-  run_all(probed(test::silent_hopper_api()), Tensors(nullptr), stopwatch, nullptr);
+  const auto driver = probed(test::silent_hopper_api());
+  run_all(driver, Tensors(nullptr), stopwatch, nullptr);
+  runtime::Dispatcher dispatcher(untuned_environment(), {}, driver);
+  Tensors tensors(nullptr);
+  Bench(dispatcher, *driver, stopwatch).run_threads("plain, on threads", plain_args(tensors));
 }
 
 }  // namespace
