@@ -6,19 +6,9 @@
 namespace attnjit {
 namespace {
 
+using gpu_test::masked_problem;
 using instance::HostProblem;
 using instance::ProblemSpec;
-
-// A problem whose plan has two steps and a workspace.
-ProblemSpec masked_problem() {
-  return {.batch = 2,
-          .heads_q = 8,
-          .heads_kv = 2,
-          .seqlen_q = 300,
-          .seqlen_kv = 500,
-          .head_dim = 64,
-          .mask = "b1qk"};
-}
 
 void expect_right(HostProblem& problem, const check::DeviceMirror& mirror) {
   mirror.download(problem);

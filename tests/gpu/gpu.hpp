@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,26 @@ std::string refusal(Call call) {
     return error.what();
   }
   return "";
+}
+
+/// A problem whose plan has two steps and a workspace.
+inline instance::ProblemSpec masked_problem() {
+  return {.batch = 2,
+          .heads_q = 8,
+          .heads_kv = 2,
+          .seqlen_q = 300,
+          .seqlen_kv = 500,
+          .head_dim = 64,
+          .mask = "b1qk"};
+}
+
+/// That of this process, in which calls are tuned, with a cache in `directory`.
+inline base::Environment tuning_environment(const std::filesystem::path& directory) {
+  base::Environment environment = base::process_environment();
+  environment.disable_autotune = false;
+  environment.autotune = base::AutotuneMode::kOn;
+  environment.cache_directory = directory;
+  return environment;
 }
 
 inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }

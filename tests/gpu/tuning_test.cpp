@@ -11,18 +11,11 @@
 namespace attnjit {
 namespace {
 
+using gpu_test::tuning_environment;
 using instance::HostProblem;
 using instance::ProblemSpec;
 using runtime::Dispatcher;
 using test::TempDirectory;
-
-base::Environment tuning_environment(const TempDirectory& directory) {
-  base::Environment environment = base::process_environment();
-  environment.disable_autotune = false;
-  environment.autotune = base::AutotuneMode::kOn;
-  environment.cache_directory = directory / "cache";
-  return environment;
-}
 
 ProblemSpec plain_problem() {
   return {
@@ -95,7 +88,7 @@ void tune_then_run(const std::shared_ptr<const cuda::Driver>& driver, const Prob
   const auto keep = [&](base::LogLevel level, std::string_view text) {
     if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
   };
-  runtime::Engine engine(tuning_environment(directory), keep);
+  runtime::Engine engine(tuning_environment(directory.path()), keep);
   runtime::ProblemTuner<Pass> tuner(engine);
   const HostProblem shape(spec, 4);
   const check::DeviceMirror mirror(*driver, shape);
@@ -110,7 +103,7 @@ void tune_then_run(const std::shared_ptr<const cuda::Driver>& driver, const Prob
   CHECK(tuner.timing_launches() > 0);
   for (const std::string& warning : warnings) FAIL_CHECK(warning);  // a candidate is wrong
 
-  Dispatcher next(tuning_environment(directory), {}, driver);
+  Dispatcher next(tuning_environment(directory.path()), {}, driver);
   expect_right(next, *driver, spec);
   const Counters counters = next.counters();
   CHECK(counters.record_hits == 1);
@@ -136,7 +129,7 @@ TEST_CASE("tuning: the candidates of a backward agree, and the record's result i
 TEST_CASE("tuning: a call that meets a problem first tunes it once, and is right") {
   ATTNJIT_NEED_GPU(gpu);
   const TempDirectory directory;
-  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  Dispatcher dispatcher(tuning_environment(directory.path()), {}, gpu.driver);
   expect_right(dispatcher, *gpu.driver, plain_problem());
   expect_right(dispatcher, *gpu.driver, plain_problem());
   CHECK(dispatcher.counters().tunes == 1);
@@ -149,7 +142,7 @@ TEST_CASE("tuning: a call that meets a problem first tunes it once, and is right
 TEST_CASE("tuning: a captured call is not timed") {
   ATTNJIT_NEED_GPU(gpu);
   const TempDirectory directory;
-  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  Dispatcher dispatcher(tuning_environment(directory.path()), {}, gpu.driver);
   HostProblem problem(plain_problem(), 4);
   check::DeviceMirror mirror(*gpu.driver, problem);
   const cuda::Stream stream(*gpu.driver);
@@ -164,7 +157,7 @@ TEST_CASE("tuning: a captured call is not timed") {
 TEST_CASE("tuning: while another stream is captured, a prepared call may be timed") {
   ATTNJIT_NEED_GPU(gpu);
   const TempDirectory directory;
-  Dispatcher dispatcher(tuning_environment(directory), {}, gpu.driver);
+  Dispatcher dispatcher(tuning_environment(directory.path()), {}, gpu.driver);
   HostProblem problem(plain_problem(), 4);
   check::DeviceMirror mirror(*gpu.driver, problem);
   const cuda::Stream stream(*gpu.driver);
