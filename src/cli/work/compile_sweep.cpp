@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "base/parallel.hpp"
@@ -90,13 +92,22 @@ void keep_results(const Sweep& before, Sweep& sweep) {
   }
 }
 
+std::vector<std::size_t> compile_order(const Sweep& sweep) {
+  std::vector<std::size_t> order(sweep.kernels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return sweep.kernels[i].step.spec.shared_bytes; });
+  return order;
+}
+
 void compile_all(Sweep& sweep, Session& session) {
   runtime::Engine& engine = session.engine();
   std::mutex mutex;  // of the progress line
   std::size_t done = 0;
   const std::size_t total = sweep.kernels.size();
+  const std::vector<std::size_t> order = compile_order(sweep);
   base::parallel_for(total, session.environment().jobs, [&](std::size_t i) {
-    SweptKernel& kernel = sweep.kernels[i];
+    SweptKernel& kernel = sweep.kernels[order[i]];
     if (kernel.state == SweptKernel::State::kListed) compile(kernel, engine);
     const std::scoped_lock lock(mutex);
     session.console().progress(++done, total, kernel.step.spec.source.title);

@@ -54,6 +54,10 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
 /// Gives the kernels of `sweep` that `before` has too the results that they have there.
 void keep_results(const Sweep& before, Sweep& sweep);
 
+/// The kernels of `sweep` in the order in which threads compile them soonest: those with the most
+/// shared memory, whose tiles are the largest, take longest, and none of them should be the last.
+std::vector<std::size_t> compile_order(const Sweep& sweep);
+
 /// Gets every listed kernel from the cache or the compiler, on the environment's number of threads.
 void compile_all(Sweep& sweep, Session& session);
 
