@@ -2,7 +2,7 @@
 cold processes on one kernel, and how well a warm-up uses the cores.
 
 Needs a build of the targets attnjit_cli and bench_warm_start, and an idle machine:
-  python3 bench/cold_start.py --jobs 2 --output cold-start.json
+  python3 bench/cold_start.py --jobs 2 16 --output cold-start.json
 """
 
 import argparse
@@ -88,18 +88,19 @@ def storm(machine):
 
 
 def warm_up(machine, jobs, rounds):
-    """A manifest's kernels by one thread and by `jobs`, in turns; the best of each counts."""
-    seconds = {1: [], jobs: []}
+    """A manifest's kernels by one thread and by each number of `jobs`, in turns; the best of each
+    counts."""
+    seconds = {count: [] for count in [1, *jobs]}
     for i in range(rounds):
-        for count in seconds:
-            report, spent = machine.warmup(machine.path(f"jobs-{count}-{i}"), "--manifest",
-                                           MANIFEST, "--jobs", str(count))
+        for count, spent in seconds.items():
+            report, each = machine.warmup(machine.path(f"jobs-{count}-{i}"), "--manifest", MANIFEST,
+                                          "--jobs", str(count))
+            spent.append(each)
             if report["compiled"] != len(report["kernels"]):
                 raise SystemExit(f"not all kernels were compiled: {report['counters']}")
-            seconds[count].append(spent)
     best = {count: min(each) for count, each in seconds.items()}
-    return {"kernels": report["compiled"], "jobs": jobs, "seconds_1": seconds[1],
-            "seconds": seconds[jobs], "efficiency": best[1] / (jobs * best[jobs])}
+    return {"kernels": report["compiled"], "seconds": seconds,
+            "efficiency": {count: best[1] / (count * best[count]) for count in jobs}}
 
 
 def cpu_name():
@@ -112,7 +113,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="build directory, default build")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="threads of the warm-up")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[os.cpu_count()],
+                        help="numbers of threads of the warm-up, default as many as there are cores")
     parser.add_argument("--rounds", type=int, default=3, help="of the warm-up, default 3; 0: none")
     parser.add_argument("--git", default="", help="commit to name in the results")
     parser.add_argument("--output", required=True, help="file of results")
