@@ -86,6 +86,9 @@ TEST_CASE("run --on cpu takes a configuration, one architecture and no more") {
   CHECK(foreign.code == 2);
   CHECK(holds(foreign.err, "--config: unknown member \"head_dim\"; expected one of path, "));
   CHECK(attnjit(cpu_run({"--arch", "sm_80,sm_90a"})).code == 2);
+  const Outcome path = attnjit(cpu_run({"--path", "fast"}));
+  CHECK(path.code == 2);
+  CHECK(holds(path.err, "--path: 'fast'"));
 }
 
 TEST_CASE("exit 4: run --on cpu finds a kernel that breaks a rule") {

@@ -43,7 +43,6 @@ TEST_CASE("exit 2: usage") {
       {"emit", "--jobs", "0", "--arch", "sm_80"},
       {"run", "--on", "moon"},
       {"run", "--rows", "few"},
-      {"run", "--on", "cpu", "--path", "fast"},
       {"run", "--on", "gpu", "--path", "fast"},
       {"bench", "--path", "fast"},
       {"bench", "--no-such-flag"},
