@@ -127,6 +127,35 @@ TEST_CASE("a directory of another user holds no kernels") {
   expect_unused(attnjit, "it belongs to another user");
 }
 
+TEST_CASE("a user whom the system does not know, without a home, gets kernels in memory") {
+  if (::geteuid() != 0) ATTNJIT_SKIP("only root can become another user");
+  const CommandLine attnjit;
+  fs::create_directory(attnjit.cache());  // not for others to read
+  fs::permissions(attnjit.cache(), fs::perms::owner_all);
+  const std::string stranger = "setpriv --reuid 54321 --regid 54321 --clear-groups";
+  for (const char* directory : {"", attnjit.cache().c_str()}) {
+    CAPTURE(std::string(directory));
+    const Outcome outcome =
+        attnjit(small_problem({"emit", "--format", "facts"}),
+                {{"HOME", ""}, {"XDG_CACHE_HOME", ""}, {"ATTNJIT_CACHE_DIR", directory}}, stranger);
+    CHECK(outcome.code == 0);
+    CHECK(holds(outcome.err, "attnjit: warning: "));
+    CHECK(fs::is_empty(attnjit.cache()));
+  }
+}
+
+TEST_CASE("a directory is used whatever characters its name has, and however long it is") {
+  const CommandLine attnjit;
+  for (const std::string& name : {std::string("with spaces and 'quotes'"),
+                                  std::string("\xc3\xa4 \xe6\xbc\xa2"), std::string(200, 'x')}) {
+    CAPTURE(name);
+    const CommandLine::Variables there = {{"ATTNJIT_CACHE_DIR", attnjit.file(name)}};
+    CHECK(attnjit(small_problem({"warmup"}), there).code == 0);
+    CHECK(attnjit(small_problem({"warmup", "--check"}), there).code == 0);
+    CHECK(attnjit({"cache", "verify"}, there).code == 0);
+  }
+}
+
 TEST_CASE("a limit on the size of files costs the kernel on disk and no more") {
   const CommandLine attnjit;
   const Outcome limited = attnjit(small_problem({"emit", "--format", "facts"}), {},

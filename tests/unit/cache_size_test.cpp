@@ -1,10 +1,12 @@
 // Eviction, the sweep of unfinished files, and quarantine.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -117,6 +119,46 @@ TEST_CASE("a collection keeps what is recent, and open readers keep what they re
   const std::string read{std::istreambuf_iterator<char>(reader), {}};
   CHECK(read.size() == bytes);
   CHECK(f.store.verify().empty());
+}
+
+TEST_CASE("processes that fill a cache which is evicted all the time get right kernels") {
+  Fixture f;
+  f.publish("0");
+  const std::uint64_t bytes = f.store.list().at(0).bytes;
+  const auto fill = [&](unsigned number) {
+    std::mt19937 random(number);
+    for (int i = 0; i < 200; ++i) {
+      KernelCache cache(
+          {.directory = f.directory / "cache", .lock_directory = f.directory / "locks"},
+          fake_compiler, f.messages.log());
+      const std::string source = std::to_string(random() % 64);
+      const auto entry = cache.get(key_of(source), kArch, [&] { return make_entry(source); });
+      if (entry->key != key_of(source) || entry->cubin != fake_cubin()) return false;
+    }
+    return true;
+  };
+  std::vector<pid_t> running;
+  for (unsigned i = 0; i < 4; ++i) running.push_back(start_child([&, i] { return fill(i); }));
+  std::uint64_t removed = 0;
+  const auto evict = [&] {
+    for (const StoredFile& file : f.store.list()) {
+      base::set_modified(file.path, std::chrono::system_clock::now() - hours(2));
+    }
+    removed += f.collector(10 * bytes).collect()->evicted.files;
+  };
+  while (!running.empty()) {
+    evict();
+    int status = 0;
+    if (::waitpid(running.back(), &status, WNOHANG) == 0) continue;
+    CHECK(status == 0);
+    running.pop_back();
+  }
+  for (int i = 0; i < 64; ++i) f.publish(std::to_string(i));
+  evict();
+  CHECK(removed > 0);
+  CHECK(f.store.list().size() <= 10);
+  CHECK(f.store.verify().empty());
+  CHECK(children(f.store.temporary_directory()).empty());
 }
 
 TEST_CASE("one process collects at a time") {

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -75,6 +77,16 @@ std::string refusal(const std::string& json) {
 }
 
 }  // namespace
+
+// The records of users with an older version are ignored then.
+TEST_CASE("the changelog names the search spaces") {
+  std::ostringstream changelog;
+  changelog << std::ifstream(ATTNJIT_SOURCE_DIR "/CHANGELOG.md").rdbuf();
+  for (const std::string& space : {SearchSpace().name(), BackwardSearchSpace().name()}) {
+    CAPTURE(space);
+    CHECK(changelog.str().find('`' + space + '`') != std::string::npos);
+  }
+}
 
 TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at most 30") {
   const SearchSpace built_in;
