@@ -60,7 +60,7 @@ class PlanReport {
     console.print("  step {}     {}", number, spec.source.title);
     console.print("    tile     {}, {} threads, {} of shared memory, {}", tile, spec.threads,
                   human_bytes(spec.shared_bytes), launched);
-    console.print("    key      {} ({})", key.text(), cached ? "in the cache" : "not compiled yet");
+    console.print("    key      {} ({})", key.text(), cached ? "compiled" : "not compiled yet");
     return {{"step", number},  {"entry", spec.source.entry}, {"title", spec.source.title},
             {"tile", tile},    {"threads", spec.threads},    {"shared_bytes", spec.shared_bytes},
             {"grid", grid},    {"runs", step.runs()},        {"key", key.text()},

@@ -126,8 +126,9 @@ void look_up_all(Sweep& sweep, Session& session) {
       continue;
     }
     kernel.state = SweptKernel::State::kMissing;
-    kernel.error = fmt::format("[{}] is not in the cache; attnjit warmup puts it there",
-                               kernel.step.spec.source.title);
+    kernel.error =
+        fmt::format("[{}] is in no bundle and not in the cache; attnjit warmup puts it there",
+                    kernel.step.spec.source.title);
     kernel.code = ExitCode::kVerification;
   }
 }

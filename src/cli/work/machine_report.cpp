@@ -98,8 +98,8 @@ Section cache_section(Session& session) {
   if (!environment.cache_directory) {
     section.lines.push_back({"directory", "none: kernels are kept in memory only"});
     section.advice.push_back(environment.cache_trouble.value_or(
-        "every process compiles its kernels anew; set ATTNJIT_CACHE_DIR to a directory of your "
-        "own"));
+        "every process compiles the kernels that are in no bundle; set ATTNJIT_CACHE_DIR to a "
+        "directory of your own"));
   } else {
     const fs::path root = *session.engine().cache().store().root();
     const DirectoryReport report = inspect_directory(root);
