@@ -166,6 +166,19 @@ TEST_CASE("a limit on the size of files costs the kernel on disk and no more") {
   CHECK(attnjit({"cache", "verify"}).code == 0);
 }
 
+TEST_CASE("a limit on open files costs the kernel at most, and leaves a sound cache") {
+  const CommandLine attnjit;
+  for (int limit = 4; limit <= 8; ++limit) {
+    CAPTURE(limit);
+    const Outcome limited = attnjit(small_problem({"emit", "--format", "facts"}), {},
+                                    fmt::format("sh -c 'ulimit -n {}; exec \"$@\"' sh", limit));
+    CHECK((limited.code == 0 || holds(limited.err, "Too many open files") ||
+           holds(limited.err, "Error 24")));  // of the dynamic linker
+    CHECK(attnjit({"cache", "verify"}).code == 0);
+  }
+  CHECK(fs::is_empty(attnjit.cache() / "v1/tmp"));
+}
+
 TEST_CASE("32 processes that want the same kernels compile each once") {
   const CommandLine attnjit;
   fs::create_directory(attnjit.file("run"));

@@ -106,7 +106,7 @@ struct Place {
 
 TEST_CASE_TEMPLATE("whichever call fails, what is kept is whole and what is said is true", Kept,
                    Kernel, Record, Faulty) {
-  for (const int error : {EIO, ENOSPC, EDQUOT, EMFILE, ESTALE, EACCES, EXDEV}) {
+  for (const int error : {EIO, ENOSPC, EDQUOT, EMFILE, ESTALE, ENOTDIR, EACCES, EXDEV}) {
     bool met = true;
     for (std::size_t at = 0; met; ++at) {
       Place place;
@@ -182,7 +182,7 @@ TEST_CASE_TEMPLATE("a file gets its name only once it is on the disk", Kept, Ker
 }
 
 TEST_CASE("a kernel that cannot be read is built again, and its file stays") {
-  for (const int error : {EIO, ESTALE, ENOENT, EMFILE, EACCES}) {
+  for (const int error : {EIO, ESTALE, ENOENT, ENOTDIR, EMFILE, EACCES}) {
     bool met = true;
     for (std::size_t at = 0; met; ++at) {
       Place place;

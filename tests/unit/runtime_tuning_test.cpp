@@ -5,6 +5,7 @@
 
 #include "attnjit/error.hpp"
 #include "fake_device.hpp"
+#include "known_kernels.hpp"
 #include "runtime/config_choice.hpp"
 #include "runtime/plan_loader.hpp"
 #include "runtime/plan_maker.hpp"
@@ -85,6 +86,25 @@ TEST_CASE("the fastest candidate wins, and the record says how") {
   CHECK(choice.source == ConfigSource::kRecord);
   CHECK(choice.config == report.record.config);
   CHECK(choice.why.find("50.0 % faster") != std::string::npos);
+}
+
+TEST_CASE("a candidate that spills, or was serialised, is left out however fast it is") {
+  const FakeDevice device;
+  prefer_two_warps();
+  for (const compiler::Facts& facts :
+       {compiler::Facts{.spill_store_bytes = 4}, compiler::Facts{.spill_load_bytes = 4},
+        test::serialized_facts()}) {
+    const Machine machine;
+    Engine engine = machine.start();
+    const auto family = problem::plan_key(small_problem()).family;
+    const auto configs =
+        engine.space<problem::PlanKey>().candidates(problem::plan_key(small_problem()), arch());
+    REQUIRE(configs.at(1).num_warps == 2);
+    test::keep_known_kernels(engine, engine.plan(family, arch(), configs[1]), facts);
+    const auto report = runtime::ForwardTuner(engine).tune(*device, small_problem());
+    CHECK(report.rejected == 1);
+    CHECK(report.result.verdict == Verdict::kNoGain);
+  }
 }
 
 TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
