@@ -50,6 +50,17 @@ class Workshop {
     }
   }
 
+  /// Makes the only record one that another version of the library measured.
+  void age_record() const {
+    namespace fs = std::filesystem;
+    for (const auto& item : fs::recursive_directory_iterator(temp_ / "cache" / "v1" / "t")) {
+      if (!item.is_regular_file()) continue;
+      auto record = std::get<tuner::Record>(tuner::record_from_json(read_file(item.path())));
+      record.library = "0.0.1";
+      write_file(item.path(), tuner::to_json(record));
+    }
+  }
+
   std::string directory() const { return temp_.path().string(); }
 
   /// The faulty configurations of the small problem that a new process finds.
@@ -115,6 +126,16 @@ TEST_CASE(
     CHECK(winner_warps(forced) == 1);
     CHECK(workshop.known_faulty() == 1);
   }
+}
+
+TEST_CASE("a stale record is measured again where that is asked for") {
+  const Workshop workshop;
+  workshop.tune("none");
+  CHECK(workshop.tune("none", {.stale = true}).state == "recorded");
+  workshop.age_record();
+  CHECK(workshop.tune("none").state == "recorded");
+  CHECK(workshop.tune("none", {.stale = true}).state == "gain");
+  CHECK(workshop.tune("none", {.stale = true}).state == "recorded");
 }
 
 TEST_CASE("without a disk a fault is known for as long as the run lasts") {
