@@ -138,10 +138,11 @@ TEST_CASE("a stale record is measured again where that is asked for") {
   CHECK(workshop.tune("none", {.stale = true}).state == "recorded");
 }
 
-TEST_CASE("without a disk a fault is known for as long as the run lasts") {
+TEST_CASE("without a disk a fault is known for as long as the run lasts, and no record is kept") {
   const Workshop workshop;
   const TunedProblem tuned = workshop.tune_in_memory("crash");
   CHECK(tuned.faults.size() == 1);
+  CHECK(tuned.why_not_kept);
   CHECK(winner_warps(tuned) == 1);
 }
 

@@ -276,7 +276,7 @@ TEST_CASE("a compiler that turns up later is asked, and names its entries") {
 TEST_CASE("processes that want one kernel build it once") {
   Place place;
   const fs::path marks = place.directory / "marks";
-  CHECK(all_processes(4, [&] { return get_slowly(place.options, marks); }));
+  CHECK(all_processes(32, [&] { return get_slowly(place.options, marks); }));
   CHECK(count_below(marks) == 1);
 }
 
@@ -284,7 +284,7 @@ TEST_CASE("without working locks processes build more often, and are right") {
   Place place;
   const fs::path marks = place.directory / "marks";
   spill(place.options.lock_directory, "not a directory");
-  CHECK(all_processes(4, [&] { return get_slowly(place.options, marks); }));
+  CHECK(all_processes(32, [&] { return get_slowly(place.options, marks); }));
   CHECK(count_below(marks) > 1);
   KernelCache cache = place.open();
   cache.get(key_of("a"), kArch, build_nothing);
@@ -293,6 +293,20 @@ TEST_CASE("without working locks processes build more often, and are right") {
   REQUIRE(place.messages.warnings().size() == 1);
   CHECK(place.messages.warnings()[0].find(place.options.lock_directory.string()) !=
         std::string::npos);
+}
+
+TEST_CASE("a lock directory that is deleted is made again, and nobody waits for the lock in it") {
+  Place place;
+  KernelCache cache = place.open();
+  const auto entry = cache.get(key_of("a"), kArch, [&] {
+    fs::remove_all(place.options.lock_directory);
+    return place.open().get(key_of("a"), kArch, build_fake), build_fake();
+  });
+  CHECK(entry->cubin == fake_cubin());
+  CHECK(fs::exists(place.lock_of("a")));
+  CHECK(cache.store().list().size() == 1);
+  CHECK(cache.store().verify().empty());
+  CHECK(place.messages.warnings().empty());
 }
 
 TEST_CASE("a lock directory of another user is not used") {

@@ -127,7 +127,7 @@ TEST_CASE("processes that fill a cache which is evicted all the time get right k
   const std::uint64_t bytes = f.store.list().at(0).bytes;
   const auto fill = [&](unsigned number) {
     std::mt19937 random(number);
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 50; ++i) {
       KernelCache cache(
           {.directory = f.directory / "cache", .lock_directory = f.directory / "locks"},
           fake_compiler, f.messages.log());
@@ -138,7 +138,7 @@ TEST_CASE("processes that fill a cache which is evicted all the time get right k
     return true;
   };
   std::vector<pid_t> running;
-  for (unsigned i = 0; i < 4; ++i) running.push_back(start_child([&, i] { return fill(i); }));
+  for (unsigned i = 0; i < 32; ++i) running.push_back(start_child([&, i] { return fill(i); }));
   std::uint64_t removed = 0;
   const auto evict = [&] {
     for (const StoredFile& file : f.store.list()) {

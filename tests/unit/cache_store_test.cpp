@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include "attnjit/error.hpp"
 #include "cache/store.hpp"
+#include "skip.hpp"
 #include "unit/cache_fixtures.hpp"
 #include "unit/temp_directory.hpp"
 
@@ -203,6 +205,21 @@ TEST_CASE("what is no regular file of ours is a miss and never blocks") {
   CHECK(f.store.verify().empty());
   CHECK(slurp(target) == good);
   CHECK(f.store.write_failures() == 0);
+}
+
+TEST_CASE("a device in an entry's place is a miss, and is not read") {
+  Fixture f;
+  const fs::path path = f.publish("a");
+  fs::remove(path);
+  // Of /dev/zero, which never ends.
+  if (::mknod(path.c_str(), S_IFCHR | 0600, ::makedev(1, 5)) != 0) {
+    ATTNJIT_SKIP("this user cannot make device nodes");
+  }
+  CHECK_FALSE(f.find("a"));
+  CHECK(f.store.verify().size() == 1);
+  f.publish("a");
+  CHECK(f.find("a"));
+  CHECK(f.store.verify().empty());
 }
 
 TEST_CASE("a directory in an entry's place costs that entry only") {
