@@ -133,13 +133,20 @@ void KernelCache::replace(Entry entry) {
   state.flights.insert_or_assign(kept->key, flight);
 }
 
-std::optional<Entry> KernelCache::look_up(const KernelKey& key, const std::string& arch) {
-  if (auto entry = find_in_bundles(key, arch)) return entry;
+std::optional<Fetched> KernelCache::look_up(const KernelKey& key, const std::string& arch) {
+  const auto fetched = [](std::optional<Entry> entry, Fetched::Origin origin) {
+    return entry ? std::optional(Fetched{std::make_shared<Entry>(*std::move(entry)), origin, {}})
+                 : std::nullopt;
+  };
+  if (auto found = fetched(find_in_bundles(key, arch), Fetched::Origin::kBundle)) return found;
   if (!store_.root()) return std::nullopt;
   const std::string likely = likely_compiler_id();
-  if (auto entry = store_.find(key, arch, likely)) return entry;
-  const std::string exact = exact_compiler_id();
-  return exact == likely ? std::nullopt : store_.find(key, arch, exact);
+  auto entry = store_.find(key, arch, likely);
+  if (!entry) {
+    const std::string exact = exact_compiler_id();
+    if (exact != likely) entry = store_.find(key, arch, exact);
+  }
+  return fetched(std::move(entry), Fetched::Origin::kDisk);
 }
 
 std::optional<Entry> KernelCache::find_in_bundles(const KernelKey& key,

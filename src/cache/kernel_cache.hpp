@@ -98,7 +98,7 @@ class KernelCache {
   void reset();
 
   /// The same from a bundle or disk only; nullopt where neither has it. Counts nothing.
-  std::optional<Entry> look_up(const KernelKey& key, const std::string& arch);
+  std::optional<Fetched> look_up(const KernelKey& key, const std::string& arch);
 
   Counters counters() const;
   Store& store() { return store_; }

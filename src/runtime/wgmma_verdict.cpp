@@ -21,8 +21,8 @@ std::optional<compiler::Facts> main_facts(Engine& engine, const Spec& spec,
     return facts(*get_kernels(engine, spec, arch, problem)[step]);
   }
   const cache::KernelKey key = engine.key(spec.steps[step].source, arch);
-  const auto entry = engine.cache().look_up(key, std::string(arch.name));
-  return entry ? facts(*entry) : std::nullopt;
+  const auto found = engine.cache().look_up(key, std::string(arch.name));
+  return found ? facts(*found->entry) : std::nullopt;
 }
 
 }  // namespace

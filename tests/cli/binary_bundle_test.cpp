@@ -55,10 +55,16 @@ TEST_CASE("an exported bundle serves in place of a cache and a compiler") {
                                        {"ATTNJIT_BUNDLE_PATH", warm.bundle},
                                        {"ATTNJIT_NVRTC", "/nonexistent"},
                                        {"ATTNJIT_JIT", "forbid"}};
-  CHECK(warm.attnjit({"warmup", "--manifest", warm.manifest, "--check"}, bare).code == 0);
+  const Outcome check =
+      warm.attnjit({"warmup", "--json", "--manifest", warm.manifest, "--check"}, bare);
+  CHECK(check.code == 0);
+  CHECK(check.json().at("bundled") == 2);
+  CHECK(check.json().at("kernels").at(0).at("from") == "bundle");
   CommandLine::Variables unused = bare;
   unused["ATTNJIT_CACHE_DIR"] = warm.attnjit.file("other");
-  CHECK(warm.attnjit({"warmup", "--manifest", warm.manifest}, unused).code == 0);
+  const Outcome found = warm.attnjit({"warmup", "--manifest", warm.manifest}, unused);
+  CHECK(found.code == 0);
+  CHECK(holds(found.out, "2 kernels: 0 compiled, 0 from cache, 0 failed, 2 from bundles"));
   CHECK_FALSE(fs::exists(warm.attnjit.file("other")));
   CHECK(holds(warm.attnjit({"plan", "--manifest", warm.manifest}, bare).out, " (compiled)\n"));
   const auto bundles = warm.attnjit({"cache", "ls", "--json"}, bare).json().at("bundles");

@@ -135,7 +135,10 @@ TEST_CASE("a kernel of a bundle needs no compiler, no lock and no cache director
   const auto ask = [&] { return ++asked, std::string(kCompiler); };
   KernelCache cache(options, {ask, ask}, messages.log());
   const auto build = [&] { return ++built, make_entry("b"); };
-  CHECK(cache.look_up(key_of("a"), kArch)->compiler_id == "another machine's");
+  const auto found = cache.look_up(key_of("a"), kArch);
+  REQUIRE(found);
+  CHECK(found->entry->compiler_id == "another machine's");
+  CHECK(found->origin == Fetched::Origin::kBundle);
   CHECK(cache.get(key_of("a"), kArch, build)->compiler_id == "another machine's");
   cache.get(key_of("a"), kArch, build);
   CHECK(asked == 0);

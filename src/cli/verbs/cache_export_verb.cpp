@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "base/json.hpp"
@@ -49,7 +50,8 @@ ExitCode export_manifest(const ExportOptions& options, Session& session) {
       workload.cases, archs,
       [&](const Case& job, const codegen::Arch& arch) { return planner.variants(job, arch); });
   look_up_all(sweep, session);
-  if (sweep.count(SweptKernel::State::kCached) != sweep.kernels.size()) {
+  const auto lacks = [](const SweptKernel& kernel) { return kernel.code != ExitCode::kDone; };
+  if (std::ranges::any_of(sweep.kernels, lacks)) {
     return report_sweep(sweep, session);  // says what is missing; nothing is written
   }
   cache::BundleWriter writer;

@@ -14,25 +14,35 @@
 namespace attnjit::cli {
 namespace {
 
-std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
-  switch (kernel.state) {
+// The place where a kernel was, or what became of it, as --json has it.
+const char* from(SweptKernel::State state) {
+  switch (state) {
     case SweptKernel::State::kListed:
       break;
-    case SweptKernel::State::kFailed:
-      return "FAILED";
-    case SweptKernel::State::kMissing:
-      return "MISSING";
     case SweptKernel::State::kCompiled:
-      return row.first ? "compiled" : "same kernel";
+      return "compiled";
     case SweptKernel::State::kCached:
-      return row.first ? "cache" : "same kernel";
+      return "cache";
+    case SweptKernel::State::kBundled:
+      return "bundle";
+    case SweptKernel::State::kMissing:
+      return "missing";
+    case SweptKernel::State::kFailed:
+      return "failed";
   }
   return "";
 }
 
+std::string state_text(const SweepRow& row, const SweptKernel& kernel) {
+  if (kernel.state == SweptKernel::State::kFailed) return "FAILED";
+  if (kernel.state == SweptKernel::State::kMissing) return "MISSING";
+  return row.first ? from(kernel.state) : "same kernel";
+}
+
 bool is_there(const SweptKernel& kernel) {
   return kernel.state == SweptKernel::State::kCompiled ||
-         kernel.state == SweptKernel::State::kCached;
+         kernel.state == SweptKernel::State::kCached ||
+         kernel.state == SweptKernel::State::kBundled;
 }
 
 int spill_bytes(const compiler::Facts& facts) {
@@ -99,12 +109,11 @@ Json kernel_json(const SweptKernel& kernel) {
     object["shared_bytes"] = kernel.step.spec.shared_bytes;
     object["key"] = kernel.step.key.text();
   }
+  object["from"] = from(kernel.state);
   if (!is_there(kernel)) {
-    object["from"] = kernel.state == SweptKernel::State::kMissing ? "missing" : "failed";
     object["error"] = kernel.error;
     return object;
   }
-  object["from"] = kernel.state == SweptKernel::State::kCached ? "cache" : "compiled";
   object["cubin_bytes"] = kernel.cubin_bytes;
   if (kernel.state == SweptKernel::State::kCompiled) object["compile_ms"] = kernel.compile_ms;
   if (kernel.facts) object["facts"] = base::parse_json(compiler::to_json(*kernel.facts));
@@ -118,6 +127,7 @@ void print_json(const Sweep& sweep, const Counters& counters, Console& console) 
   console.print_json({{"kernels", kernels},
                       {"compiled", sweep.count(SweptKernel::State::kCompiled)},
                       {"cached", sweep.count(SweptKernel::State::kCached)},
+                      {"bundled", sweep.count(SweptKernel::State::kBundled)},
                       {"missing", sweep.count(SweptKernel::State::kMissing)},
                       {"failed", sweep.count(SweptKernel::State::kFailed)},
                       {"not_kept", count_unkept(sweep)},
@@ -139,9 +149,10 @@ void print_text(const Sweep& sweep, Console& console) {
   const auto more = [](std::size_t count, const char* what) {
     return count == 0 ? "" : fmt::format(", {} {}", count, what);
   };
-  console.print("{} kernels: {} compiled, {} from cache, {} failed{}{}", sweep.kernels.size(),
+  console.print("{} kernels: {} compiled, {} from cache, {} failed{}{}{}", sweep.kernels.size(),
                 sweep.count(SweptKernel::State::kCompiled),
                 sweep.count(SweptKernel::State::kCached), sweep.count(SweptKernel::State::kFailed),
+                more(sweep.count(SweptKernel::State::kBundled), "from bundles"),
                 more(sweep.count(SweptKernel::State::kMissing), "missing"),
                 more(count_unkept(sweep), "not kept"));
 }

@@ -58,14 +58,14 @@ std::vector<std::string> add_everything(cache::BundleWriter& writer,
 void add_kernels(cache::BundleWriter& writer, const Sweep& sweep, Session& session) {
   for (const SweptKernel& kernel : sweep.kernels) {
     const std::string arch(kernel.arch->name);
-    const auto entry = session.engine().cache().look_up(kernel.step.key, arch);
-    if (!entry) {
+    const auto found = session.engine().cache().look_up(kernel.step.key, arch);
+    if (!found) {
       throw Error(ErrorKind::kCache,
                   fmt::format("[{}] for {} has left the cache while it was exported; run attnjit "
                               "warmup again",
                               kernel.step.spec.source.title, arch));
     }
-    writer.add(*entry);
+    writer.add(*found->entry);
   }
 }
 

@@ -22,6 +22,12 @@ SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
   return kernel;
 }
 
+SweptKernel::State state_of(cache::Fetched::Origin origin) {
+  using enum cache::Fetched::Origin;
+  if (origin == kBuild) return SweptKernel::State::kCompiled;
+  return origin == kBundle ? SweptKernel::State::kBundled : SweptKernel::State::kCached;
+}
+
 void compile(SweptKernel& kernel, runtime::Engine& engine) {
   try {
     const auto begin = std::chrono::steady_clock::now();
@@ -33,8 +39,7 @@ void compile(SweptKernel& kernel, runtime::Engine& engine) {
     kernel.facts = runtime::facts(*fetched.entry);
     kernel.cubin_bytes = fetched.entry->cubin.size();
     kernel.why_not_kept = fetched.why_not_kept;
-    kernel.state = fetched.origin == cache::Fetched::Origin::kBuild ? SweptKernel::State::kCompiled
-                                                                    : SweptKernel::State::kCached;
+    kernel.state = state_of(fetched.origin);
   } catch (const Error& error) {
     kernel.state = SweptKernel::State::kFailed;
     kernel.error = error.what();
@@ -119,10 +124,10 @@ void look_up_all(Sweep& sweep, Session& session) {
   cache::KernelCache& cache = session.engine().cache();
   for (SweptKernel& kernel : sweep.kernels) {
     if (kernel.state != SweptKernel::State::kListed) continue;
-    if (const auto entry = cache.look_up(kernel.step.key, std::string(kernel.arch->name))) {
-      kernel.facts = runtime::facts(*entry);
-      kernel.cubin_bytes = entry->cubin.size();
-      kernel.state = SweptKernel::State::kCached;
+    if (const auto found = cache.look_up(kernel.step.key, std::string(kernel.arch->name))) {
+      kernel.facts = runtime::facts(*found->entry);
+      kernel.cubin_bytes = found->entry->cubin.size();
+      kernel.state = state_of(found->origin);
       continue;
     }
     kernel.state = SweptKernel::State::kMissing;
