@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/stream.hpp"
+
 namespace attnjit::cuda {
 namespace {
 
@@ -29,12 +31,15 @@ DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
 StreamBuffer::StreamBuffer(const Driver& driver, std::size_t bytes, CUstream stream)
     : driver_(&driver), stream_(stream), bytes_(bytes) {
   if (bytes == 0) return;
+  const RelaxedCapture relaxed(driver);
   driver.check(driver.api().mem_alloc_async(&pointer_, bytes, stream),
                "allocate {} bytes of device memory on a stream", bytes);
 }
 
 StreamBuffer::~StreamBuffer() {
-  if (pointer_ != 0) driver_->api().mem_free_async(pointer_, stream_);
+  if (pointer_ == 0) return;
+  const RelaxedCapture relaxed(*driver_);
+  driver_->api().mem_free_async(pointer_, stream_);
 }
 
 StreamBuffer::StreamBuffer(StreamBuffer&& other) noexcept

@@ -24,7 +24,8 @@ class DeviceBuffer {
 };
 
 /// Memory that exists between its allocation and its release in the order of `stream`: work
-/// enqueued there before destruction may still use it. Legal while the stream is capturing.
+/// enqueued there before destruction may still use it. Legal while that stream or another one is
+/// captured.
 class StreamBuffer {
  public:
   StreamBuffer(const Driver& driver, std::size_t bytes, CUstream stream);

@@ -42,11 +42,12 @@ bool is_capturing(const Driver& driver, CUstream stream) {
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-RelaxedCapture::RelaxedCapture(const Driver& driver) : driver_(&driver) {
-  driver.check(driver.api().exchange_capture_mode(&previous_), "relax the stream capture mode");
-}
+RelaxedCapture::RelaxedCapture(const Driver& driver) noexcept
+    : driver_(&driver), relaxed_(driver.api().exchange_capture_mode(&previous_) == CUDA_SUCCESS) {}
 
-RelaxedCapture::~RelaxedCapture() { driver_->api().exchange_capture_mode(&previous_); }
+RelaxedCapture::~RelaxedCapture() {
+  if (relaxed_) driver_->api().exchange_capture_mode(&previous_);
+}
 
 Graph::~Graph() {
   if (graph_ != nullptr) driver_->api().graph_destroy(graph_);

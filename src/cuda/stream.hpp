@@ -42,10 +42,11 @@ class Event {
 bool is_capturing(const Driver& driver, CUstream stream);
 
 /// While it lives, the calling thread may make calls that a capture elsewhere would forbid, such
-/// as loading a library. The calls made under it must not touch the capturing stream.
+/// as loading a library or allocating on another stream. Where the driver refuses it, those calls
+/// say why.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const Driver& driver);
+  explicit RelaxedCapture(const Driver& driver) noexcept;
   ~RelaxedCapture();
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
@@ -53,6 +54,7 @@ class RelaxedCapture {
  private:
   const Driver* driver_;
   CUstreamCaptureMode previous_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const bool relaxed_;
 };
 
 /// A captured graph.

@@ -42,6 +42,15 @@ TEST_CASE("a stream buffer is freed on its own stream") {
   CHECK(state.count("free_async") == 1);
 }
 
+TEST_CASE("a stream buffer comes and goes in relaxed capture mode") {
+  const StubDriver& state = reset_stub();
+  const Driver driver(stub_api());
+  { const StreamBuffer buffer(driver, 256, nullptr); }
+  CHECK(state.modes_of_stream_buffers ==
+        std::vector(2, CUstreamCaptureMode{CU_STREAM_CAPTURE_MODE_RELAXED}));
+  CHECK(state.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
 TEST_CASE("zero bytes allocate nothing and free nothing") {
   StubDriver& state = reset_stub();
   const Driver driver(stub_api());

@@ -85,6 +85,18 @@ TEST_CASE("relaxed capture mode is restored, also when it is nested") {
   CHECK(state.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
+TEST_CASE("a capture mode that cannot be relaxed stays as it is") {
+  StubDriver& state = reset_stub();
+  state.results = {{"exchange", CUDA_ERROR_INVALID_CONTEXT}};
+  const Driver driver(stub_api());
+  {
+    const RelaxedCapture relaxed(driver);
+    state.results.clear();
+  }
+  CHECK(state.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  CHECK(state.count("exchange") == 1);
+}
+
 TEST_CASE("what cannot be created throws and is not destroyed") {
   StubDriver& state = reset_stub();
   state.results = {{"stream", CUDA_ERROR_OUT_OF_MEMORY},

@@ -30,6 +30,7 @@ struct StubDriver {
   std::vector<CUcontext> contexts;  ///< the stack of current ones
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUstreamCaptureMode mode_at_load = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::vector<CUstreamCaptureMode> modes_of_stream_buffers;  ///< at each allocation and release
   CUstreamCaptureStatus capture_status = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstream last_stream = nullptr;
   CUdeviceptr device_pointer = 0;  ///< the answer to pointer queries
@@ -163,10 +164,12 @@ inline void fill_memory_calls(DriverApi& api) {
   api.mem_free = [](CUdeviceptr pointer) { return stub().destroy("free", pointer); };
   api.mem_alloc_async = [](CUdeviceptr* out, std::size_t, CUstream stream) {
     stub().last_stream = stream;
+    stub().modes_of_stream_buffers.push_back(stub().capture_mode);
     return stub().create("alloc_async", out);
   };
   api.mem_free_async = [](CUdeviceptr pointer, CUstream stream) {
     stub().last_stream = stream;
+    stub().modes_of_stream_buffers.push_back(stub().capture_mode);
     return stub().destroy("free_async", pointer);
   };
   // "Device memory" of the copies is host memory here.
