@@ -87,14 +87,14 @@ def storm(machine):
             "seconds_of_one": alone}
 
 
-def warm_up(machine, jobs, rounds):
-    """A manifest's kernels by one thread and by each number of `jobs`, in turns; the best of each
+def warm_up(machine, manifest, jobs, rounds):
+    """The kernels of `manifest` by one thread and by each number of `jobs`, in turns; the best of each
     counts."""
     seconds = {count: [] for count in [1, *jobs]}
     for i in range(rounds):
         for count, spent in seconds.items():
-            report, each = machine.warmup(machine.path(f"jobs-{count}-{i}"), "--manifest", MANIFEST,
-                                          "--jobs", str(count))
+            report, each = machine.warmup(machine.path(f"jobs-{count}-{i}"), "--manifest",
+                                          manifest, "--jobs", str(count))
             spent.append(each)
             if report["compiled"] != len(report["kernels"]):
                 raise SystemExit(f"not all kernels were compiled: {report['counters']}")
@@ -116,6 +116,7 @@ def main():
     parser.add_argument("--jobs", type=int, nargs="+", default=[os.cpu_count()],
                         help="numbers of threads of the warm-up, default as many as there are cores")
     parser.add_argument("--rounds", type=int, default=3, help="of the warm-up, default 3; 0: none")
+    parser.add_argument("--manifest", default=MANIFEST, help="of the warm-up, default shapes/warmup.json")
     parser.add_argument("--git", default="", help="commit to name in the results")
     parser.add_argument("--output", required=True, help="file of results")
     options = parser.parse_args()
@@ -128,7 +129,7 @@ def main():
                    "cores": os.cpu_count(), "load_before": os.getloadavg()[0],
                    "warm_start": warm_starts(machine), "storm": storm(machine)}
         if options.rounds > 0:
-            results["warm_up"] = warm_up(machine, options.jobs, options.rounds)
+            results["warm_up"] = warm_up(machine, options.manifest, options.jobs, options.rounds)
         results["load_after"] = os.getloadavg()[0]
     with open(options.output, "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
