@@ -118,7 +118,7 @@ TEST_CASE("a read-only directory that holds all that is asked for is success") {
   CHECK(attnjit({"records", "import", records}, {}, read_only).code == 0);
   CHECK(attnjit(small_problem({"warmup", "--causal"}), {}, read_only).code == 2);  // no diagonal
   const Outcome more = attnjit(small_problem({"warmup", "--causal", "top-left"}), {}, read_only);
-  CHECK(more.code == 3);  // the combine step was there
+  CHECK_MESSAGE(more.code == 3, more.err);  // the combine step was there
   CHECK(holds(more.err, "Read-only file system"));
 }
 
