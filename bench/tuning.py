@@ -32,11 +32,16 @@ class Attnjit:
         return json.loads(text)
 
 
+def measured(result):
+    """What the record of a tuned problem says of its measurement."""
+    return result["record"]["result"]
+
+
 def winner(result):
     """The tile of the record of a tuned problem."""
-    if result["record"]["verdict"] == "no_gain":
-        return result["times"][0]["tile"]
-    return next(time["tile"] for time in result["times"] if time["us"] == result["record"]["us"])
+    if measured(result)["verdict"] == "no_gain":
+        return result["configuration_0"]
+    return min(result["times"], key=lambda time: abs(time["us"] - measured(result)["us"]))["tile"]
 
 
 def difference(runs):
@@ -81,8 +86,8 @@ def main():
             continue
         zero, tuned = times["off"][name], times["cached"][name]
         rows.append({"name": name, "winners": [winner(result) for result in pair],
-                     "us": [result["record"]["us"] for result in pair],
-                     "gain": [1 - result["record"]["us"] / result["record"]["default_us"]
+                     "us": [measured(result)["us"] for result in pair],
+                     "gain": [1 - measured(result)["us"] / measured(result)["default_us"]
                               for result in pair],
                      "difference": difference(pair), "held_out_ms": zero,
                      "held_out_tuned_ms": tuned, "held_out_gain": 1 - tuned / zero})
