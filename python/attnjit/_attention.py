@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ._autograd import attend
 from ._batch_axes import attend_any_rank
-from ._layout import is_sequence_major
 
 Diagonal = Literal["top-left", "bottom-right"]
 
@@ -27,6 +26,8 @@ def scalars_of(
     diagonal: str | None,
 ):
     """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
+    if causal is None and window is None and diagonal is None:
+        return scale, False, 0, -1, -1
     where = _diagonal("causal", causal)
     if diagonal is not None:
         named = _diagonal("diagonal", diagonal)
@@ -115,6 +116,6 @@ def attention(
     run = attend if q.dim() == 4 else attend_any_rank
     out, lse = run(
         q, k, v, mask, bias, _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv),
-        scalars, is_sequence_major(q), deterministic, return_lse,
+        scalars, None, deterministic, return_lse,
     )  # fmt: skip
     return (out, lse) if return_lse else out

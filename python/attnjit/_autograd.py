@@ -7,44 +7,64 @@ from . import _dispatch
 
 
 class Attention(torch.autograd.Function):
-    """(out, lse) of a call, differentiable in q, k, v, bias and, through lse, in its uses."""
+    """The output of a call, or (out, lse) where lse has uses of its own, differentiable in q, k, v, bias."""
 
     @staticmethod
-    def forward(ctx, q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic):
+    def forward(ctx, q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, options):
+        sequence_major, deterministic, need_lse = options
         out, lse = _dispatch.forward(
             q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, True, sequence_major
         )
         ctx.save_for_backward(q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv)
-        ctx.set_materialize_grads(False)
-        ctx.scalars, ctx.deterministic = scalars, deterministic
+        ctx.options = scalars, deterministic
+        if not need_lse:
+            return out
+        ctx.set_materialize_grads(False)  # lse without a use has no gradient
         return out, lse
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx, dout, dlse):
-        q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv = ctx.saved_tensors
-        if dout is None:
-            dout = torch.zeros_like(out)
-        need_dq, need_dk, need_dv, need_dbias = ctx.needs_input_grad[:4]
-        dq, dk, dv, dbias = _dispatch.backward(
-            dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-            ctx.scalars, need_dbias, ctx.deterministic,
-        )  # fmt: skip
-        gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None, dbias)
-        return *gradients, None, None, None, None, None, None
+    def backward(ctx, dout, dlse=None):
+        # The wrapper that refuses a second derivative costs more than the rest of this function.
+        return (_once if torch.is_grad_enabled() else _gradients)(ctx, dout, dlse)
+
+
+def _gradients(ctx, dout, dlse):
+    q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv = ctx.saved_tensors
+    if dout is None:
+        dout = torch.zeros_like(out)
+    scalars, deterministic = ctx.options
+    need_dq, need_dk, need_dv, need_dbias = ctx.needs_input_grad[:4]
+    dq, dk, dv, dbias = _dispatch.backward(
+        dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars, need_dbias, deterministic
+    )
+    gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None, dbias)
+    return *gradients, None, None, None, None, None
+
+
+_once = once_differentiable(_gradients)
+
+# Attention.apply without what it does for transforms of torch.func, which takes as long as a launch.
+_apply = super(torch.autograd.Function, Attention).apply
 
 
 def attend(
     q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse=False
 ):
-    """(out, lse or None) of 4-D tensors, with gradients where one is wanted."""
-    _dispatch.refuse_transforms()
-    if torch.is_grad_enabled() and (
+    """(out, lse or None) of 4-D tensors, with gradients where one is wanted. The output lies in memory as q does if
+    `sequence_major` is None."""
+    is_compiling = torch.compiler.is_compiling()
+    if not is_compiling:
+        _dispatch.refuse_transforms()
+    if not torch.is_grad_enabled() or not (
         q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad)
     ):
-        if deterministic is None:
-            deterministic = torch.are_deterministic_algorithms_enabled()
-        return Attention.apply(
-            q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic
+        return _dispatch.forward(
+            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major
         )
-    return _dispatch.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    apply = Attention.apply if is_compiling else _apply
+    results = apply(
+        q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, (sequence_major, deterministic, need_lse)
+    )
+    return results if need_lse else (results, None)

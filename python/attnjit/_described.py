@@ -1,11 +1,10 @@
-"""The module's functions for tensors whose type has no DLPack exchange API: read through Python."""
+"""The functions of `_native` for tensors whose type has no DLPack exchange API: read through Python."""
 
 import torch
 from torch import Tensor
 
-from . import _native
+from . import _layout, _native
 
-_STREAM = 14  # index of the stream among the arguments of a call
 _CODES = {  # DLPack's numbers
     torch.int32: (0, 32),
     torch.int64: (0, 64),
@@ -19,31 +18,71 @@ _CODES = {  # DLPack's numbers
 _CPU, _CUDA, _OPAQUE = 1, 2, 3
 
 
+class _Description(tuple):
+    """What the module reads in the place of a tensor, which is kept with it."""
+
+    tensor: Tensor
+
+
 def _described(value):
-    """The tuple that stands for a tensor; anything else as it is."""
+    """The description of a tensor; anything else as it is."""
     if not isinstance(value, Tensor):
         return value
     code, bits = _CODES.get(value.dtype, (_OPAQUE, 8 * value.element_size()))
     device = (_CUDA, value.device.index) if value.is_cuda else (_CPU, 0)
-    return (value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride())
+    description = _Description((value.data_ptr(), code, bits, *device, tuple(value.shape), value.stride()))
+    description.tensor = value
+    return description
 
 
-def _enqueue(function, context, allocate, *arguments) -> None:
-    kept = []  # workspace, which must outlive the call
-
-    def allocate_described(size: int, device: int):
-        kept.append(allocate(size, device))
-        return _described(kept[-1])
-
-    described = [_described(a) for a in arguments]
-    if arguments[0].is_cuda:
-        described[_STREAM] = torch.cuda.current_stream(arguments[0].device).cuda_stream
-    function(context, allocate_described, *described)
+def new_strided(*arguments) -> _Description:
+    """As `_layout.new_strided`, for the module."""
+    return _described(_layout.new_strided(*arguments))
 
 
-def forward(context, allocate, *arguments) -> None:
-    _enqueue(_native.forward, context, allocate, *arguments)
+def _unit_stride(tensor: Tensor) -> Tensor:
+    """`tensor`, or a copy in which the elements of a row are neighbours, as kernels read them."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def backward(context, allocate, *arguments) -> None:
-    _enqueue(_native.backward, context, allocate, *arguments)
+def _enqueue(function, context, q, k, v, *arguments) -> None:
+    """Calls a function of the module whose last argument is the stream."""
+    *arguments, stream = (_unit_stride(q), _unit_stride(k), _unit_stride(v), *arguments)
+    if stream is None and q.is_cuda:
+        stream = torch.cuda.current_stream(q.device).cuda_stream
+    function(context, *map(_described, arguments), stream)
+
+
+def enqueue_forward(*arguments) -> None:
+    _enqueue(_native.enqueue_forward, *arguments)
+
+
+def enqueue_backward(
+    context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, *results
+) -> None:
+    _enqueue(
+        _native.enqueue_backward, context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars,
+        _unit_stride(out), lse, _unit_stride(dout), None if dlse is None else dlse.contiguous(), *results,
+    )  # fmt: skip
+
+
+def forward(context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major):
+    if sequence_major is None:
+        sequence_major = _layout.is_sequence_major(q)
+    out = _layout.new_tensor(q, v.shape[3], sequence_major)
+    lse = _layout.new_lse(q) if need_lse else None
+    enqueue_forward(context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, None)
+    return out, lse
+
+
+def backward(
+    context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, need_dbias,
+    deterministic,
+):  # fmt: skip
+    gradients = [_layout.new_gradient(t) for t in (q, k, v)]
+    dbias = bias.new_empty(bias.shape) if need_dbias else None
+    enqueue_backward(
+        context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, deterministic,
+        *gradients, dbias, None,
+    )  # fmt: skip
+    return *gradients, dbias

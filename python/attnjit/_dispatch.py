@@ -5,6 +5,10 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from . import _call, _operators  # noqa: F401 (defines torch.ops.attnjit)
+from ._layout import is_sequence_major
+from ._native import are_plain as _are_plain
+
+_PLAIN_TYPES = (Tensor, Parameter)
 
 _modes = torch._C._len_torch_dispatch_stack
 _transforms_active = torch._C._are_functorch_transforms_active
@@ -12,8 +16,8 @@ _is_compiling = torch.compiler.is_compiling
 
 
 def refuse_transforms() -> None:
-    """Raises NotImplementedError under vmap, grad and the like of torch.func."""
-    if not _is_compiling() and _transforms_active():
+    """Raises NotImplementedError under vmap, grad and the like of torch.func. Not for compilers to trace."""
+    if _transforms_active():
         raise NotImplementedError(
             "attnjit cannot be used under the transforms of torch.func; instead of vmap, batch axes may"
             " stand before the heads"
@@ -25,16 +29,15 @@ def _is_plain(*tensors: Tensor | None) -> bool:
     for subclasses inherit the exchange API), no mode, no compiler, no other device."""
     if _is_compiling() or _modes():
         return False
-    for tensor in tensors:
-        if tensor is not None and type(tensor) is not Tensor and type(tensor) is not Parameter:
-            return False
-    return tensors[0].is_cuda
+    return _are_plain(_PLAIN_TYPES, *tensors) and tensors[0].is_cuda
 
 
 def forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major):
     """As `_call.forward`."""
     if _is_plain(q, k, v, mask, bias, seqlens_q, seqlens_kv):
         return _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+    if sequence_major is None:
+        sequence_major = is_sequence_major(q)
     out, lse = torch.ops.attnjit.forward(
         q, k, v, mask, bias, seqlens_q, seqlens_kv, *scalars, need_lse, sequence_major
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import _call
-from ._layout import new_lse, new_tensor
+from ._layout import new_tensor
 from ._overrides import Override, Overrides
 from ._support import why_unserved
 
@@ -23,10 +23,8 @@ def _scalars(scale, is_causal) -> _call.Scalars:
 
 
 def _forward(query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
-    out = new_tensor(query, value.shape[3], sequence_major=True)
-    lse = new_lse(query) if compute_log_sumexp else None
-    _call.enqueue_forward(
-        query, key, value, out, lse, None, attn_bias, None, None, _scalars(scale, is_causal)
+    out, lse = _call.forward(
+        query, key, value, None, attn_bias, None, None, _scalars(scale, is_causal), compute_log_sumexp, True
     )
     padded = query.new_empty((*query.shape[:2], 0), dtype=torch.float32)
     if lse is not None:

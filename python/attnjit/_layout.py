@@ -11,6 +11,11 @@ def is_sequence_major(tensor: Tensor) -> bool:
     return strides[-3] < strides[-2]
 
 
+def new_strided(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, device: int) -> Tensor:
+    """Uninitialised, on the GPU of this ordinal."""
+    return torch.empty_strided(sizes, strides, dtype=dtype, device=f"cuda:{device}")
+
+
 def new_tensor(like: Tensor, width: int, sequence_major: bool) -> Tensor:
     """Uninitialised (batch, head, sequence, `width`) with the first three sizes, dtype and device of `like`."""
     batch, heads, length, _ = like.shape
@@ -28,8 +33,3 @@ def new_lse(q: Tensor) -> Tensor:
 def new_gradient(tensor: Tensor) -> Tensor:
     """Uninitialised, of the shape of q, k or v and in the order of its memory."""
     return new_tensor(tensor, tensor.shape[3], is_sequence_major(tensor))
-
-
-def unit_stride(tensor: Tensor) -> Tensor:
-    """`tensor`, or a copy in which the elements of a row are neighbours, as kernels read them."""
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

@@ -27,14 +27,10 @@ std::int32_t attnjit_dtype(const char* name, dlpack::DataType dtype) {
   raise_dtype(name, dtype, "bfloat16, float16, float32 or bool");
 }
 
-DeviceTensor read_on(std::int32_t device, TensorReader& reader, PyObject* object,
-                     const char* name) {
-  const DeviceTensor tensor = reader.read(object, name);
-  if (tensor.device != device) {
-    raise(PyExc_ValueError, "%s: it is on cuda:%d; q is on cuda:%d", name, int{tensor.device},
-          int{device});
-  }
-  return tensor;
+void check_device(const DeviceTensor& tensor, const char* name, std::int32_t device) {
+  if (tensor.device == device) return;
+  raise(PyExc_ValueError, "%s: it is on cuda:%d; q is on cuda:%d", name, int{tensor.device},
+        int{device});
 }
 
 // A tensor of four axes, or of fewer that broadcast over the first ones.
@@ -81,79 +77,111 @@ bool Arguments::flag() {
   return value != 0;
 }
 
-std::int64_t Arguments::integer() {
-  const long long value = PyLong_AsLongLong(next());
-  if (value == -1 && PyErr_Occurred() != nullptr) throw PythonError{};
-  return value;
-}
-
-ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader) {
-  PyObject* const q_object = arguments.next();
-  const DeviceTensor q = reader.read(q_object, "q");
+ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
+    : reader_(reader), q_object_(arguments.next()) {
+  const DeviceTensor q = reader.read_rows(q_object_, "q", q_copy_);
   device_ = q.device;
   args_.q = whole(q, "q");
-  const auto read = [&](PyObject* object, const char* name) {
-    return read_on(device_, reader, object, name);
-  };
-  args_.k = whole(read(arguments.next(), "k"), "k");
-  args_.v = whole(read(arguments.next(), "v"), "v");
-  args_.out = whole(read(arguments.next(), "out"), "out");
-  if (PyObject* lse = arguments.next(); !is_none(lse)) {
-    args_.lse = static_cast<float*>(array(read(lse, "lse"), "lse", dlpack::kFloat, args_.q, 3));
-  }
+  args_.k = read_rows(arguments.next(), "k", k_copy_);
+  args_.v = read_rows(arguments.next(), "v", v_copy_);
   if (PyObject* mask = arguments.next(); !is_none(mask)) {
     mask_ = broadcast(read(mask, "mask"), "mask");
     args_.mask = &mask_;
   }
   if (PyObject* bias = arguments.next(); !is_none(bias)) {
-    bias_ = broadcast(read(bias, "bias"), "bias");
+    const DeviceTensor tensor = read(bias, "bias");
+    bias_ = broadcast(tensor, "bias");
+    bias_ndim_ = tensor.ndim;
     args_.bias = &bias_;
   }
-  const auto lengths = [&](const char* name) -> const std::int32_t* {
-    PyObject* const object = arguments.next();
-    if (is_none(object)) return nullptr;
-    return static_cast<const std::int32_t*>(
-        array(read(object, name), name, dlpack::kInt, args_.q, 1));
-  };
-  args_.seqlens_q = lengths("seqlens_q");
-  args_.seqlens_kv = lengths("seqlens_kv");
-  if (PyObject* scale = arguments.next(); !is_none(scale)) {
-    const double value = PyFloat_AsDouble(scale);
+  args_.seqlens_q = read_lengths(arguments.next(), "seqlens_q");
+  args_.seqlens_kv = read_lengths(arguments.next(), "seqlens_kv");
+  set_scalars(arguments.next());
+}
+
+void ForwardCall::set_scalars(PyObject* scalars) {
+  PyObject* scale = nullptr;
+  int causal = 0;
+  int diagonal = 0;
+  long long left = 0;
+  long long right = 0;
+  if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
+  if (PyArg_ParseTuple(scalars, "OpiLL", &scale, &causal, &diagonal, &left, &right) == 0) {
+    throw PythonError{};
+  }
+  if (!is_none(scale)) {
+    args_.scale = static_cast<float>(PyFloat_AsDouble(scale));
     if (PyErr_Occurred() != nullptr) throw PythonError{};
     args_.has_scale = 1;
-    args_.scale = static_cast<float>(value);
   }
-  args_.causal = arguments.flag() ? 1 : 0;
-  args_.diagonal = static_cast<std::int32_t>(arguments.integer());
-  args_.window_left = arguments.integer();
-  args_.window_right = arguments.integer();
-  args_.has_window = args_.window_left != -1 || args_.window_right != -1 ? 1 : 0;
-  PyObject* const stream = arguments.next();
+  args_.causal = causal;
+  args_.diagonal = diagonal;
+  args_.window_left = left;
+  args_.window_right = right;
+  args_.has_window = left != -1 || right != -1 ? 1 : 0;
+}
+
+void ForwardCall::set_results(PyObject* out, PyObject* lse) {
+  args_.out = read_whole(out, "out");
+  args_.lse = read_lse(lse, "lse");
+}
+
+void ForwardCall::set_known_results(PyObject* out, PyObject* lse) {
+  args_.out = read_rows(out, "out", out_copy_);
+  args_.lse = read_lse(lse, "lse");
+}
+
+void ForwardCall::set_stream(PyObject* stream) {
   void* const handle =
-      is_none(stream) ? reader.current_stream(q_object, device_) : PyLong_AsVoidPtr(stream);
+      is_none(stream) ? reader_.current_stream(q_object_, device_) : PyLong_AsVoidPtr(stream);
   if (PyErr_Occurred() != nullptr) throw PythonError{};
   stream_ = static_cast<CUstream_st*>(handle);
+}
+
+DeviceTensor ForwardCall::read(PyObject* object, const char* name) const {
+  const DeviceTensor tensor = reader_.read(object, name);
+  check_device(tensor, name, device_);
+  return tensor;
+}
+
+attnjit_tensor ForwardCall::read_whole(PyObject* object, const char* name) const {
+  return whole(read(object, name), name);
+}
+
+attnjit_tensor ForwardCall::read_rows(PyObject* object, const char* name, Object& copy) const {
+  const DeviceTensor tensor = reader_.read_rows(object, name, copy);
+  check_device(tensor, name, device_);
+  return whole(tensor, name);
+}
+
+float* ForwardCall::read_lse(PyObject* object, const char* name) const {
+  if (is_none(object)) return nullptr;
+  return static_cast<float*>(array(read(object, name), name, dlpack::kFloat, args_.q, 3));
+}
+
+const std::int32_t* ForwardCall::read_lengths(PyObject* object, const char* name) const {
+  if (is_none(object)) return nullptr;
+  return static_cast<const std::int32_t*>(
+      array(read(object, name), name, dlpack::kInt, args_.q, 1));
 }
 
 BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)
     : forward_(arguments, reader) {
   args_.forward = &forward_.args();
-  const auto read = [&](PyObject* object, const char* name) {
-    return read_on(device(), reader, object, name);
-  };
-  args_.dout = whole(read(arguments.next(), "dout"), "dout");
-  if (PyObject* dlse = arguments.next(); !is_none(dlse)) {
-    args_.dlse = static_cast<const float*>(
-        array(read(dlse, "dlse"), "dlse", dlpack::kFloat, forward_.args().q, 3));
-  }
-  args_.dq = whole(read(arguments.next(), "dq"), "dq");
-  args_.dk = whole(read(arguments.next(), "dk"), "dk");
-  args_.dv = whole(read(arguments.next(), "dv"), "dv");
-  if (PyObject* dbias = arguments.next(); !is_none(dbias)) {
-    dbias_ = broadcast(read(dbias, "dbias"), "dbias");
-    args_.dbias = &dbias_;
-  }
-  args_.deterministic = arguments.flag() ? 1 : 0;
+  PyObject* const out = arguments.next();
+  forward_.set_known_results(out, arguments.next());
+  args_.dout = forward_.read_rows(arguments.next(), "dout", dout_copy_);
+  PyObject* const dlse = reader.contiguous(arguments.next(), "dlse", dlse_copy_);
+  args_.dlse = forward_.read_lse(dlse, "dlse");
+}
+
+void BackwardCall::set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias) {
+  args_.dq = forward_.read_whole(dq, "dq");
+  args_.dk = forward_.read_whole(dk, "dk");
+  args_.dv = forward_.read_whole(dv, "dv");
+  if (is_none(dbias)) return;
+  dbias_ = broadcast(forward_.read(dbias, "dbias"), "dbias");
+  args_.dbias = &dbias_;
 }
 
 }  // namespace attnjit::python

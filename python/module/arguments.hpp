@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "attnjit.h"
 #include "device_tensor.hpp"
@@ -15,51 +16,95 @@ class Arguments {
 
   PyObject* next() { return *next_++; }
   bool flag();
-  std::int64_t integer();
+  /// None stands for what `otherwise()` returns.
+  template <class Function>
+  bool flag_or(Function otherwise) {
+    return is_none(*next_) ? (++next_, otherwise()) : flag();
+  }
 
  private:
   PyObject* const* next_;
 };
 
-/// The arguments of attnjit_forward(), from (q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-/// scale, causal, diagonal, window_left, window_right, stream). Absent tensors, the default scale,
-/// and a stream that q's framework is asked for are None. Its members point at one another.
+/// The arguments of attnjit_forward(). It begins with the inputs of a call; the results are added.
+/// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 15;
+  static constexpr Py_ssize_t kNumArguments = 8;
 
+  /// From (q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars). Absent tensors are None; scalars
+  /// are those of attnjit/_call.py. q, k and v are copied where the elements of a row are no
+  /// neighbours.
   ForwardCall(Arguments& arguments, TensorReader& reader);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
 
+  /// The output, and lse (or None for none).
+  void set_results(PyObject* out, PyObject* lse);
+  /// As set_results(), for inputs of a backward: `out` may be copied.
+  void set_known_results(PyObject* out, PyObject* lse);
+  /// The stream as an integer, or None for the one on which q's framework works now.
+  void set_stream(PyObject* stream);
+
   const attnjit_forward_args& args() const { return args_; }
+  /// The sizes of the bias's own axes, where there is one.
+  std::span<const std::int64_t> bias_shape() const {
+    return std::span(bias_.shape).last(static_cast<std::size_t>(bias_ndim_));
+  }
   std::int32_t device() const { return device_; }
   CUstream_st* stream() const { return stream_; }
 
+  /// Reads a tensor. Raises ValueError where it is not on q's device.
+  DeviceTensor read(PyObject* object, const char* name) const;
+  /// As read(), of four axes.
+  attnjit_tensor read_whole(PyObject* object, const char* name) const;
+  /// As read_whole(); `copy` keeps a copy in which the elements of a row are neighbours.
+  attnjit_tensor read_rows(PyObject* object, const char* name, Object& copy) const;
+  /// Where a contiguous (batch, head, query) fp32 tensor begins; null for None.
+  float* read_lse(PyObject* object, const char* name) const;
+
  private:
+  const std::int32_t* read_lengths(PyObject* object, const char* name) const;
+  void set_scalars(PyObject* scalars);
+
+  TensorReader& reader_;
+  PyObject* q_object_;
+  Object q_copy_, k_copy_, v_copy_, out_copy_;
   attnjit_forward_args args_ = ATTNJIT_FORWARD_ARGS_INIT;
   attnjit_tensor mask_{};
   attnjit_tensor bias_{};
+  int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;
 };
 
-/// The arguments of attnjit_backward(), from those of a ForwardCall and (dout, dlse, dq, dk, dv,
-/// dbias, deterministic).
+/// The arguments of attnjit_backward(), begun and completed likewise.
 class BackwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = ForwardCall::kNumArguments + 7;
+  static constexpr Py_ssize_t kNumArguments = ForwardCall::kNumArguments + 4;
 
+  /// From those of a ForwardCall and (out, lse, dout, dlse). out, dout and dlse are copied where
+  /// the library cannot read them as they are.
   BackwardCall(Arguments& arguments, TensorReader& reader);
   BackwardCall(const BackwardCall&) = delete;
   BackwardCall& operator=(const BackwardCall&) = delete;
 
+  /// The gradients; that of the bias is None where it is not wanted.
+  void set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias);
+  void set_deterministic(bool deterministic) { args_.deterministic = deterministic ? 1 : 0; }
+  void set_stream(PyObject* stream) { forward_.set_stream(stream); }
+
   const attnjit_backward_args& args() const { return args_; }
+  const ForwardCall& forward() const { return forward_; }
   std::int32_t device() const { return forward_.device(); }
   CUstream_st* stream() const { return forward_.stream(); }
+  DeviceTensor read(PyObject* object, const char* name) const {
+    return forward_.read(object, name);
+  }
 
  private:
   ForwardCall forward_;
+  Object dout_copy_, dlse_copy_;
   attnjit_backward_args args_ = ATTNJIT_BACKWARD_ARGS_INIT;
   attnjit_tensor dbias_{};
 };

@@ -10,15 +10,21 @@ namespace attnjit::python {
 /// nothing.
 class DeviceGuard {
  public:
-  DeviceGuard(const cuda::Driver* driver, int ordinal) {
+  DeviceGuard(const cuda::Driver* driver, int ordinal) : ordinal_(ordinal) {
     if (driver == nullptr) return;
     CUdevice current = 0;
-    const bool is_current =
-        driver->api().ctx_get_device(&current) == CUDA_SUCCESS && current == ordinal;
-    if (!is_current) context_.emplace(*driver, ordinal);
+    was_current_ = driver->api().ctx_get_device(&current) == CUDA_SUCCESS && current == ordinal;
+    if (!was_current_) context_.emplace(*driver, ordinal);
   }
 
+  int ordinal() const { return ordinal_; }
+
+  /// Whether the device was the current one before.
+  bool was_current() const { return was_current_; }
+
  private:
+  int ordinal_;
+  bool was_current_ = false;
   std::optional<cuda::PrimaryContext> context_;
 };
 

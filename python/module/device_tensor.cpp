@@ -81,7 +81,7 @@ bool is_contiguous(const DeviceTensor& tensor) {
   std::int64_t dense = 1;
   for (int axis = tensor.ndim - 1; axis >= 0; --axis) {
     if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense) return false;
-    dense *= tensor.shape[axis];
+    dense *= std::max<std::int64_t>(tensor.shape[axis], 1);
   }
   return true;
 }
@@ -100,8 +100,7 @@ const dlpack::ExchangeApi* TensorReader::exchange_api(PyTypeObject* type) {
   if (pointer == nullptr) throw PythonError{};
   const auto* const api = supported(static_cast<const dlpack::ExchangeApiHeader*>(pointer));
   if (api != nullptr && known_types_.size() < kMaxKnownTypes) {
-    Py_INCREF(key);
-    known_types_.emplace_back(Object(key), api);
+    known_types_.emplace_back(new_reference(key), api);
   }
   return api;
 }
@@ -116,6 +115,21 @@ DeviceTensor TensorReader::read(PyObject* object, const char* name) {
   dlpack::Tensor tensor{};
   if (api->tensor_from_object(object, &tensor) != 0) throw PythonError{};
   return device_tensor(tensor, name);
+}
+
+DeviceTensor TensorReader::read_rows(PyObject* object, const char* name, Object& copy) {
+  const DeviceTensor tensor = read(object, name);
+  if (tensor.ndim == 0 || tensor.strides[tensor.ndim - 1] == 1 || PyTuple_Check(object)) {
+    return tensor;
+  }
+  copy = checked(PyObject_CallMethod(object, "contiguous", nullptr));
+  return read(copy.get(), name);
+}
+
+PyObject* TensorReader::contiguous(PyObject* object, const char* name, Object& copy) {
+  if (is_none(object) || PyTuple_Check(object) || is_contiguous(read(object, name))) return object;
+  copy = checked(PyObject_CallMethod(object, "contiguous", nullptr));
+  return copy.get();
 }
 
 void* TensorReader::current_stream(PyObject* object, std::int32_t device) {

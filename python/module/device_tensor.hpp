@@ -32,6 +32,14 @@ class TensorReader {
   /// that lies on no GPU. Messages begin with `name`.
   DeviceTensor read(PyObject* object, const char* name);
 
+  /// As read(), of what `contiguous()` of the object returns where the elements of a row are no
+  /// neighbours; `copy` then keeps that. A tuple is read as it is.
+  DeviceTensor read_rows(PyObject* object, const char* name, Object& copy);
+
+  /// `object`, or what its `contiguous()` returns where its elements are apart; `copy` then keeps
+  /// that. None and tuples are returned as they are.
+  PyObject* contiguous(PyObject* object, const char* name, Object& copy);
+
   /// The stream on which the framework of `object` works now. Raises TypeError for a tuple.
   void* current_stream(PyObject* object, std::int32_t device);
 

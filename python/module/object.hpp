@@ -4,7 +4,9 @@
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
+#include <exception>
 #include <memory>
+#include <new>
 
 namespace attnjit::python {
 
@@ -30,6 +32,26 @@ template <class... Values>
 inline Object checked(PyObject* object) {
   if (object == nullptr) throw PythonError{};
   return Object(object);
+}
+
+/// A strong reference to an object that someone else holds.
+inline Object new_reference(PyObject* object) {
+  Py_INCREF(object);
+  return Object(object);
+}
+
+/// Calls `body` and turns what it throws into a Python exception.
+template <class Body>
+PyObject* guarded(Body body) noexcept {
+  try {
+    return body();
+  } catch (const PythonError&) {
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
 }
 
 inline bool is_none(PyObject* object) { return Py_IsNone(object) != 0; }

@@ -17,7 +17,8 @@ from ctypes import (
 )  # fmt: skip
 
 CUDA = 2
-BOOL, INT32, FLOAT32, BFLOAT16, FLOAT64 = (6, 8), (0, 32), (2, 32), (4, 16), (2, 64)
+BOOL, UINT8, INT32 = (6, 8), (1, 8), (0, 32)
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = (2, 16), (4, 16), (2, 32), (2, 64)
 STREAM = 0x5000  # plus the device
 
 
@@ -107,6 +108,10 @@ class FakeTensor:
         self.c_shape = (c_int64 * len(self.shape))(*self.shape)
         self.c_strides = (c_int64 * len(self.shape))(*self.strides)
 
+    def contiguous(self):
+        """A dense copy, which lies 16 bytes behind."""
+        return FakeTensor(self.address + 16, self.shape, self.dtype, device=self.device)
+
     def described(self):
         """As the module reads a tensor of a type without the API."""
         return (
@@ -117,3 +122,8 @@ class FakeTensor:
             self.shape,
             self.strides,
         )
+
+
+def apart(address, shape, dtype=BFLOAT16):
+    """A tensor whose elements have another one between them."""
+    return FakeTensor(address, shape, dtype, [2 * stride for stride in dense(shape)])

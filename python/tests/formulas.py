@@ -80,7 +80,9 @@ def _of_bias(ds, bias, lse, dlse):
     keys is dlse, which the rounding of out would hide."""
     if bias.shape[-1] != 1:
         return ds
-    return torch.zeros_like(ds[..., :1]) + (0.0 if dlse is None else torch.where(lse.isfinite(), dlse, 0.0)[..., None])
+    return torch.zeros_like(ds[..., :1]) + (
+        0.0 if dlse is None else torch.where(lse.isfinite(), dlse, 0.0)[..., None]
+    )
 
 
 def gradients(

@@ -10,21 +10,46 @@ import pytest
 
 from attnjit import _native
 
-from exchange_api import BOOL, FLOAT32, FLOAT64, INT32, FakeTensor, address_of_api, capsule
+from exchange_api import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    UINT8,
+    FakeTensor,
+    address_of_api,
+    capsule,
+    dense,
+)
 
 Q = FakeTensor(0x1000, (2, 8, 16, 64))
 K = FakeTensor(0x2000, (2, 2, 24, 64))
 V = FakeTensor(0x3000, (2, 2, 24, 32))
 OUT = FakeTensor(0x4000, (2, 8, 16, 32))
-FORWARD = {
-    "q": Q, "k": K, "v": V, "out": OUT, "lse": None, "mask": None, "bias": None, "seqlens_q": None,
-    "seqlens_kv": None, "scale": None, "causal": False, "diagonal": 0, "left": -1, "right": -1, "stream": None,
-}  # fmt: skip
-BACKWARD = {"dout": OUT, "dlse": None, "dq": Q, "dk": K, "dv": V, "dbias": None, "deterministic": False}
+DTYPES = (FLOAT16, BFLOAT16, FLOAT32, UINT8)
+INPUTS = {"q": Q, "k": K, "v": V, "mask": None, "bias": None, "seqlens_q": None, "seqlens_kv": None}
+SCALARS = {"scale": None, "causal": False, "diagonal": 0, "left": -1, "right": -1}
+RESULTS = {"out": OUT, "lse": None, "stream": None}
+
+
+def merged(inputs, *rest, **changes):
+    """The arguments of a function of the module, in order: the scalars as one, behind the inputs."""
+    scalars = tuple((SCALARS | {name: changes.pop(name) for name in SCALARS if name in changes}).values())
+    values = inputs | {"scalars": scalars}
+    for more in rest:
+        values |= more
+    assert changes.keys() <= values.keys() | {"more"}
+    return (values | changes).values()
+
+
+def context(make=None, make_on_current=None):
+    return _native.create_context(None, make, make_on_current, DTYPES)
 
 
 def forward(**changes):
-    return _native.forward(_native.create_context(None), None, *(FORWARD | changes).values())
+    return _native.enqueue_forward(context(), *merged(INPUTS, RESULTS, **changes))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +96,12 @@ def forward(**changes):
         ),
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
+        ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 5 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 17 arguments, not 18"),
+        ({"more": None}, TypeError, "expected 12 arguments, not 13"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -83,11 +110,33 @@ def test_what_is_refused(changes, error, message):
 
 
 def test_described_tensors_are_checked_alike():
-    described = {name: value.described() for name, value in FORWARD.items() if isinstance(value, FakeTensor)}
+    values = INPUTS | RESULTS
+    described = {name: value.described() for name, value in values.items() if isinstance(value, FakeTensor)}
     with pytest.raises(ValueError, match="mask: head axis is 3"):
         forward(**described, mask=FakeTensor(0x5000, (3, 16, 24), BOOL).described(), stream=0)
     with pytest.raises(TypeError, match="stream: expected an integer"):
         forward(**described)
+
+
+def test_plain_types():
+    other = type("Subclass", (FakeTensor,), {})(0x1000, (1,))
+    types = (FakeTensor, int)
+    assert _native.are_plain(types, Q, None, 3)
+    assert not _native.are_plain(types, Q, other)
+    assert not _native.are_plain(types, 3.0)
+    with pytest.raises(TypeError, match="expected a tuple of types"):
+        _native.are_plain(FakeTensor, Q)
+
+
+def test_sizes_beyond_any_memory():
+    q = FakeTensor(0x1000, (2**31, 2**31, 16, 64), strides=(0, 0, 64, 1))
+    with pytest.raises(ValueError, match="more than 2.63 elements"):
+        _native.forward(context(), *merged(INPUTS | {"q": q}), False, False)
+
+
+def test_what_a_context_needs():
+    with pytest.raises(TypeError, match="dtypes: expected a tuple of 4"):
+        _native.create_context(None, None, None, DTYPES[:3])
 
 
 def test_versions_of_the_exchange_api():
@@ -107,86 +156,64 @@ def test_versions_of_the_exchange_api():
 def test_a_context_is_no_other_capsule():
     with pytest.raises(ValueError, match="PyCapsule"):
         _native.counters(capsule())
-    assert _native.counters(_native.create_context(None))["plans"] == 0
-
-
-# The script of a child process that has the stub in the place of the library and prints a list of texts.
-CHILD = """
-import json
-import test_native as t
-from exchange_api import *
-from attnjit import _native
-
-def text(call):
-    try:
-        call()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-context = _native.create_context(None)
-kept = []
-
-def allocate(size, device):
-    kept.append((size, device))
-    return FakeTensor(0x9000, (size,), (1, 8), device=device)
-
-operands = {
-    "mask": FakeTensor(0x5000, (24,), BOOL),
-    "bias": FakeTensor(0x6000, (8, 16, 24), FLOAT32, (0, 24, 1), byte_offset=16),
-    "lse": FakeTensor(0x7000, (2, 8, 16), FLOAT32),
-    "seqlens_q": FakeTensor(0x8000, (2,), INT32),
-    "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
-    "scale": 512.5, "causal": True, "diagonal": 2, "left": 3, "right": -1,
-}
-everything = t.FORWARD | operands
-gradients = t.BACKWARD | {
-    "dlse": FakeTensor(0x7100, (2, 8, 16), FLOAT32),
-    "dbias": FakeTensor(0x6100, (8, 16, 24), FLOAT32),
-    "deterministic": True,
-}
-described = {n: v.described() if isinstance(v, FakeTensor) else v for n, v in everything.items()}
-print(json.dumps([
-    _native.version(),
-    text(lambda: _native.create_context("/some/libnvrtc.so")),
-    text(lambda: _native.forward(context, None, *t.FORWARD.values())),
-    text(lambda: _native.forward(context, allocate, *everything.values())),
-    text(lambda: _native.forward(context, allocate, *(described | {"stream": 7}).values())),
-    text(lambda: _native.backward(context, allocate, *everything.values(), *gradients.values())),
-    kept,
-    _native.counters(context),
-]))
-"""
+    assert _native.counters(context())["plans"] == 0
 
 
 @pytest.mark.skipif("ATTNJIT_STUB_DIR" not in os.environ, reason="ATTNJIT_STUB_DIR names no stub library")
 def test_the_arguments_that_the_library_gets():
     environment = os.environ | {
         "LD_LIBRARY_PATH": os.environ["ATTNJIT_STUB_DIR"],
-        "PYTHONPATH": f"{Path(__file__).parent}:{os.environ['PYTHONPATH']}",
     }
     child = subprocess.run(
-        [sys.executable, "-c", CHILD], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, Path(__file__).with_name("stub_calls.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert child.returncode == 0, child.stderr
-    version, no_nvrtc, plain, full, described, backward, allocations, counters = json.loads(child.stdout)
+    (
+        version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
+        as_q, heads_major, gradients, gradients_as_inputs, made, counters,
+    ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
     v = "v=0x3000:1,2/1536,2/768,24/32,32/1 "
     out = "out=0x4000:1,2/4096,8/512,16/32,32/1 "
     operands = "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 "
     arrays = "lse=0x7000 seqlens=0x8000,0x8100 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
-    gradients = "".join(f"d{t}" for t in (out.replace("out", "out", 1), q, k, v))
+    no_arrays = "lse=(nil) seqlens=(nil),(nil) scale=0:0 causal=0 diagonal=0 window=0:-1,-1 "
     assert version == "stub"
     assert no_nvrtc == "RuntimeError: no device: nvrtc=/some/libnvrtc.so"
-    assert plain == (
-        f"ValueError: {q}{k}{v}{out}lse=(nil) seqlens=(nil),(nil) scale=0:0 causal=0 diagonal=0 window=0:-1,-1 "
-        "stream=0x5000 workspace=(nil):0"
-    )
-    assert full == f"ValueError: {q}{k}{v}{out}{operands}{arrays}stream=0x5000 workspace=0x9000:512"
-    assert described == full.replace("stream=0x5000", "stream=0x7")
+    assert plain == f"ValueError: {q}{k}{v}{out}{no_arrays}stream=0x5000 workspace=(nil):0"
+    assert full == f"ValueError: {q}{k}{v}{out}{operands}{arrays}stream=0x5000 workspace=0x9100:512"
+    assert described == full.replace("stream=0x5000", "stream=0x7").replace("0x9100", "0x9200")
+    # What was apart is a copy, 16 bytes behind.
+    dout = out.replace("out=0x4000", "dout=0x4110")
+    dbias = "dbias=0x6100:2,1/0,8/384,16/24,24/1 dlse=0x7110 deterministic=1 "
     assert backward == (
-        f"ValueError: {q}{k}{v}{out}{operands}{arrays}{gradients}dbias=0x6100:2,1/0,8/384,16/24,24/1 "
-        "dlse=0x7100 deterministic=1 stream=0x5000 workspace=0x9000:512"
+        f"ValueError: {q}{k}{v}{out}{operands}{arrays}{dout}d{q}d{k}d{v}{dbias}"
+        "stream=0x5000 workspace=0x9300:512"
     )
-    assert allocations == [[512, 0]] * 3
+    copies = (
+        full.replace("q=0x1000", "q=0x1010").replace("k=0x2000", "k=0x2010").replace("v=0x3000", "v=0x3010")
+    )
+    assert rows_apart == copies.replace("0x9100", "0x9400")
+    assert workspaces == [[[512], [1], list(UINT8), 0]] * 4
+
+    def of(*sizes, dtype=BFLOAT16, sequence_major=False):
+        _, heads, length, width = sizes
+        strides = [heads * length * width, width, heads * width, 1] if sequence_major else list(dense(sizes))
+        return [list(sizes), strides, list(dtype), 0]
+
+    of_k, of_v, lse = of(2, 2, 24, 64), of(2, 2, 24, 32), [[2, 8, 16], [128, 16, 1], list(FLOAT32), 0]
+    assert (as_q, heads_major) == ([0x9100, 0x9200], [0x9300, None])
+    assert made[:3] == [of(2, 8, 16, 32, sequence_major=True), lse, of(2, 8, 16, 32)]
+    assert (gradients, gradients_as_inputs) == (
+        [0x9400, 0x9500, 0x9600, 0x9700],
+        [0x9800, 0x9900, 0x9A00, None],
+    )
+    of_bias = [[8, 16, 24], [384, 24, 1], list(FLOAT32), 0]
+    assert made[3:7] == [of(2, 8, 16, 64), of_k, of_v, of_bias]
+    assert made[7:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)

@@ -1,6 +1,7 @@
 """Doors for callers that stay as they are, as far as they go without a GPU."""
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
-from attnjit import _call, _efficient_operators, _flash_operators, _sdpa_mode, _support
+from attnjit import _call, _described, _efficient_operators, _flash_operators, _sdpa_mode, _support
 
 aten = torch.ops.aten
 EFFICIENT = "aten::_scaled_dot_product_efficient_attention"
@@ -69,9 +70,10 @@ def test_a_pytorch_without_get_kernel(monkeypatch):
 @pytest.fixture
 def no_kernels(monkeypatch):
     """Calls that allocate their results and compute nothing."""
+    no_module = SimpleNamespace(enqueue_forward=lambda *_: None, enqueue_backward=lambda *_: None)
+    monkeypatch.setattr(_described, "_native", no_module)
+    monkeypatch.setattr(_call, "_calls", _described)
     monkeypatch.setattr(_call, "context", lambda: None)
-    monkeypatch.setattr(_call, "_enqueue_forward", lambda *_: None)
-    monkeypatch.setattr(_call, "_enqueue_backward", lambda *_: None)
 
 
 def metadata(results):

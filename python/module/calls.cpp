@@ -1,0 +1,126 @@
+#include "calls.hpp"
+
+#include <array>
+#include <span>
+
+#include "arguments.hpp"
+#include "context.hpp"
+
+namespace attnjit::python {
+namespace {
+
+// The two passes, for enqueue() below.
+struct Forward {
+  using Call = ForwardCall;
+  static constexpr auto kSize = &attnjit_forward_workspace_size;
+  static constexpr auto kEnqueue = &attnjit_forward;
+};
+struct Backward {
+  using Call = BackwardCall;
+  static constexpr auto kSize = &attnjit_backward_workspace_size;
+  static constexpr auto kEnqueue = &attnjit_backward;
+};
+
+/// Enqueues a call with its results and stream. Memory of workspace stays allocated for what is on
+/// the stream when its tensor is dropped.
+template <class Pass>
+void enqueue(Shared& state, const typename Pass::Call& call, const DeviceGuard& device) {
+  const auto without_gil = [](auto function) {
+    const WithoutGil others;
+    return function();
+  };
+  std::size_t bytes = 0;
+  check(without_gil([&] { return Pass::kSize(state.context, &call.args(), &bytes); }));
+  Object memory;
+  void* workspace = nullptr;
+  if (bytes > 0) {
+    const std::array sizes{static_cast<std::int64_t>(bytes)};
+    memory = state.allocator.contiguous(device, ATTNJIT_BOOL, sizes);
+    workspace = call.read(memory.get(), "workspace").data;
+  }
+  check(without_gil([&] {
+    return Pass::kEnqueue(state.context, &call.args(), call.stream(), workspace, bytes);
+  }));
+}
+
+}  // namespace
+
+PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 2);
+    Shared& state = shared(arguments.next());
+    ForwardCall call(arguments, state.reader);
+    const bool need_lse = arguments.flag();
+    const bool sequence_major = arguments.flag_or([&] { return is_sequence_major(call.args().q); });
+    const DeviceGuard device(driver(state), call.device());
+
+    const attnjit_tensor& q = call.args().q;
+    const Object out = state.allocator.rows(device, q, call.args().v.shape[3], sequence_major);
+    Object lse = new_reference(Py_None);
+    if (need_lse) {
+      lse = state.allocator.contiguous(device, ATTNJIT_FLOAT32, std::span(q.shape).first(3));
+    }
+    call.set_results(out.get(), lse.get());
+    call.set_stream(Py_None);
+    enqueue<Forward>(state, call, device);
+    return PyTuple_Pack(2, out.get(), lse.get());
+  });
+}
+
+PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 2);
+    Shared& state = shared(arguments.next());
+    BackwardCall call(arguments, state.reader);
+    const bool need_dbias = arguments.flag();
+    call.set_deterministic(arguments.flag());
+    const DeviceGuard device(driver(state), call.device());
+
+    const attnjit_forward_args& inputs = call.forward().args();
+    const auto gradient = [&](const attnjit_tensor& of) {
+      return state.allocator.rows(device, of, of.shape[3], is_sequence_major(of));
+    };
+    const Object dq = gradient(inputs.q);
+    const Object dk = gradient(inputs.k);
+    const Object dv = gradient(inputs.v);
+    Object dbias = new_reference(Py_None);
+    if (need_dbias && inputs.bias != nullptr) {
+      dbias = state.allocator.contiguous(device, inputs.bias->dtype, call.forward().bias_shape());
+    }
+    call.set_results(dq.get(), dk.get(), dv.get(), dbias.get());
+    call.set_stream(Py_None);
+    enqueue<Backward>(state, call, device);
+    return PyTuple_Pack(4, dq.get(), dk.get(), dv.get(), dbias.get());
+  });
+}
+
+PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 3);
+    Shared& state = shared(arguments.next());
+    ForwardCall call(arguments, state.reader);
+    PyObject* const out = arguments.next();
+    call.set_results(out, arguments.next());
+    call.set_stream(arguments.next());
+    enqueue<Forward>(state, call, DeviceGuard(driver(state), call.device()));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 6);
+    Shared& state = shared(arguments.next());
+    BackwardCall call(arguments, state.reader);
+    call.set_deterministic(arguments.flag());
+    PyObject* const dq = arguments.next();
+    PyObject* const dk = arguments.next();
+    PyObject* const dv = arguments.next();
+    call.set_results(dq, dk, dv, arguments.next());
+    call.set_stream(arguments.next());
+    enqueue<Backward>(state, call, DeviceGuard(driver(state), call.device()));
+    Py_RETURN_NONE;
+  });
+}
+
+}  // namespace attnjit::python

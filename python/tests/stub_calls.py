@@ -1,0 +1,81 @@
+"""Prints what the module does over the stub of the library, a JSON list in the order of the calls below."""
+
+import json
+
+from test_native import DTYPES, INPUTS, OUT, RESULTS, K, Q, V, merged
+
+from attnjit import _native
+
+from exchange_api import BOOL, FLOAT32, INT32, FakeTensor, apart
+
+made = []
+
+
+def make(sizes, strides, dtype, device):
+    made.append([sizes, strides, dtype, device])
+    return FakeTensor(0x9000 + 0x100 * len(made), sizes, dtype, strides, device=device)
+
+
+def text(function, *arguments):
+    """What the call raises, or the addresses of its results."""
+    try:
+        return [t and t.address for t in function(*arguments)]
+    except (RuntimeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def described(values):
+    return {n: v.described() if isinstance(v, FakeTensor) else v for n, v in values.items()}
+
+
+context = _native.create_context(None, make, None, DTYPES)
+inputs = INPUTS | {
+    "mask": FakeTensor(0x5000, (24,), BOOL),
+    "bias": FakeTensor(0x6000, (8, 16, 24), FLOAT32, (0, 24, 1), byte_offset=16),
+    "seqlens_q": FakeTensor(0x8000, (2,), INT32),
+    "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
+}
+scalars = {"scale": 512.5, "causal": True, "diagonal": 2, "left": 3, "right": -1}
+results = RESULTS | {"lse": FakeTensor(0x7000, (2, 8, 16), FLOAT32)}
+known = {
+    "out": OUT,
+    "lse": results["lse"],
+    "dout": apart(0x4100, OUT.shape),
+    "dlse": apart(0x7100, (2, 8, 16), FLOAT32),
+}
+given = {
+    "deterministic": True,
+    "dq": Q,
+    "dk": K,
+    "dv": V,
+    "dbias": FakeTensor(0x6100, (8, 16, 24), FLOAT32),
+    "stream": None,
+}
+rows_apart = inputs | {name: apart(t.address, t.shape) for name, t in (("q", Q), ("k", K), ("v", V))}
+sequence_major = INPUTS | {"q": FakeTensor(0x1000, Q.shape, strides=(8192, 64, 512, 1))}
+
+print(
+    json.dumps(
+        [
+            _native.version(),
+            text(_native.create_context, "/some/libnvrtc.so", None, None, DTYPES),
+            text(_native.enqueue_forward, context, *merged(INPUTS, RESULTS)),
+            text(_native.enqueue_forward, context, *merged(inputs, results, **scalars)),
+            text(
+                _native.enqueue_forward,
+                context,
+                *merged(described(inputs), described(results), **scalars | {"stream": 7}),
+            ),
+            text(_native.enqueue_backward, context, *merged(inputs, known, given, **scalars)),
+            text(_native.enqueue_forward, context, *merged(rows_apart, results, **scalars)),
+            made.copy(),
+            made.clear(),
+            text(_native.forward, context, *merged(sequence_major, scale=0.0), True, None),
+            text(_native.forward, context, *merged(sequence_major, scale=0.0), False, False),
+            text(_native.backward, context, *merged(inputs, known, scale=0.0), True, False),
+            text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False),
+            made,
+            _native.counters(context),
+        ]
+    )
+)
