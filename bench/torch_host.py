@@ -1,4 +1,5 @@
-"""Times what a call costs the host: attnjit's functions beside torch's scaled_dot_product_attention.
+"""Times what a call costs the host: attnjit's functions beside torch's scaled_dot_product_attention, and their
+parts.
 
 Needs a GPU, PyTorch and attnjit's package:
   python3 bench/torch_host.py --output host.json
@@ -15,8 +16,11 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
+from attnjit import _call, _native
 
 CALLS, BURSTS = 200, 21
+SHAPE = (1, 4, 128, 64)
+NO_OPERANDS, SCALARS = (None, None, None, None), (None, False, 0, -1, -1)
 
 
 def burst_us(call):
@@ -39,6 +43,80 @@ def measure(calls):
     return {name: sorted(values)[BURSTS // 2] for name, values in times.items()}
 
 
+def tensors(requires_grad):
+    return [torch.randn(SHAPE, dtype=torch.bfloat16, device="cuda", requires_grad=requires_grad)
+            for _ in range(3)]
+
+
+class Empty(torch.autograd.Function):
+    """A node of autograd around torch.empty_like: less no function with gradients in Python can cost."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        return torch.empty_like(q)
+
+    @staticmethod
+    def backward(ctx, dout):
+        return None, None, None
+
+
+def inference():
+    q, k, v = tensors(requires_grad=False)
+    return {
+        "F.sdpa": lambda: scaled_dot_product_attention(q, k, v),
+        "attnjit.attention": lambda: attnjit.attention(q, k, v),
+        "attnjit.sdpa": lambda: attnjit.sdpa(q, k, v),
+        "torch.ops.attnjit.forward": lambda: torch.ops.attnjit.forward(
+            q, k, v, *NO_OPERANDS, *SCALARS, False, False),
+    }
+
+
+def training():
+    q, k, v = tensors(requires_grad=True)
+    return {
+        "F.sdpa": lambda: scaled_dot_product_attention(q, k, v),
+        "attnjit.attention": lambda: attnjit.attention(q, k, v),
+        "attnjit.sdpa": lambda: attnjit.sdpa(q, k, v),
+    }
+
+
+def backward():
+    """Gradients of an output that is there already."""
+    calls = {}
+    for name, function in (("F.sdpa", scaled_dot_product_attention), ("attnjit.attention", attnjit.attention)):
+        leaves = tensors(requires_grad=True)
+        out = function(*leaves)
+        dout = torch.randn_like(out)
+        calls[name] = lambda out=out, leaves=leaves, dout=dout: torch.autograd.grad(
+            out, leaves, dout, retain_graph=True)
+    return calls
+
+
+def parts():
+    """What the figures above are made of."""
+    q, k, v = tensors(requires_grad=False)
+    leaves = tensors(requires_grad=True)
+    out, strides = torch.empty_like(q), q.stride()
+    context, inputs = _call.context(), (q, k, v, *NO_OPERANDS, SCALARS)
+    base_apply = super(torch.autograd.Function, Empty).apply
+    calls = {
+        "an empty node of autograd": lambda: Empty.apply(*leaves),
+        "the same, entered as attnjit does": lambda: base_apply(*leaves),
+        "torch.empty_like, which is in both": lambda: torch.empty_like(q),
+        "the module: reads, allocates, launches": lambda: _native.forward(context, *inputs, False, None),
+        "the same with lse": lambda: _native.forward(context, *inputs, True, None),
+        "the module: reads, launches": lambda: _native.enqueue_forward(context, *inputs, out, None, None),
+        "torch.empty_strided": lambda: torch.empty_strided(SHAPE, strides, dtype=q.dtype, device=q.device),
+    }
+    if hasattr(torch._C._dynamo.guards, "_empty_strided_cuda"):
+        allocate = torch._C._dynamo.guards._empty_strided_cuda
+        calls["allocation, as attnjit does"] = lambda: allocate(SHAPE, strides, q.dtype)
+    return calls
+
+
+KINDS = {"inference": inference, "training": training, "backward": backward, "parts": parts}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", help="file of results to write, JSON")
@@ -46,20 +124,11 @@ def main():
     if not torch.cuda.is_available():
         print("torch_host.py: error: PyTorch finds no GPU", file=sys.stderr)
         return 7
-    rows = {}
-    for requires_grad in (False, True):
-        q, k, v = (torch.randn(1, 4, 128, 64, dtype=torch.bfloat16, device="cuda", requires_grad=requires_grad)
-                   for _ in range(3))
-        rows["training" if requires_grad else "inference"] = measure({
-            "F.sdpa": lambda: scaled_dot_product_attention(q, k, v),
-            "attnjit.attention": lambda: attnjit.attention(q, k, v),
-            "attnjit.sdpa": lambda: attnjit.sdpa(q, k, v),
-            "torch.ops.attnjit.forward": lambda: torch.ops.attnjit.forward(
-                q.detach(), k.detach(), v.detach(), None, None, None, None, None, False, 0, -1, -1, False, False),
-        })
+    rows = {kind: measure(make()) for kind, make in KINDS.items()}
     for kind, row in rows.items():
         for name, us in row.items():
-            print(f"{kind:<10} {name:<26} {us:7.2f} us  {us / row['F.sdpa']:5.2f} of F.sdpa")
+            ratio = f"  {us / row['F.sdpa']:5.2f} of F.sdpa" if "F.sdpa" in row else ""
+            print(f"{kind:<10} {name:<40} {us:7.2f} us{ratio}")
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, "benchmark": "torch-host", "torch": torch.__version__,
