@@ -55,9 +55,9 @@ def per_query_head(problem, pattern, operand):
     return operand.repeat_interleave(problem.heads_q // problem.heads_kv, dim=1)
 
 
-def make_inputs(problem, device):
-    """q, k, v, attn_mask, is_causal of N(0, 1) data, and for a backward the tensors whose gradients
-    are wanted."""
+def make_operands(problem, device):
+    """q, k, v, mask and bias (or None) of N(0, 1) data, and for a backward the tensors whose gradients are
+    wanted."""
     if problem.others:
         raise Refused(f"{', '.join(problem.others)}: not part of this comparison")
     torch.manual_seed(problem.seed)
@@ -73,6 +73,13 @@ def make_inputs(problem, device):
     leaves = [q, k, v] + ([bias] if problem.dbias else []) if problem.backward else []
     for leaf in leaves:
         leaf.requires_grad_()
+    return q, k, v, mask, bias, leaves
+
+
+def make_inputs(problem, device):
+    """q, k, v, attn_mask, is_causal of N(0, 1) data, and for a backward the tensors whose gradients
+    are wanted."""
+    q, k, v, mask, bias, leaves = make_operands(problem, device)
     attn_mask, is_causal = merge_operands(
         problem, mask if mask is None else per_query_head(problem, problem.mask, mask),
         bias if bias is None else per_query_head(problem, problem.bias, bias), device)
