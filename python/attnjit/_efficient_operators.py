@@ -11,20 +11,24 @@ from torch.nn.functional import pad
 from . import _call
 from ._layout import new_tensor
 from ._overrides import Override, Overrides
-from ._support import why_unserved
+from ._support import sdpa_scalars, why_unserved
 
-_TOP_LEFT = 1
 _LSE_MULTIPLE = 32  # rows of PyTorch's logsumexp
 _BIAS_MULTIPLE = 16  # keys of a row of PyTorch's gradient of the bias
 
 
-def _scalars(scale, is_causal) -> _call.Scalars:
-    return scale, is_causal, _TOP_LEFT if is_causal else 0, -1, -1
-
-
 def _forward(query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
     out, lse = _call.forward(
-        query, key, value, None, attn_bias, None, None, _scalars(scale, is_causal), compute_log_sumexp, True
+        query,
+        key,
+        value,
+        None,
+        attn_bias,
+        None,
+        None,
+        sdpa_scalars(scale, is_causal),
+        compute_log_sumexp,
+        True,
     )
     padded = query.new_empty((*query.shape[:2], 0), dtype=torch.float32)
     if lse is not None:
@@ -67,7 +71,7 @@ def _backward(
     lse = logsumexp[..., : query.shape[2]].contiguous()
     _call.enqueue_backward(
         grad_out_, None, query, key, value, out, lse, None, attn_bias, None, None,
-        _scalars(scale, is_causal), *gradients, dbias, torch.are_deterministic_algorithms_enabled(),
+        sdpa_scalars(scale, is_causal), *gradients, dbias, torch.are_deterministic_algorithms_enabled(),
     )  # fmt: skip
     return *gradients, dbias
 

@@ -33,3 +33,12 @@ def new_lse(q: Tensor) -> Tensor:
 def new_gradient(tensor: Tensor) -> Tensor:
     """Uninitialised, of the shape of q, k or v and in the order of its memory."""
     return new_tensor(tensor, tensor.shape[3], is_sequence_major(tensor))
+
+
+def new_like(tensor: Tensor, width: int) -> Tensor:
+    """Uninitialised (batch, head, sequence, `width`), dense, its axes in memory in the order of those of `tensor`."""
+    if width == tensor.shape[3]:
+        return torch.empty_like(tensor)
+    order = sorted(range(4), key=tensor.stride, reverse=True)
+    sizes = (*tensor.shape[:3], width)
+    return tensor.new_empty([sizes[axis] for axis in order]).permute([order.index(axis) for axis in range(4)])

@@ -17,8 +17,8 @@ def served() -> dict[str, dict[str, int]]:
     """Calls so far in this process, per door: how many attnjit served, and how many it passed on to PyTorch, by
     reason: {"efficient": {"served": 12, "dropout": 1}}.
 
-    Doors: "flash" (torch.nn.attention.activate_flash_attention_impl("attnjit")), "efficient"
-    (attnjit.torch.install), "sdpa_mode" and "hf". What a compiled graph calls counts as it runs, but for
+    Doors: "flash" (torch.nn.attention.activate_flash_attention_impl("attnjit") and attnjit.torch.install), "efficient"
+    and "cudnn" (attnjit.torch.install), "sdpa_mode" and "hf". What a compiled graph calls counts as it runs, but for
     "sdpa_mode" and "hf", which count while it is traced.
     """
     doors: dict[str, dict[str, int]] = {}

@@ -1,11 +1,19 @@
-"""Which calls of other interfaces attnjit can take."""
+"""Calls of other interfaces that attnjit can take, and their scalars."""
 
 from functools import cache
 
 import torch
 from torch import Tensor
 
+from . import _call
+
 MAX_HEAD_DIM = 256
+_TOP_LEFT = 1
+
+
+def sdpa_scalars(scale: float | None, is_causal: bool) -> _call.Scalars:
+    """Those of a call of scaled_dot_product_attention."""
+    return scale, is_causal, _TOP_LEFT if is_causal else 0, -1, -1
 
 
 @cache

@@ -1,33 +1,21 @@
 """attnjit for programs that call torch.nn.functional.scaled_dot_product_attention and stay as they are.
 
 Importing this module makes "attnjit" known to torch.nn.attention.activate_flash_attention_impl, which takes the
-place of PyTorch's flash attention, for calls without a mask; `install` takes that of its efficient attention,
-for calls with a mask or bias. Nothing is in any place before one of them is called, and `attnjit.served` counts
-what came.
+place of PyTorch's flash attention, for calls without a mask; `install` takes that of its efficient attention, for
+calls with a mask or bias, and of its cuDNN attention, too. Nothing is in any place before one of them is called,
+and `attnjit.served` counts what came.
 """
 
 from typing import ClassVar
 
-import torch
 from torch.nn.attention import register_flash_attention_impl
 
-from . import _efficient_operators, _flash_operators
+from . import _cudnn_operators, _efficient_operators, _flash_operators
 from ._overrides import Overrides
 
 __all__ = ["Installation", "install"]
 
 register_flash_attention_impl("attnjit", register_fn=_flash_operators.activate)
-
-
-class _WithoutCudnn:
-    """Keeps PyTorch from cuDNN, which it prefers on Hopper to the operators that are overridden."""
-
-    def __init__(self):
-        self._was_enabled = torch.backends.cuda.cudnn_sdp_enabled()
-        torch.backends.cuda.enable_cudnn_sdp(False)
-
-    def remove(self) -> None:
-        torch.backends.cuda.enable_cudnn_sdp(self._was_enabled)
 
 
 class Installation:
@@ -36,7 +24,7 @@ class Installation:
     # Those in place: PyTorch drops an override with the last reference to it, and callers may keep none.
     _in_place: "ClassVar[set[Installation]]" = set()
 
-    def __init__(self, overrides: list[Overrides | _WithoutCudnn]):
+    def __init__(self, overrides: list[Overrides]):
         self._overrides = overrides
         self._in_place.add(self)
 
@@ -58,9 +46,9 @@ def install(*, masked: bool = True, unmasked: bool = True) -> Installation:
     """Serves scaled_dot_product_attention, compiled or not, in this process from now on.
 
     Args:
-        masked: calls with a mask or bias, and its gradient, which PyTorch gives to its efficient attention.
-        unmasked: calls without one, which it gives to its flash attention; as
-            activate_flash_attention_impl("attnjit") does.
+        masked: calls with a mask or bias, and its gradient, which PyTorch gives to its efficient attention or to
+            cuDNN.
+        unmasked: calls without one, which it gives to its flash attention or to cuDNN.
 
     Returns:
         What remove() undoes, and a with statement.
@@ -68,10 +56,9 @@ def install(*, masked: bool = True, unmasked: bool = True) -> Installation:
     Raises:
         RuntimeError: this PyTorch has no way to pass on what attnjit does not serve.
 
-    PyTorch's cuDNN backend, which it prefers on Hopper, is off meanwhile: with unmasked=False, calls without a
-    mask go to its flash attention there. PyTorch still chooses the backend: what its own kernels would refuse, such as grouped heads with a mask, is
-    computed from the formulas; `attnjit.sdpa_mode` catches those. What attnjit does not serve goes on to
-    PyTorch's kernels, with the same results as without it.
+    PyTorch chooses the backend as before: what its own kernels would refuse is computed from the formulas;
+    `attnjit.sdpa_mode` catches those. What attnjit does not serve goes on to PyTorch's kernels, with the same
+    results as without it.
     """
     overrides = []
     try:
@@ -79,7 +66,8 @@ def install(*, masked: bool = True, unmasked: bool = True) -> Installation:
             overrides.append(_efficient_operators.install())
         if unmasked:
             overrides.append(_flash_operators.activate())
-        overrides.append(_WithoutCudnn())
+        if masked or unmasked:
+            overrides.append(_cudnn_operators.install(masked=masked, unmasked=unmasked))
     except BaseException:
         Installation(overrides).remove()
         raise

@@ -106,12 +106,35 @@ def test_efficient(kind, compiled):
 
 
 def test_whatever_backend_pytorch_prefers():
-    q, k, v = (t.detach() for t in tensors())
+    q, k, v = tensors(rows=128, keys=128)
+    total = lambda: sum(served(door) for door in ("efficient", "flash", "cudnn"))
     with attnjit.torch.install():
-        before = served("efficient"), served("flash")
-        scaled_dot_product_attention(q, k, v, operand("bias").detach())
-        scaled_dot_product_attention(q, k, v)
-        assert (served("efficient"), served("flash")) == (before[0] + 1, before[1] + 1)
+        for attn_mask in (operand("bias", 128, 128), operand("mask", 128, 128), None):
+            before = total()
+            scaled_dot_product_attention(q, k, v, attn_mask)
+            with torch.no_grad():
+                scaled_dot_product_attention(q, k, v, attn_mask)
+            assert total() == before + 2
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [None, "causal", "mask", "padding", "bias"])
+def test_cudnn(kind, compiled):
+    torch._dynamo.reset()
+    call = scaled_dot_product_attention
+    if compiled:
+        call = torch.compile(call, fullgraph=True)
+    for heads_kv in (4, 2):
+        q, k, v = tensors(256, 256, heads_kv)
+        is_causal = kind == "causal"
+        attn_mask = None if kind in (None, "causal") else operand(kind, 256, 256).detach()
+        is_mask = attn_mask is not None and attn_mask.dtype == torch.bool
+        mask, bias = (attn_mask, None) if is_mask else (None, attn_mask)
+        with attnjit.torch.install(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            before = served("cudnn")
+            out = call(q, k, v, attn_mask, is_causal=is_causal, enable_gqa=heads_kv != 4)
+            assert served("cudnn") == before + 1
+            check("cudnn", out, q, k, v, mask, bias, is_causal)
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(1, 130), (33, 64), (192, 192)])
@@ -192,3 +215,15 @@ def test_bits_are_pytorchs_again_and_while_passed_on():
     for (dropout_p, a), (_, b), (_, c) in zip(expected, inside, after, strict=True):
         assert torch.equal(a, c)
         assert dropout_p == 0 or torch.equal(a, b)
+
+
+def test_bits_of_cudnn_after_removal():
+    """Of its forward; that its backward repeats its bits, PyTorch does not say."""
+    q, k, v = (t.detach() for t in tensors(256, 256))
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        expected = scaled_dot_product_attention(q, k, v)
+        with attnjit.torch.install(unmasked=False):
+            passed_on = scaled_dot_product_attention(q, k, v)
+        after = scaled_dot_product_attention(q, k, v)
+    assert attnjit.served()["cudnn"]["no mask"] >= 1
+    assert torch.equal(passed_on, expected) and torch.equal(after, expected)

@@ -9,11 +9,20 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
-from attnjit import _call, _described, _efficient_operators, _flash_operators, _sdpa_mode, _support
+from attnjit import (
+    _call,
+    _cudnn_operators,
+    _described,
+    _efficient_operators,
+    _flash_operators,
+    _sdpa_mode,
+    _support,
+)
 
 aten = torch.ops.aten
 EFFICIENT = "aten::_scaled_dot_product_efficient_attention"
 FLASH = "aten::_scaled_dot_product_flash_attention"
+CUDNN = "aten::_scaled_dot_product_cudnn_attention"
 
 
 def kernel(name):
@@ -22,18 +31,17 @@ def kernel(name):
 
 
 def test_install_and_remove():
-    before = {name: kernel(name) for name in (EFFICIENT, FLASH, f"{EFFICIENT}_backward")}
+    names = (EFFICIENT, f"{EFFICIENT}_backward", CUDNN, f"{CUDNN}_backward", FLASH)
+    before = {name: kernel(name) for name in names}
     installation = attnjit.torch.install(unmasked=False)
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-    assert kernel(EFFICIENT) != before[EFFICIENT]
-    assert kernel(f"{EFFICIENT}_backward") != before[f"{EFFICIENT}_backward"]
-    assert kernel(FLASH) == before[FLASH]
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    assert {name for name in names if kernel(name) != before[name]} == {*names} - {FLASH}
+    installation.remove()
     with attnjit.torch.install(masked=False, unmasked=True):
-        assert kernel(FLASH) != before[FLASH]
+        assert kernel(FLASH) != before[FLASH] and kernel(EFFICIENT) == before[EFFICIENT]
     installation.remove()
     installation.remove()
     assert {name: kernel(name) for name in before} == before
-    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_install_lasts_without_a_reference():
@@ -107,6 +115,16 @@ def test_results_have_the_layout_that_pytorch_declares(no_kernels, order, rows, 
         expected = aten._scaled_dot_product_efficient_attention_backward(*to_meta(*arguments))
         assert metadata(found) == metadata(expected)
 
+    found = _cudnn_operators._forward(q, k, v, bias, True)
+    assert metadata(found) == metadata(
+        aten._scaled_dot_product_cudnn_attention(*to_meta(q, k, v, bias, True))
+    )
+    out, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = found
+    arguments = (out, q, k, v, out, lse, seed, offset, bias, cum_q, cum_k, max_q, max_k, 0.0, False)
+    found = _cudnn_operators._backward(*arguments)
+    expected = aten._scaled_dot_product_cudnn_attention_backward(*to_meta(*arguments))
+    assert metadata(found) == metadata(expected)
+
     found = _flash_operators._sdpa_forward(q, k, v)
     assert metadata(found) == metadata(aten._scaled_dot_product_flash_attention(*to_meta(q, k, v)))
     out, lse, *_ = found
@@ -124,6 +142,13 @@ def test_results_have_the_layout_that_pytorch_declares(no_kernels, order, rows, 
     arguments = (out, *bshd, out, lse, None, None, rows, keys, 0.0, False, seed, offset)
     found = _flash_operators._flash_backward(*arguments)
     assert metadata(found) == metadata(torch.empty_like(t) for t in bshd)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)])
+def test_cudnn_results_of_another_width(no_kernels, order):
+    q, v = random(2, 4, 33, 16, order=order), random(2, 4, 33, 24, order=order)
+    expected = aten._scaled_dot_product_cudnn_attention(*(t.to("meta") for t in (q, q, v)), None, True)
+    assert metadata(_cudnn_operators._forward(q, q, v, None, True)) == metadata(expected)
 
 
 @pytest.fixture
@@ -178,6 +203,13 @@ def test_reasons(pretend_gpu, reason, change):
     assert _support.why_unserved(q, k, v, change.get("dropout_p", 0.0)) == reason
 
 
+def cudnn_reasons(**served):
+    """Of a call without a mask and of one with it."""
+    q = torch.zeros(1, 4, 8, 16, dtype=torch.float16)
+    forward = _cudnn_operators.overrides(**served)["_scaled_dot_product_cudnn_attention"]
+    return [forward.why_not(q, q, q, mask, True) for mask in (None, q[..., :8])]
+
+
 def test_reasons_of_single_doors(pretend_gpu):
     q = torch.zeros(1, 4, 8, 16, dtype=torch.float16)
     bounds = torch.zeros(2, dtype=torch.int32)
@@ -189,5 +221,8 @@ def test_reasons_of_single_doors(pretend_gpu):
     assert _flash_operators._why_not_sdpa_forward(q, q[..., ::2, :].mT.mT, q[..., ::2, :]) is None
     assert _flash_operators._why_not_sdpa_forward(q, q[:, :1].expand(1, 4, 8, 16), q) == "strides"
     assert _efficient_operators._why_not(q, q, q, q.double(), 0.0) == "dtype of the bias"
+    assert cudnn_reasons(masked=True, unmasked=True) == [None, None]
+    assert cudnn_reasons(masked=True, unmasked=False) == ["no mask", None]
+    assert cudnn_reasons(masked=False, unmasked=True) == [None, "mask"]
     assert _sdpa_mode._why_not(q, q, q, attn_mask=q, is_causal=True) == "arguments"
     assert _sdpa_mode._why_not(q, q[:, :2], q[:, :2]) == "arguments"
