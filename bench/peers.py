@@ -192,6 +192,20 @@ def query_gpus():
         return []
 
 
+def versions():
+    """When and with what a result file was made."""
+    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+
+
+def write(report, path):
+    """Writes a result file, unless path is None."""
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default="bench/shapes/forward.json")
@@ -206,10 +220,7 @@ def main():
         print("peers.py: error: PyTorch finds no GPU", file=sys.stderr)
         return 7
     device = torch.cuda.get_device_properties()
-    report = {"schema": 1, "benchmark": "peers",
-              "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-              "torch": torch.__version__, "cuda": torch.version.cuda,
-              "cudnn": torch.backends.cudnn.version(),
+    report = {"schema": 1, "benchmark": "peers", **versions(),
               "device": {"name": device.name, "sms": device.multi_processor_count},
               "rounds": ROUNDS, "gpus_before": query_gpus(), "rows": []}
     print(f"{device.name}, torch {torch.__version__}\n{'problem':<40} {'backend':<10} {'ms':>9} "
@@ -218,10 +229,7 @@ def main():
     timer = ColdTimer()
     report["rows"] = [run_problem(timer, p, options.backends) for p in problems]
     report["gpus_after"] = query_gpus()
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write(report, options.output)
     return 0
 
 

@@ -110,6 +110,15 @@ def title(key):
     return f"D{head_dim}{heads}, {'causal' if causal else 'full'}"
 
 
+def add_legend(figure):
+    """One for all axes, below them."""
+    handles = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            handles.setdefault(label, handle)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+
+
 def draw(rows, peers, heading):
     grid = panels(rows, peers)
     if not grid:
@@ -128,13 +137,15 @@ def draw(rows, peers, heading):
             if j == 0:
                 axes.set_ylabel("TFLOP/s")
     draw_bars(figure.add_subplot(layout[2, :]), rows, peers)
-    handles = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels()):
-            handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+    add_legend(figure)
     figure.suptitle(heading, fontsize=10)
     return figure
+
+
+def save(figure, path):
+    """Writes the same bytes for the same figure."""
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def main():
@@ -151,8 +162,7 @@ def main():
     which = " and ".join(sorted(passes)).capitalize()
     heading = f"{which}, bf16, 16384 tokens a batch, {device}, {day}"
     matplotlib.rcParams.update(STYLE)
-    pathlib.Path(options.output).parent.mkdir(parents=True, exist_ok=True)
-    draw(rows, peers, heading).savefig(options.output, metadata={"Date": None, "Creator": None})
+    save(draw(rows, peers, heading), options.output)
 
 
 if __name__ == "__main__":

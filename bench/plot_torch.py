@@ -4,12 +4,11 @@ Needs matplotlib: python3 bench/plot_torch.py torch-attention.json torch-flex.js
 """
 
 import argparse
-import pathlib
 import re
 
 import matplotlib
 import matplotlib.pyplot as plt
-from plot import SERIES, STYLE, load_rows
+from plot import SERIES, STYLE, add_legend, load_rows, save
 
 BARS = {**SERIES, "math": ("PyTorch math", "#bbbbbb", None), "fa4": ("FlashAttention-4", "#e69f00", None)}
 PASSES = ("forward", "backward")
@@ -52,11 +51,7 @@ def draw(found, heading):
     for axes, (head_dim, name) in zip(plots, rows):
         draw_pass(axes, found[head_dim], name)
         axes.set_title(f"{name}, D{head_dim}; every score counts, kept or not, but those that causal drops")
-    handles = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels()):
-            handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+    add_legend(figure)
     figure.suptitle(heading, fontsize=10)
     return figure
 
@@ -70,9 +65,7 @@ def main():
     report = loaded[0][0]
     heading = f"Training steps, B2 H16 L4096 bf16, {report['device']}, torch {report['torch']}, {report['date'][:10]}"
     matplotlib.rcParams.update(STYLE)
-    pathlib.Path(options.output).parent.mkdir(parents=True, exist_ok=True)
-    draw(groups(rows for _, rows in loaded), heading).savefig(
-        options.output, metadata={"Date": None, "Creator": None})
+    save(draw(groups(rows for _, rows in loaded), heading), options.output)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ Needs a GPU, PyTorch and attnjit's package:
 """
 
 import argparse
-import datetime
-import json
 import os
 import sys
 import warnings
@@ -15,7 +13,7 @@ import warnings
 import shapes
 import torch
 import triton
-from peers import ColdTimer, query_gpus, refusal, rounded
+from peers import ColdTimer, query_gpus, refusal, rounded, versions, write
 from torch_implementations import IMPLEMENTATIONS
 from torch_inputs import Refused, make_operands
 
@@ -122,22 +120,16 @@ def main():
     if not torch.cuda.is_available():
         print("torch_attention.py: error: PyTorch finds no GPU", file=sys.stderr)
         return 7
-    report = {"schema": 1, "benchmark": "torch-attention",
-              "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    report = {"schema": 1, "benchmark": "torch-attention", **versions(), "triton": triton.__version__,
               "attnjit": attnjit.__version__, "tuned": not os.environ.get("DISABLE_AUTOTUNE"),
-              "torch": torch.__version__, "triton": triton.__version__, "cuda": torch.version.cuda,
-              "cudnn": torch.backends.cudnn.version(), "device": torch.cuda.get_device_name(),
-              "rounds": ROUNDS, "gpus_before": query_gpus()}
+              "device": torch.cuda.get_device_name(), "rounds": ROUNDS, "gpus_before": query_gpus()}
     print(f"{report['device']}, torch {torch.__version__}; TFLOP/s, MiB beside the operands\n"
           f"{'problem':<52} {'':<10}" + "".join(f"{name:>10}" for name in (*FLOP_OF, "MiB")))
     torch.set_warn_always(True)  # for the reasons of refusals
     timer = ColdTimer()
     report["rows"] = [run_problem(timer, problem, options.implementations) for problem in problems]
     report["gpus_after"] = query_gpus()
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-            file.write("\n")
+    write(report, options.output)
     return 0
 
 

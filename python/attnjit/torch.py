@@ -22,7 +22,7 @@ class Installation:
     """What `install` put in place. remove(), or the end of a with statement, takes it away."""
 
     # Those in place: PyTorch drops an override with the last reference to it, and callers may keep none.
-    _in_place: "ClassVar[set[Installation]]" = set()
+    _in_place: ClassVar[set["Installation"]] = set()
 
     def __init__(self, overrides: list[Overrides]):
         self._overrides = overrides
