@@ -109,12 +109,12 @@ def run_problem(timer, problem, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shapes", default="bench/shapes/torch.json")
-    parser.add_argument("--filter", default="", help="only problems with this in their name")
+    parser.add_argument("--filter", nargs="+", default=[""], help="only problems with one of these in their name")
     parser.add_argument("--implementations", nargs="+", choices=IMPLEMENTATIONS,
                         default=["attnjit", "flash", "efficient", "cudnn", "math"])
     parser.add_argument("--output", help="file of results to write, JSON")
     options = parser.parse_args()
-    problems = [p for p in shapes.load(options.shapes) if options.filter in p.name]
+    problems = [p for p in shapes.load(options.shapes) if any(part in p.name for part in options.filter)]
     if not problems or not all(p.backward for p in problems):
         parser.error("--shapes, --filter: expected problems whose pass is backward")
     if not torch.cuda.is_available():
