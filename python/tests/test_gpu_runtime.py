@@ -150,16 +150,58 @@ def test_memory_of_a_result_may_be_used_on_another_stream():
     assert torch.empty_like(q).data_ptr() != address
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
-def test_two_devices():
+two_devices = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU")
+
+
+@two_devices
+@pytest.mark.parametrize("current", [0, 1])
+def test_two_devices(current):
+    """Tensors of either device, whichever is the current one, through each way that allocates."""
+    expected = None
     for device in ("cuda:1", "cuda:0", "cuda:1"):
         q, k, v, mask, bias = tensors(device)
-        out = run(q, k, v, mask, bias)
-        assert out.device == q.device
-        gradients(out, q, k, v, bias)
-    torch.testing.assert_close(out.cpu(), run(*(t.to("cuda:0") for t in (q, k, v, mask, bias))).cpu())
+        with torch.cuda.device(current):
+            out = run(q, k, v, mask, bias)
+            found = gradients(out, q, k, v, bias)
+            assert torch.cuda.current_device() == current
+        assert {t.device for t in (out, *found)} == {q.device}
+        results = [t.cpu() for t in (out, *found)]
+        if expected is not None:
+            torch.testing.assert_close(results, expected)
+        expected = results
     with pytest.raises(ValueError, match="k: it is on cuda:0; q is on cuda:1"):
         run(q, k.to("cuda:0"), v, mask, bias)
+
+
+@two_devices
+def test_an_installation_on_two_devices():
+    import attnjit.torch
+
+    results = []
+    with attnjit.torch.install():
+        for device in ("cuda:1", "cuda:0"):
+            q, k, v, _, bias = tensors(device)
+            k, v = (t.repeat_interleave(4, 1) for t in (k, v))
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias)
+            results.append([out.cpu(), torch.autograd.grad(out.float().square().sum(), bias)[0].cpu()])
+    torch.testing.assert_close(*results)
+
+
+@two_devices
+def test_streams_of_two_devices():
+    """A call waits for the stream of q's device, not for that of the current one."""
+    q, k, v, mask, bias = tensors("cuda:1", requires_grad=False)
+    expected = run(q, k, v, mask, bias)
+    torch.cuda.synchronize(1)
+    stream = torch.cuda.Stream("cuda:1")
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(q)
+        torch.cuda._sleep(20_000_000)
+        late.copy_(q)
+        with torch.cuda.device(0):
+            out = run(late, k, v, mask, bias)
+    stream.synchronize()
+    assert torch.equal(out, expected)
 
 
 def test_errors():
