@@ -1,7 +1,11 @@
 #include "base/log.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
+
+#include "base/printable.hpp"
 
 namespace attnjit::base {
 namespace {
@@ -31,14 +35,36 @@ class SinkMark {
 }  // namespace
 
 Log::Log(LogLevel level, Sink sink)
-    : level_(level), sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
+    : level_(level),
+      shows_progress_(!sink && level >= LogLevel::kWarning && ::isatty(STDERR_FILENO) != 0),
+      sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
 
 void Log::emit(LogLevel level, std::string_view message) {
   State& state = *state_;
   if (in_sink(state)) return;
   const std::scoped_lock lock(state.mutex);
   const SinkMark mark(state.in_sink);
+  erase_progress(state);
   sink_(level, message);
+}
+
+void Log::erase_progress(State& state) {
+  if (!state.has_progress) return;
+  state.has_progress = false;
+  constexpr std::string_view kErase = "\r\x1b[K";
+  std::fwrite(kErase.data(), 1, kErase.size(), stderr);
+}
+
+void Log::progress(std::string_view text) {
+  if (!shows_progress_) return;
+  constexpr std::size_t kWidth = 66;  // a line that the terminal folds could not be erased
+  State& state = *state_;
+  const std::scoped_lock lock(state.mutex);
+  erase_progress(state);
+  if (text.empty()) return;
+  const std::string line = "attnjit: " + excerpt(text, kWidth);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  state.has_progress = true;
 }
 
 void Log::warn_once(std::string_view key, std::string_view message) {

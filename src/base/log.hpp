@@ -43,6 +43,14 @@ class Log {
   /// Warns the first time that it sees `key`; later calls with it are silent.
   void warn_once(std::string_view key, std::string_view message);
 
+  /// Whether progress() shows anything: lines go to stderr, warnings among them, and that is a
+  /// terminal.
+  bool shows_progress() const { return shows_progress_; }
+
+  /// Shows the beginning of `text` on the terminal until another line comes or the next progress
+  /// takes its place. An empty one takes it away.
+  void progress(std::string_view text);
+
  private:
   template <typename... Args>
   void write(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
@@ -54,10 +62,13 @@ class Log {
     std::mutex mutex;
     std::atomic<std::thread::id> in_sink{};  // the thread that is in the sink, if any
     std::set<std::string, std::less<>> warned;
+    bool has_progress = false;  // on the terminal's last line
   };
+  static void erase_progress(State& state);
   static bool in_sink(const State& state) { return state.in_sink == std::this_thread::get_id(); }
 
   const LogLevel level_;
+  const bool shows_progress_;
   const Sink sink_;
   PerProcess<State> state_;
 };

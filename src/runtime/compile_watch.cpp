@@ -32,16 +32,24 @@ void CompileWatch::watch(State& state) {
       state.changed.wait_until(lock, due);
       continue;
     }
-    state.next_notice = Clock::now() + again_;
+    state.next_notice = Clock::now() + (log_.shows_progress() ? first_ : again_);
     const std::chrono::duration<double> time = Clock::now() - begin;
     const std::size_t others = state.running.size() - 1;
-    const std::string text = fmt::format("still compiling {} after {:.0f} s{}", what, time.count(),
-                                         others == 0 ? "" : fmt::format(", and {} more", others));
+    const std::string and_more = others == 0 ? "" : fmt::format(", and {} more", others);
+    const std::string text =
+        log_.shows_progress()
+            ? fmt::format("{:.0f} s{}: {}", time.count(), and_more, what)
+            : fmt::format("still {} after {:.0f} s{}", what, time.count(), and_more);
     lock.unlock();  // the log's sink may take its time
-    log_.warning("{}", text);
+    if (log_.shows_progress())
+      log_.progress(text);
+    else
+      log_.warning("{}", text);
     lock.lock();
   }
   state.watched = false;
+  lock.unlock();
+  log_.progress({});
 }
 
 CompileWatch::Running::Running(CompileWatch& watch, std::string what)

@@ -12,10 +12,11 @@
 
 namespace attnjit::runtime {
 
-/// Warns of compiles that take long, so that silence does not look like a hang: a line once the
-/// oldest runs for a second, and the next ten seconds later at the earliest, however many there
-/// are. One thread looks at the clock, only while something is compiled. Thread-safe; a process
-/// that was forked while a compile ran begins anew.
+/// Tells of compiles and tunings that take long, so that silence does not look like a hang: a
+/// warning once the oldest runs for a second, and the next ten seconds later at the earliest,
+/// however many there are; on a terminal progress in their place, every second. One thread looks at
+/// the clock, only while there is something. Thread-safe; a process that was forked while a compile
+/// ran begins anew.
 class CompileWatch {
   struct State;
 
@@ -27,7 +28,8 @@ class CompileWatch {
                         Milliseconds again = std::chrono::seconds(10))
       : log_(log), first_(first), again_(again) {}
 
-  /// A compile, while it lives. The watch outlives it.
+  /// A compile or tuning, while it lives; `what` as in "compiling kernel [...]". The watch outlives
+  /// it.
   class Running {
    public:
     Running(CompileWatch& watch, std::string what);

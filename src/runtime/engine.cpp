@@ -175,7 +175,7 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   }
   if (environment_.jit == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
   log_.info("compiling {}", what);
-  const CompileWatch::Running running(watch_, what);
+  const CompileWatch::Running running(watch_, "compiling " + what);
   try {
     compiler::Compiled compiled =
         compiler_.compile(source.text, source.entry, std::string(arch.name));

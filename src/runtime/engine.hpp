@@ -29,14 +29,15 @@ class Engine {
   using Spaces = std::tuple<tuner::SearchSpace, tuner::BackwardSearchSpace>;
 
   /// With a `path` every main kernel is configuration 0's on that path: nothing is tuned, and no
-  /// record or verdict of the compiler counts. `shipped`: tuning records that come with the library,
-  /// see tuner::ShippedRecords.
+  /// record or verdict of the compiler counts. `shipped`: tuning records that come with the
+  /// library, see tuner::ShippedRecords.
   explicit Engine(base::Environment environment, base::Log::Sink sink = {}, Spaces spaces = {},
                   std::optional<codegen::Path> path = {},
                   std::string_view shipped = tuner::embedded_records());
 
   const base::Environment& environment() const { return environment_; }
   base::Log& log() { return log_; }
+  CompileWatch& watch() { return watch_; }
   compiler::Compiler& compiler() { return compiler_; }
   const cache::BundlePath& bundles() const { return bundles_; }
   cache::KernelCache& cache() { return cache_; }

@@ -124,7 +124,11 @@ bool PlanMaker::tune(ProblemTuner<Pass>& problem_tuner, const cuda::Driver& driv
   if (!needs_tuning(key)) return false;
   const std::scoped_lock lock(tuning_mutex_);
   if (!needs_tuning(key)) return false;  // another thread was first
-  const TuneReport<Pass> report = problem_tuner.tune(driver, problem, key.plan, kBudget<Pass>);
+  const TuneReport<Pass> report = [&] {
+    const CompileWatch::Running running(engine_.watch(),
+                                        fmt::format("tuning [{}]", problem::describe(problem)));
+    return problem_tuner.tune(driver, problem, key.plan, kBudget<Pass>);
+  }();
   if (report.seconds > kNoticeable) {
     engine_.log().warning(
         "tuning [{}] took {:.1f} s ({}); attnjit tune does it beforehand, and "

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -66,4 +69,88 @@ TEST_CASE("lines of other threads wait for their turn") {
     }
   }
   CHECK(lines == 400);
+}
+
+namespace {
+
+/// A terminal that is stderr while it lives.
+class Terminal {
+ public:
+  Terminal() : reader_(::posix_openpt(O_RDWR | O_NOCTTY)), stderr_(::dup(STDERR_FILENO)) {
+    REQUIRE(reader_ >= 0);
+    REQUIRE(::grantpt(reader_) == 0);
+    REQUIRE(::unlockpt(reader_) == 0);
+    const int writer = ::open(::ptsname(reader_), O_RDWR | O_NOCTTY);
+    REQUIRE(writer >= 0);
+    ::dup2(writer, STDERR_FILENO);
+    ::close(writer);
+  }
+  ~Terminal() {
+    ::dup2(stderr_, STDERR_FILENO);
+    ::close(stderr_);
+    ::close(reader_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// What was written up to and with `end`.
+  std::string read_to(std::string_view end) const {
+    ::alarm(60);
+    std::string text;
+    while (!text.ends_with(end)) {
+      char byte = 0;
+      if (::read(reader_, &byte, 1) != 1) break;
+      text += byte;
+    }
+    ::alarm(0);
+    return text;
+  }
+
+ private:
+  int reader_;
+  int stderr_;
+};
+
+}  // namespace
+
+TEST_CASE("progress on a terminal gives way to what comes next") {
+  std::string shown;
+  {
+    const Terminal terminal;
+    Log log;
+    CHECK(log.shows_progress());
+    log.progress("one");
+    log.progress("two");
+    log.warning("line");
+    log.progress("three");
+    log.progress("");
+    log.progress("");
+    log.warning("last");
+    shown = terminal.read_to("last\r\n");
+  }
+  CHECK(shown ==
+        "attnjit: one\r\x1b[Kattnjit: two\r\x1b[Kattnjit: warning: line\r\n"
+        "attnjit: three\r\x1b[Kattnjit: warning: last\r\n");
+}
+
+TEST_CASE("progress is of the width of a terminal, and of one line") {
+  std::string shown;
+  {
+    const Terminal terminal;
+    Log log;
+    log.progress(std::string(200, 'x') + "\n");
+    log.warning("last");
+    shown = terminal.read_to("last\r\n");
+  }
+  CHECK(shown.find("\r") < 80);
+}
+
+TEST_CASE("there is no progress for a sink, below warnings, and without a terminal") {
+  std::size_t lines = 0;
+  const Terminal terminal;
+  Log with_sink(LogLevel::kWarning, [&](LogLevel, std::string_view) { ++lines; });
+  with_sink.progress("not shown");
+  CHECK(lines == 0);
+  CHECK(!with_sink.shows_progress());
+  CHECK(!Log(LogLevel::kError).shows_progress());
 }

@@ -30,14 +30,14 @@ TEST_CASE("a long compile is a line, and another later") {
   test::KeepingLog log;
   CompileWatch watch(log.log(), milliseconds(1), milliseconds(1));
   {
-    const CompileWatch::Running running(watch, "kernel a");
+    const CompileWatch::Running running(watch, "compiling kernel a");
     wait_for(log, 2);
   }
   CHECK(starts(log.warnings()[0], "still compiling kernel a after 0 s"));
   CHECK(starts(log.warnings()[1], "still compiling kernel a after "));
   // The thread has ended; the next compile has one again.
   const std::size_t before = log.warnings().size();
-  const CompileWatch::Running first(watch, "kernel b"), second(watch, "kernel c");
+  const CompileWatch::Running first(watch, "compiling kernel b"), second(watch, "tuning c");
   wait_for(log, before + 2);
   CHECK(starts(log.warnings().back(), "still compiling kernel b"));
   CHECK(log.warnings().back().ends_with("and 1 more"));
