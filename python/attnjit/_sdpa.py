@@ -40,7 +40,7 @@ def sdpa(
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
         if attn_mask is not None and attn_mask.dim() == 3:
             attn_mask = attn_mask.unsqueeze(1)
-    if not enable_gqa and query.shape[-3] != key.shape[-3]:
+    if not enable_gqa and query.size(-3) != key.size(-3):
         raise ValueError(
             f"key: it has {key.shape[-3]} heads and query {query.shape[-3]}; enable_gqa=True allows that"
         )
