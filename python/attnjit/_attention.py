@@ -19,6 +19,14 @@ def _diagonal(name: str, value: str | None) -> int:
     return _DIAGONALS[value]
 
 
+def _sides(window):
+    if isinstance(window, (tuple, list)) and len(window) == 2:
+        left, right = window
+        if isinstance(left, (int, torch.SymInt)) and isinstance(right, (int, torch.SymInt)):
+            return left, right
+    raise TypeError(f"window: {window!r}; expected (left, right), two integers")
+
+
 def scalars_of(
     scale: float | None,
     causal: str | None,
@@ -34,7 +42,7 @@ def scalars_of(
         if where not in (0, named):
             raise ValueError(f"causal is {causal!r} and diagonal {diagonal!r}; name one, or the same")
         where = named
-    left, right = (-1, -1) if window is None else window
+    left, right = (-1, -1) if window is None else _sides(window)
     if left < -1 or right < -1:
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
     if window is not None and where == 0:
@@ -58,6 +66,12 @@ def _lengths(name: str, lengths: Tensor | None) -> Tensor | None:
     if lengths.dtype != torch.int64:
         raise TypeError(f"{name}: dtype is {lengths.dtype}; expected int32")
     return lengths.to(torch.int32)
+
+
+def _refuse_what_is_no_tensor(required, optional) -> None:
+    for name, value in (required | optional).items():
+        if not isinstance(value, Tensor) and (value is not None or name in required):
+            raise TypeError(f"{name}: expected a tensor, not {type(value).__name__}") from None
 
 
 def attention(
@@ -112,10 +126,15 @@ def attention(
     contract is docs/semantics.md of the project.
     """
     scalars = scalars_of(scale, causal, window, diagonal)
-    q, k, v, bias = autocast(q, k, v, bias)
-    run = attend if q.dim() == 4 else attend_any_rank
-    out, lse = run(
-        q, k, v, mask, bias, _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv),
-        scalars, None, deterministic, return_lse,
-    )  # fmt: skip
+    try:
+        q, k, v, bias = autocast(q, k, v, bias)
+        run = attend if q.dim() == 4 else attend_any_rank
+        out, lse = run(
+            q, k, v, mask, bias, _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv),
+            scalars, None, deterministic, return_lse,
+        )  # fmt: skip
+    except (AttributeError, RuntimeError):
+        optional = {"mask": mask, "bias": bias, "seqlens_q": seqlens_q, "seqlens_kv": seqlens_kv}
+        _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
+        raise
     return (out, lse) if return_lse else out

@@ -148,6 +148,24 @@ def test_options_that_are_refused(options, message):
         attnjit.attention(q, k, v, **options)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q": [1]}, "q: expected a tensor, not list"),
+        ({"k": None}, "k: expected a tensor, not NoneType"),
+        ({"mask": [True]}, "mask: expected a tensor, not list"),
+        ({"bias": 0.5}, "bias: expected a tensor, not float"),
+        ({"seqlens_kv": [1, 2]}, "seqlens_kv: expected a tensor, not list"),
+        ({"window": 3, "diagonal": "top-left"}, "window: 3; expected .left, right., two integers"),
+        ({"window": (1.5, 2), "diagonal": "top-left"}, "window: .1.5, 2.; expected"),
+    ],
+)
+def test_what_has_a_wrong_type(change, message):
+    q, k, v = tensors(requires_grad=False)
+    with pytest.raises(TypeError, match=message):
+        attnjit.attention(**{"q": q, "k": k, "v": v} | change)
+
+
 def test_lengths_of_a_wrong_dtype_are_refused():
     q, k, v = tensors(requires_grad=False)
     with pytest.raises(TypeError, match="seqlens_kv: dtype is torch.float32; expected int32"):
