@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import attnjit
+from attnjit import _call, _native
 
 import formulas
 
@@ -164,6 +165,15 @@ def test_what_has_a_wrong_type(change, message):
     q, k, v = tensors(requires_grad=False)
     with pytest.raises(TypeError, match=message):
         attnjit.attention(**{"q": q, "k": k, "v": v} | change)
+
+
+def test_the_module_reads_pytorchs_tensors():
+    """By PyTorch's own exchange API, as far as a device that is none of a GPU."""
+    assert type(torch.Tensor.__dlpack_c_exchange_api__).__name__ == "PyCapsule"
+    q, k, v = tensors(torch.bfloat16)
+    context = _native.create_context(None, None, None, _call._DTYPES)
+    with pytest.raises(ValueError, match="q: it is not on a CUDA device"):
+        _native.forward(context, q, k, v, None, None, None, None, OPEN, False, None)
 
 
 def test_lengths_of_a_wrong_dtype_are_refused():
