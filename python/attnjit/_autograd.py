@@ -24,7 +24,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dout, dlse=None):
-        # The wrapper that refuses a second derivative costs more than the rest of this function.
+        # A graph of the gradients alone needs the wrapper that refuses a second derivative.
         return (_once if torch.is_grad_enabled() else _gradients)(ctx, dout, dlse)
 
 

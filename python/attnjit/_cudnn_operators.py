@@ -9,7 +9,7 @@ from torch import Tensor
 from . import _call
 from ._layout import new_like, new_lse
 from ._overrides import Override, Overrides
-from ._support import sdpa_scalars, why_unserved
+from ._support import have_own_rows, sdpa_scalars, why_unserved
 
 
 def _forward(
@@ -45,7 +45,7 @@ def overrides(*, masked: bool, unmasked: bool) -> dict[str, Override]:
             return reason
         if query.dim() != 4:
             return "shape"
-        if any(t.stride(-1) != 1 or 0 in t.stride() for t in (query, key, value)):
+        if not have_own_rows(query, key, value):
             return "strides"
         if attn_bias is None:
             return None if unmasked else "no mask"

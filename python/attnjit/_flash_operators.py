@@ -7,7 +7,7 @@ from torch import Tensor
 from . import _call
 from ._layout import new_lse
 from ._overrides import Override, Overrides
-from ._support import why_unserved
+from ._support import have_own_rows, why_unserved
 
 _BOTTOM_RIGHT = 2
 
@@ -45,7 +45,7 @@ def _why_not_bhsd(q: Tensor, k: Tensor, v: Tensor, dropout_p: float) -> str | No
     reason = why_unserved(q, k, v, dropout_p)
     if reason is None and (q.dim() != 4 or q.shape[-1] != v.shape[-1]):
         return "shape"
-    if reason is None and any(t.stride(-1) != 1 or 0 in t.stride() for t in (q, k, v)):
+    if reason is None and not have_own_rows(q, k, v):
         return "strides"
     return reason
 

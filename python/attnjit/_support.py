@@ -46,3 +46,9 @@ def _shapes_agree(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and heads_kv > 0
         and heads % heads_kv == 0
     )
+
+
+def have_own_rows(*tensors: Tensor) -> bool:
+    """Whether the elements of a row are neighbours, and no element stands for several: what is allocated like such
+    a tensor can be written."""
+    return all(t.stride(-1) == 1 and 0 not in t.stride() for t in tensors)
