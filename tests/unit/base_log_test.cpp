@@ -1,9 +1,6 @@
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -11,8 +8,10 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "terminal.hpp"
 
 using namespace attnjit::base;
+using attnjit::test::Terminal;
 
 TEST_CASE("a log passes on what its level allows, formatted") {
   std::vector<std::pair<LogLevel, std::string>> seen;
@@ -70,48 +69,6 @@ TEST_CASE("lines of other threads wait for their turn") {
   }
   CHECK(lines == 400);
 }
-
-namespace {
-
-/// A terminal that is stderr while it lives.
-class Terminal {
- public:
-  Terminal() : reader_(::posix_openpt(O_RDWR | O_NOCTTY)), stderr_(::dup(STDERR_FILENO)) {
-    REQUIRE(reader_ >= 0);
-    REQUIRE(::grantpt(reader_) == 0);
-    REQUIRE(::unlockpt(reader_) == 0);
-    const int writer = ::open(::ptsname(reader_), O_RDWR | O_NOCTTY);
-    REQUIRE(writer >= 0);
-    ::dup2(writer, STDERR_FILENO);
-    ::close(writer);
-  }
-  ~Terminal() {
-    ::dup2(stderr_, STDERR_FILENO);
-    ::close(stderr_);
-    ::close(reader_);
-  }
-  Terminal(const Terminal&) = delete;
-  Terminal& operator=(const Terminal&) = delete;
-
-  /// What was written up to and with `end`.
-  std::string read_to(std::string_view end) const {
-    ::alarm(60);
-    std::string text;
-    while (!text.ends_with(end)) {
-      char byte = 0;
-      if (::read(reader_, &byte, 1) != 1) break;
-      text += byte;
-    }
-    ::alarm(0);
-    return text;
-  }
-
- private:
-  int reader_;
-  int stderr_;
-};
-
-}  // namespace
 
 TEST_CASE("progress on a terminal gives way to what comes next") {
   std::string shown;

@@ -9,6 +9,7 @@
 #include "cache_fixtures.hpp"
 #include "runtime/compile_watch.hpp"
 #include "skip.hpp"
+#include "terminal.hpp"
 
 using namespace attnjit;
 using runtime::CompileWatch;
@@ -51,6 +52,23 @@ TEST_CASE("many long compiles share a line") {
     wait_for(log, 1);
   }
   CHECK(log.warnings().size() == 1);
+}
+
+TEST_CASE("a long compile is progress on a terminal, which goes with it") {
+  std::string shown;
+  {
+    const test::Terminal terminal;
+    base::Log log;
+    {
+      CompileWatch watch(log, milliseconds(1), kNever);
+      const CompileWatch::Running running(watch, "compiling kernel a");
+      shown = terminal.read_to(" s: compiling kernel a");
+      shown += terminal.read_to(" s: compiling kernel a");
+    }
+    log.warning("last");
+    shown += terminal.read_to("\r\x1b[Kattnjit: warning: last\r\n");
+  }
+  CHECK(shown.find("still") == std::string::npos);
 }
 
 TEST_CASE("a short compile is no line") {
