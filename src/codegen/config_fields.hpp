@@ -32,8 +32,9 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
-      base::Field{"scale_first", &C::scale_first}, base::Field{"block_q", &C::block_q},
-      base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"pack_heads", &C::pack_heads},
+      base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
+      base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers});
 }
 

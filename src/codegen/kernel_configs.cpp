@@ -63,6 +63,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .head_dim_v = f.head_dim_v,
           .gqa_ratio = f.gqa_ratio,
           .scale_first = scales_first(f, Pass::kForward),
+          .pack_heads = tunables.pack_heads,
           .block_q = tunables.block_q,
           .block_kv = tunables.block_kv,
           .num_stages = tunables.num_stages,
@@ -73,7 +74,7 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
                                                        const ForwardTunables& tunables) {
   if (!problem::varies_over_keys(family.mask)) return std::nullopt;
   // Its tile holds the queries and keys of the forward kernel's.
-  const int packed_heads = forward_config(family, tunables).packed_heads();
+  const int packed_heads = tunables.pack_heads ? family.gqa_ratio : 1;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
                                 .vectorized = family.mask_vectorized,
                                 .block_q = std::max(1, tunables.block_q / packed_heads),

@@ -34,7 +34,6 @@ Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::Backw
 
 Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("path: {}; use mma", *rule);
-  if (t.pack_heads) return "pack_heads is true; path wgmma packs none";
   if (t.num_warps * 16 != t.block_q) return "num_warps must be block_q / 16 with path wgmma";
   if (t.min_blocks != 1) return "min_blocks must be 1 with path wgmma";
   if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
@@ -161,7 +160,6 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
-  if (tunables.path == Path::kWgmma) return why_wgmma_unfit(tunables, family, arch);
   if (tunables.pack_heads && family.mask_per_query_head) {
     return "pack_heads is true; the heads of a kv head must share the mask";
   }
@@ -170,6 +168,7 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
     return fmt::format("pack_heads is true; with this mask block_q must be a multiple of {}",
                        family.gqa_ratio);
   }
+  if (tunables.path == Path::kWgmma) return why_wgmma_unfit(tunables, family, arch);
   const kernel::ForwardConfig config = forward_config(family, tunables);
   return why_invalid(config, config.shared_bytes(), arch);
 }
@@ -204,7 +203,8 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
 
 std::string describe_tile(const ForwardTunables& t) {
   if (t.path == Path::kWgmma) {
-    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
+    return fmt::format("wgmma q{}{} kv{} s{}", t.block_q, t.pack_heads ? " packed" : "", t.block_kv,
+                       t.num_stages);
   }
   return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_heads ? " packed" : "",
                      t.block_kv, t.num_stages, t.num_warps, t.min_blocks,

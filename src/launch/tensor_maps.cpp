@@ -83,6 +83,17 @@ void encode_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_r
   encode_map(encode, s, dtype, axes, map);
 }
 
+// Rows of a box are those of packed heads: all heads of a kv head of one query, then those of the
+// next.
+void encode_packed_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_rows,
+                        int packed_heads, kernel::TensorMap& map) {
+  const std::array axes{
+      Axis{packed_heads, s.strides.head, static_cast<cuuint32_t>(packed_heads)},
+      Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows / packed_heads)},
+      Axis{s.heads / packed_heads, packed_heads * s.strides.head}, Axis{s.batch, s.strides.batch}};
+  encode_map(encode, s, dtype, axes, map);
+}
+
 Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
   const problem::Operand& bias = p.bias;
   return {.name = "bias",
@@ -136,9 +147,13 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
                      kernel::ForwardWgmmaParams& params) {
   const Source q{"q", args.q.data, p.q, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim};
   const Source out{"out", args.out.data, p.out, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
-  encode_rows(encode, q, p.dtype, config.block_q, params.q);
+  if (config.pack_heads) {
+    encode_packed_rows(encode, q, p.dtype, config.block_q, config.packed_heads(), params.q);
+  } else {
+    encode_rows(encode, q, p.dtype, config.block_q, params.q);
+  }
   if (config.stages_out()) encode_rows(encode, out, p.dtype, 16, params.out);
-  if (p.bias.extent == problem::Extent::kPerPair) {
+  if (p.bias.extent == problem::Extent::kPerPair && !config.pack_heads) {
     Source bias = bias_source(p, args);
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
     encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);

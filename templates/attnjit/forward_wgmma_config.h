@@ -14,6 +14,7 @@ struct ForwardWgmmaConfig {
   int head_dim_v;          // columns of v and out, likewise
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
+  bool pack_heads;         // rows are the query heads of a kv head, query by query
   int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
   int block_kv;            // keys of a tile
   int num_stages;          // tiles of K and of V in the ring
@@ -33,7 +34,7 @@ struct ForwardWgmmaConfig {
     return most < 240 ? most : 240;
   }
 
-  ATTNJIT_CONSTEXPR int packed_heads() const { return 1; }
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
   // Columns in shared memory, whole slabs of 64, and those that products take.
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
@@ -61,10 +62,12 @@ struct ForwardWgmmaConfig {
     return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
   }
   // Two buffers of Q let the next one load early, and O be staged where Q was. Where there is room
-  // for one only, O goes from registers to global memory.
+  // for one only, and where the rows of a warp are those of several heads, O goes from registers to
+  // global memory.
   ATTNJIT_CONSTEXPR bool stages_out() const {
-    return 2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) + kControlBytes <=
-           kMaxSharedBytes;
+    return !pack_heads &&
+           2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) + kControlBytes <=
+               kMaxSharedBytes;
   }
   ATTNJIT_CONSTEXPR int q_buffers() const { return stages_out() ? 2 : 1; }
   ATTNJIT_CONSTEXPR int q_buffer_bytes() const { return stages_out() ? staged_bytes() : q_bytes(); }
@@ -86,6 +89,9 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.block_q < 64 || config.block_q > 192 || config.block_q % 64 != 0)
     return "block_q must be 64, 128 or 192";
+  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
+  if (config.pack_heads && config.block_q % config.gqa_ratio != 0)
+    return "block_q must be a multiple of gqa_ratio where heads are packed";
   if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys up to 256";
   if (config.num_stages < 2 || config.num_stages > 4) return "num_stages must be 2 to 4";
@@ -102,9 +108,10 @@ struct ForwardWgmmaParams {
   ForwardParams base;
   ForwardSchedule schedule;
   uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
-  // Boxes of 64 columns: of q of block_q rows; of k and v of a tile's rows in StridedKeyOrder, a
-  // quarter of a tile in those of the tails, which serve a tile with a row past the last multiple
-  // of four; of out of the 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
+  // Boxes of 64 columns: of q of block_q rows, heads before queries where they are packed; of k and
+  // v of a tile's rows in StridedKeyOrder, a quarter of a tile in those of the tails, which serve a
+  // tile with a row past the last multiple of four; of out of the 16 rows of a warp. Of a bias over
+  // queries and keys, a tile of scores.
   TensorMap q, k, v, k_tail, v_tail, out, bias;
 };
 

@@ -221,7 +221,7 @@ struct ForwardConsumer {
     const ForwardParams& p = params.base;
     const uint32 work = ptx::warp_broadcast(shared.take(Shared::work_word(query_turn.slot())), 0);
     const PlanePart place = find_plane_part(p, p.num_q_tiles * p.num_splits, work);
-    rows.block = locate_rows<kConfig.block_q, 1>(p, features, place);
+    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
     rows.split = static_cast<int>(place.part % p.num_splits);
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
     rows.block.thread_key = kShape.lane_key(lane);
@@ -293,7 +293,8 @@ struct ForwardConsumer {
     ClosedRow closed[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      closed[h] = close_row<1>(features, closing.block, closing.softmax.finish(0, h), 8 * h);
+      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block,
+                                                    closing.softmax.finish(0, h), 8 * h);
     }
     if (p.num_splits > 1) {
       write_partial(closing, closed);
@@ -343,10 +344,9 @@ struct ForwardConsumer {
     const ForwardParams& p = params.base;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int query = closed[h].owner.query;
-      uint16* const row =
-          head_of(static_cast<uint16*>(p.out), p.out_strides, block.batch, block.head) +
-          query * p.out_strides.row + 8 * (lane & 3);
+      const auto& [query, head] = closed[h].owner;
+      uint16* const row = head_of(static_cast<uint16*>(p.out), p.out_strides, block.batch, head) +
+                          query * p.out_strides.row + 8 * (lane & 3);
 #pragma unroll
       for (int n = 0; n < kOutGroups; n += 4) {
         uint32 a[4];

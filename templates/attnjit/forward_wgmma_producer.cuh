@@ -72,7 +72,7 @@ struct ForwardWalk {
     const ForwardParams& p = params.base;
     const PlanePart place =
         find_plane_part(p, p.num_q_tiles * p.num_splits, static_cast<uint32>(work));
-    block = locate_rows<kConfig.block_q, 1>(p, features, place);
+    block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(WarpTeam(), block, keys);
@@ -135,8 +135,16 @@ struct ForwardProducer {
     ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
-      ptx::tensor_load(shared.q(slot) + slab * kConfig.block_q * 128, params.q, shared.q_full(slot),
-                       64 * slab, walk.block.first_row, walk.block.head, walk.block.batch);
+      load_q_slab(shared.q(slot) + slab * kConfig.block_q * 128, shared.q_full(slot), 64 * slab);
+    }
+  }
+  ATTNJIT_DEVICE void load_q_slab(uint32 target, uint32 full, int column) {
+    const Block& block = walk.block;
+    if constexpr (kConfig.pack_heads) {
+      ptx::tensor_load(target, params.q, full, column, 0, block.first_query,
+                       block.head / kConfig.gqa_ratio, block.batch);
+    } else {
+      ptx::tensor_load(target, params.q, full, column, block.first_row, block.head, block.batch);
     }
   }
   ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {

@@ -45,7 +45,7 @@ const codegen::Arch& arch_of(std::uint64_t index) {
 }
 
 // Every fourth problem takes the path of Hopper where that serves it, with tiles by turns: one, two
-// and three warpgroups, and rings of two and three.
+// and three warpgroups, rings of two and three, and heads packed or not.
 std::string config_of(const instance::ProblemSpec& spec, std::uint64_t index) {
   constexpr const char* kTiles[] = {
       R"("block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8)",
@@ -55,9 +55,11 @@ std::string config_of(const instance::ProblemSpec& spec, std::uint64_t index) {
   instance::HostProblem host(spec, 1);
   const problem::Family family = problem::family(problem::make_problem(host.args()));
   if (index % 4 != 1 || codegen::why_no_wgmma(family, arch_of(index))) return "{}";
+  const bool packs = index / 16 % 2 == 0 && family.gqa_ratio > 1 && 64 % family.gqa_ratio == 0 &&
+                     !family.mask_per_query_head;
   return fmt::format(
-      R"({{"path": "wgmma", {}, "min_blocks": 1, "softmax": "max_free", "pack_heads": false}})",
-      kTiles[index / 4 % 4]);
+      R"({{"path": "wgmma", {}, "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
+      kTiles[index / 4 % 4], packs);
 }
 
 void sweep_forward(std::uint64_t first, std::uint64_t count) {

@@ -16,11 +16,11 @@ using tensor::BiasKind;
 using tensor::MaskKind;
 
 // A tile of the path; block_q rows are those of block_q / 64 warpgroups.
-std::string tile(int block_q, int block_kv, int num_stages = 2) {
+std::string tile(int block_q, int block_kv, int num_stages = 2, bool pack_heads = false) {
   return fmt::format(
       R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {},
-          "min_blocks": 1, "pack_heads": false, "softmax": "max_free"}})",
-      block_q, block_kv, num_stages, block_q / 16);
+          "min_blocks": 1, "pack_heads": {}, "softmax": "max_free"}})",
+      block_q, block_kv, num_stages, block_q / 16, pack_heads);
 }
 
 class WgmmaKernels {
@@ -75,6 +75,49 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: split keys are added up by the combine s
     spec.diagonal = Diagonal::kTopLeft;  // most splits have no keys
     expect_right(spec);
   }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: packed heads, of one, two and many queries") {
+  ProblemSpec spec = {
+      .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 1, .seqlen_kv = 200, .head_dim = 64};
+  for (const int seqlen_q : {1, 2, 16, 33, 50}) {
+    spec.seqlen_q = seqlen_q;
+    expect_right(spec, tile(64, 64, 3, true));
+    expect_right(spec, tile(128, 64, 2, true));
+  }
+  spec.heads_q = 6;
+  expect_right(spec, tile(192, 64, 2, true));
+  spec.heads_q = 128;
+  spec.seqlen_q = 3;
+  expect_right(spec, tile(64, 32, 2, true));
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: packed heads beside every feature") {
+  const std::string config = tile(64, 64, 2, true);
+  ProblemSpec spec = {
+      .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 37, .seqlen_kv = 200, .head_dim = 64};
+  spec.want_lse = false;
+  for (const char* mask : {"bgqk", "b11k", "bhq1"}) {
+    for (const char* bias : {"1hqk", "b11k", "bhq1"}) {
+      spec.mask = mask;
+      spec.bias = bias;
+      expect_right(spec, config);
+    }
+  }
+  spec.mask.clear();
+  spec.bias.clear();
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {20, 37};
+  spec.seqlens_kv = {150, 90};
+  expect_right(spec, config);
+  spec.memory.layout = instance::Layout::kBshd;
+  expect_right(spec, config);
+  ProblemSpec split = {.heads_q = 4, .heads_kv = 1, .seqlen_q = 5, .seqlen_kv = 1500};
+  expect_right(split, config);
+  split.head_dim = split.head_dim_v = 256;
+  expect_right(split, config);
 }
 
 TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: bands to both sides, whose rows may have no keys") {

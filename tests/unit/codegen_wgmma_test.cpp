@@ -50,7 +50,7 @@ TEST_CASE("wgmma is for sm_90a, and for tensors that the copy engine can address
 
 TEST_CASE("each rule of a wgmma tile, broken once") {
   const std::pair<void (*)(ForwardTunables&), std::string> cases[] = {
-      {[](auto& t) { t.pack_heads = true; }, "pack_heads is true; path wgmma packs none"},
+      {[](auto& t) { t.pack_heads = true; }, "pack_heads needs a gqa_ratio above 1"},
       {[](auto& t) { t.num_warps = 4; }, "num_warps must be block_q / 16 with path wgmma"},
       {[](auto& t) { t.min_blocks = 2; }, "min_blocks must be 1 with path wgmma"},
       {[](auto& t) { t.softmax = kernel::SoftmaxPolicy::kRunningMax; },
@@ -69,6 +69,23 @@ TEST_CASE("each rule of a wgmma tile, broken once") {
   ForwardTunables deep = kTunables;
   deep.num_stages = 4;
   CHECK(unfit(deep).starts_with("needs 295"));
+}
+
+TEST_CASE("packed heads fill whole queries of a tile, and leave from registers") {
+  problem::Family grouped = kFamily;
+  grouped.gqa_ratio = 4;
+  ForwardTunables packed = kTunables;
+  packed.pack_heads = true;
+  CHECK(unfit(packed, grouped) == "");
+  const ForwardWgmmaConfig config = codegen::forward_wgmma_config(grouped, packed);
+  CHECK(config.packed_heads() == 4);
+  CHECK(config.scores().packed_heads == 4);
+  CHECK_FALSE(config.stages_out());
+  grouped.gqa_ratio = 3;
+  CHECK(unfit(packed, grouped) == "block_q must be a multiple of gqa_ratio where heads are packed");
+  grouped.gqa_ratio = 4;
+  grouped.mask_per_query_head = true;
+  CHECK(unfit(packed, grouped) == "pack_heads is true; the heads of a kv head must share the mask");
 }
 
 TEST_CASE("output is staged where two buffers of Q have room, else it leaves from registers") {

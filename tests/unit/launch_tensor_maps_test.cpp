@@ -35,13 +35,14 @@ CUresult CUDAAPI record(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void
   return answer;
 }
 
-void set_maps(const ForwardArgs& args, int head_dim = 128) {
+void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1) {
   asked.clear();
   const kernel::ForwardWgmmaConfig config{.dtype = kernel::DType::kBFloat16,
                                           .head_dim = head_dim,
                                           .head_dim_v = head_dim,
-                                          .gqa_ratio = 1,
+                                          .gqa_ratio = packed_heads,
                                           .scale_first = false,
+                                          .pack_heads = packed_heads > 1,
                                           .block_q = 128,
                                           .block_kv = 64,
                                           .num_stages = 2,
@@ -75,6 +76,24 @@ TEST_CASE("q and out are read and written by rows, k and v by fours of rows") {
   CHECK(asked[2].strides == Numbers{1024, 256, 51200, 102400});
   CHECK(asked[2].box == Small{64, 16, 4, 1, 1});
   CHECK(asked[3].address == args.v.data);
+}
+
+TEST_CASE("packed heads are an axis of q of their own, and out and a bias have no map") {
+  ForwardArgs args = forward_args({.batch = 2,
+                                   .heads_q = 8,
+                                   .heads_kv = 2,
+                                   .seqlen_q = 100,
+                                   .seqlen_kv = 200,
+                                   .head_dim = 128});
+  args.bias = test::bias(args, "bhqk");
+  set_maps(args, 128, 4);
+  REQUIRE(asked.size() == 3);
+  CHECK(asked[0].address == args.q.data);
+  CHECK(asked[0].extents == Numbers{128, 4, 100, 2, 2});
+  CHECK(asked[0].strides == Numbers{25600, 256, 102400, 204800});
+  CHECK(asked[0].box == Small{64, 4, 32, 1, 1});
+  CHECK(asked[1].address == args.k.data);
+  CHECK(asked[2].address == args.v.data);
 }
 
 TEST_CASE("rows past the last four have maps of their own") {

@@ -2163,7 +2163,7 @@ struct Bias : Feature {
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
-    if constexpr (kVectorized && kExtent == Extent::kPerPair) {
+    if constexpr (kVectorized && kExtent == Extent::kPerPair && !kPacked) {
       ptx::prefetch_tensor(bias_map, first_key, block.first_query,
                            block.head / params.heads_per_plane,
                            params.batch_stride == 0 ? 0 : block.batch);

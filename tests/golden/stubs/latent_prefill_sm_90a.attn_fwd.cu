@@ -10,6 +10,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 1,
     .scale_first = false,
+    .pack_heads = false,
     .block_q = 128,
     .block_kv = 96,
     .num_stages = 2,

@@ -11,6 +11,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 4,
     .scale_first = false,
+    .pack_heads = false,
     .block_q = 128,
     .block_kv = 128,
     .num_stages = 2,

@@ -12,6 +12,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 32,
     .gqa_ratio = 1,
     .scale_first = true,
+    .pack_heads = false,
     .block_q = 128,
     .block_kv = 128,
     .num_stages = 2,
