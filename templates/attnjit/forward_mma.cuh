@@ -87,7 +87,8 @@ struct Forward {
 
   ATTNJIT_DEVICE void locate() {
     block = locate_rows<kConfig.block_q, kHeads>(
-        params, features, find_plane_part(params, params.num_q_tiles * params.num_splits));
+        params, features,
+        find_rows<kHeads>(params, find_plane_part(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
     block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);

@@ -16,22 +16,35 @@ ATTNJIT_DEVICE T* head_of(T* base, const RowStrides& strides, int batch, int hea
   return base + batch * strides.batch + head * strides.head;
 }
 
-// The block of rows at `place`, whose parts are the row tiles of a plane, each num_splits times.
-// Later rows come first: under a causal mask they take longest.
+// The place of a block of rows in the tensors, and which share of its keys is meant.
+struct RowsPlace {
+  int batch, head;  // of heads that are packed the first
+  int q_tile, split;
+};
+
+// That of a part of a plane. The parts are its row tiles, each num_splits times. Later rows come
+// first: under a causal mask they take longest.
+template <int kHeads>
+ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const PlanePart& work) {
+  const int planes_per_batch = params.num_heads_q / kHeads;
+  return {static_cast<int>(work.plane / planes_per_batch),
+          static_cast<int>(work.plane % planes_per_batch) * kHeads,
+          params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
+          static_cast<int>(work.part % params.num_splits)};
+}
+
+// The block of rows at `place`.
 template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
-                                 const PlanePart& place) {
+                                 const RowsPlace& place) {
   Block block;
-  const int q_tile_index =
-      params.num_q_tiles - 1 - static_cast<int>(place.part / params.num_splits);
-  const int planes_per_batch = params.num_heads_q / kHeads;
-  block.batch = static_cast<int>(place.plane / planes_per_batch);
-  block.head = static_cast<int>(place.plane % planes_per_batch) * kHeads;
+  block.batch = place.batch;
+  block.head = place.head;
   block.seqlen_q = block.query_len = params.seqlen_q;
   block.seqlen_kv = block.kv_len = params.seqlen_kv;
   features.set_lengths(block);
   block.num_rows = block.seqlen_q * kHeads;
-  block.first_row = q_tile_index * kBlockQ;
+  block.first_row = place.q_tile * kBlockQ;
   const int rows_in_use = block.query_len * kHeads;
   const int end = block.first_row + kBlockQ;
   block.end_row = end < rows_in_use ? end : rows_in_use;

@@ -3,9 +3,16 @@
 
 namespace attnjit::kernel {
 
+// A block of rows to work on: part `part` of plane `plane`.
+struct ForwardWork {
+  int32 plane, part;
+
+  // In place of a plane: the round has none, or there are no more rounds.
+  static constexpr int kNothing = -1, kEnd = -2;
+};
+
 // An order in which thread blocks that stay on their SMs share out blocks of rows ("work") without
-// asking one another. Work is numbered plane by plane, the parts of a plane from the costliest to
-// the cheapest.
+// asking one another. The parts of a plane go from the costliest to the cheapest.
 //
 // Thread blocks take turns where all work costs the same. Under a causal mask part i of n costs
 // about n
@@ -20,32 +27,31 @@ struct ForwardSchedule {
   int32 num_parts;     // of a plane
   int32 paired_turns;  // turns with pairs; -1: all parts cost the same
 
-  static constexpr int kEnd = -1, kNothing = -2;
-
-  // The work of thread block `block` in its round `round`, kNothing where the round has none for
-  // it, or kEnd.
-  ATTNJIT_INLINE_CONSTEXPR int work(int block, int round) const {
+  // The work of thread block `block` in its round `round`.
+  ATTNJIT_INLINE_CONSTEXPR ForwardWork work(int block, int round) const {
     if (paired_turns < 0) {
       const int next = round * num_blocks + block;
-      return next < num_planes * num_parts ? next : kEnd;
+      if (next >= num_planes * num_parts) return {ForwardWork::kEnd, 0};
+      const int plane = next / num_parts;
+      return {plane, next - plane * num_parts};
     }
     if (round < 2 * paired_turns) {
       const int pair = round / 2 * num_blocks + block;
       const int two_planes = pair / num_parts, front = pair - two_planes * num_parts;
       const int place = round % 2 == 0 ? front : 2 * num_parts - 1 - front;
-      return (2 * two_planes + place % 2) * num_parts + place / 2;
+      return {2 * two_planes + place % 2, place / 2};
     }
     const int paired = paired_turns * num_blocks;
     const int first_plane = paired / num_parts * 2, done = paired % num_parts;
     const int planes = num_planes - first_plane;
     const int turn = round - 2 * paired_turns;
     const int position = turn * num_blocks + (turn % 2 == 0 ? block : num_blocks - 1 - block);
-    if (turn * num_blocks >= planes * num_parts) return kEnd;
-    if (position >= planes * num_parts) return kNothing;
+    if (turn * num_blocks >= planes * num_parts) return {ForwardWork::kEnd, 0};
+    if (position >= planes * num_parts) return {ForwardWork::kNothing, 0};
     const int part = position / planes, plane = position - part * planes;
     const int place = 2 * part + plane;
     const bool was_paired = plane < 2 && (place < done || place >= 2 * num_parts - done);
-    return was_paired ? kNothing : (first_plane + plane) * num_parts + part;
+    return {was_paired ? ForwardWork::kNothing : first_plane + plane, part};
   }
 };
 

@@ -218,11 +218,9 @@ struct ForwardConsumer {
   }
 
   ATTNJIT_DEVICE void begin_rows() {
-    const ForwardParams& p = params.base;
-    const uint32 work = ptx::warp_broadcast(shared.take(Shared::work_word(query_turn.slot())), 0);
-    const PlanePart place = find_plane_part(p, p.num_q_tiles * p.num_splits, work);
-    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
-    rows.split = static_cast<int>(place.part % p.num_splits);
+    const RowsPlace place = shared.take_place(query_turn.slot());
+    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
+    rows.split = place.split;
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
     rows.block.thread_key = kShape.lane_key(lane);
     rows.softmax.begin();

@@ -21,12 +21,12 @@ struct ForwardWalk {
   Block block;
   KeyRange keys;
   TileRange tiles;  // that are left
-  int work;         // the block of rows
+  RowsPlace place;  // of the block of rows
   int round;        // of the schedule, the next one
   bool first;       // no tile of the block of rows has been named
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
-      : params(p), features(f), tiles{0, 0}, work(0), round(0), first(false) {}
+      : params(p), features(f), tiles{0, 0}, place{}, round(0), first(false) {}
 
   // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
@@ -38,11 +38,12 @@ struct ForwardWalk {
         return job(tile, use != TileUse::kPlain);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
+      ForwardWork work;
       do {
         work = params.schedule.work(static_cast<int>(ptx::block_index()), round++);
-      } while (work == ForwardSchedule::kNothing);
-      if (work == ForwardSchedule::kEnd) return {0, ForwardJob::kEnd};
-      begin_rows();
+      } while (work.plane == ForwardWork::kNothing);
+      if (work.plane == ForwardWork::kEnd) return {0, ForwardJob::kEnd};
+      begin_rows(work);
     }
   }
 
@@ -68,16 +69,15 @@ struct ForwardWalk {
     first = false;
     return {tile, needs};
   }
-  ATTNJIT_DEVICE void begin_rows() {
+  ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
     const ForwardParams& p = params.base;
-    const PlanePart place =
-        find_plane_part(p, p.num_q_tiles * p.num_splits, static_cast<uint32>(work));
+    place = find_rows<kConfig.packed_heads()>(
+        p, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
     block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(WarpTeam(), block, keys);
-    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits,
-                        static_cast<int>(place.part % p.num_splits));
+    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits, place.split);
     first = true;
   }
 };
@@ -131,7 +131,7 @@ struct ForwardProducer {
     ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
     query_turn.advance();
     if (!issues) return;
-    shared.put(Shared::work_word(slot), static_cast<uint32>(walk.work));
+    shared.put_place(slot, walk.place);
     ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {

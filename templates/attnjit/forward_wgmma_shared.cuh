@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/forward_rows.cuh"
 #include "attnjit/forward_wgmma_config.h"
 #include "attnjit/ptx/load_if.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
@@ -78,13 +79,26 @@ struct ForwardShared {
     ptx::barrier_init_fence();
   }
 
-  // Words that travel from the walk to those that multiply: with Q which block of rows it belongs
-  // to; with K the job after the one whose K it is, so that it is known a tile ahead; in the last
-  // word the very first job.
-  static constexpr int kFirstJob = kQueries + kStages;
-  ATTNJIT_DEVICE static int work_word(uint32 query_slot) { return static_cast<int>(query_slot); }
+  // Words that travel from the walk to those that multiply: with Q the four of its place; with K
+  // the job after the one whose K it is, so that it is known a tile ahead; in the last word the
+  // very first job.
+  static constexpr int kFirstJob = 4 * kQueries + kStages;
   ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
-    return kQueries + static_cast<int>(tile_slot);
+    return 4 * kQueries + static_cast<int>(tile_slot);
+  }
+  ATTNJIT_DEVICE void put_place(uint32 query_slot, const RowsPlace& place) const {
+    const int word = static_cast<int>(4 * query_slot);
+    put(word, static_cast<uint32>(place.batch));
+    put(word + 1, static_cast<uint32>(place.head));
+    put(word + 2, static_cast<uint32>(place.q_tile));
+    put(word + 3, static_cast<uint32>(place.split));
+  }
+  // For the whole warp.
+  ATTNJIT_DEVICE RowsPlace take_place(uint32 query_slot) const {
+    const int word = static_cast<int>(4 * query_slot);
+    const uint32 mine[4] = {take(word), take(word + 1), take(word + 2), take(word + 3)};
+    const auto all = [&](int i) { return static_cast<int>(ptx::warp_broadcast(mine[i], 0)); };
+    return {all(0), all(1), all(2), all(3)};
   }
   ATTNJIT_DEVICE void put(int word, uint32 value) const {
     ptx::store_shared_4(word_address(word), value);

@@ -7,6 +7,7 @@
 #include "attnjit/forward_schedule.h"
 
 using attnjit::kernel::ForwardSchedule;
+using attnjit::kernel::ForwardWork;
 using attnjit::kernel::paired_turns;
 
 namespace {
@@ -23,12 +24,11 @@ Shares share_out(const ForwardSchedule& schedule) {
   shares.costs.resize(static_cast<std::size_t>(schedule.num_blocks));
   for (int block = 0; block < schedule.num_blocks; ++block) {
     for (int round = 0;; ++round) {
-      const int work = schedule.work(block, round);
-      if (work == ForwardSchedule::kEnd) break;
-      if (work == ForwardSchedule::kNothing) continue;
-      ++shares.had.at(static_cast<std::size_t>(work));
-      shares.costs[static_cast<std::size_t>(block)] +=
-          schedule.num_parts - work % schedule.num_parts;
+      const ForwardWork work = schedule.work(block, round);
+      if (work.plane == ForwardWork::kEnd) break;
+      if (work.plane == ForwardWork::kNothing) continue;
+      ++shares.had.at(static_cast<std::size_t>(work.plane) * schedule.num_parts + work.part);
+      shares.costs[static_cast<std::size_t>(block)] += schedule.num_parts - work.part;
     }
   }
   return shares;
