@@ -1,11 +1,13 @@
 #pragma once
 #include "attnjit/forward_rows.cuh"
 #include "attnjit/forward_wgmma_shared.cuh"
+#include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/tile/key_order.h"
 #include "attnjit/tile/schedule.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -203,29 +205,24 @@ ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& 
     if (!job.exists()) return;
     if (!walk.hides_keys(job)) continue;
     const uint32 slot = turn.slot();
-    // The hidden keys, a bit each: all are asked about at once, for an answer may have to come from
-    // memory.
+    // A bit for each row of the tile. All are asked about at once, for an answer may have to come
+    // from memory.
     uint32 hidden[kConfig.block_kv / 32];
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-      hidden[i] = ptx::warp_ballot(
-          walk.hides_key(job.tile * kConfig.block_kv + 32 * i + ptx::lane_index()));
+      const int key = StridedKeyOrder::key(kConfig.block_kv, 32 * i + ptx::lane_index());
+      hidden[i] = ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key));
     }
     ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
     phases ^= 1u << slot;
-    // Four lines of 128 bytes at a time, eight lanes each.
-    const int chunk = ptx::lane_index() & 7;
-    for (int row = ptx::lane_index() >> 3; row < kConfig.block_kv; row += 4) {
-      const int key = 4 * (row % (kConfig.block_kv / 4)) + row / (kConfig.block_kv / 4);
-      uint32 of_span = 0;
+    // Four rows at a time, eight lanes for the line of 128 bytes of each.
+    const uint32 place = shared.v(slot) + 16 * ptx::lane_index();
 #pragma unroll
-      for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-        if (i == key / 32) of_span = hidden[i];
-      }
-      if ((of_span >> key % 32 & 1) == 0) continue;
+    for (int i = 0; i < kConfig.block_kv / 4; ++i) {
+      const bool hides = (hidden[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
+#pragma unroll
       for (int slab = 0; slab < kConfig.padded_head_dim_v() / 64; ++slab) {
-        ptx::store_shared_16(shared.v(slot) + (slab * kConfig.block_kv + row) * 128 + 16 * chunk,
-                             {});
+        ptx::store_shared_16_if(hides, place + (slab * kConfig.block_kv + 4 * i) * 128, {});
       }
     }
     ptx::fence_async_proxy();

@@ -59,6 +59,13 @@ TEST_CASE(
     for (int n = 0; n < groups; ++n) {
       for (int e = 0; e < 2; ++e) CHECK(strided.key(0, n, e) % 32 < 8);
     }
+    // Column c of group n is row 8 n + c of the tile that the copy engine brings.
+    for (int n = 0; n < groups; ++n) {
+      for (int c = 0; c < 8; ++c) {
+        const int key = strided.lane_key(c / 2) + strided.key(0, n, c % 2);
+        CHECK(attnjit::kernel::StridedKeyOrder::key(8 * groups, 8 * n + c) == key);
+      }
+    }
   }
 }
 

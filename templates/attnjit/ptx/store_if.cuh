@@ -15,6 +15,15 @@ ATTNJIT_DEVICE void store_shared_4_if(bool condition, uint32 address, uint32 val
       "r"(value), "r"(static_cast<uint32>(condition))
       : "memory");
 }
+ATTNJIT_DEVICE void store_shared_16_if(bool condition, uint32 address, Vector16 v) {
+  asm volatile(
+      "{\n.reg .pred stores;\n"
+      "setp.ne.u32 stores, %5, 0;\n"
+      "@stores st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n}" ::"r"(address),
+      "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3]),
+      "r"(static_cast<uint32>(condition))
+      : "memory");
+}
 ATTNJIT_DEVICE void store_global_if(bool condition, float* address, float value) {
   asm volatile(
       "{\n.reg .pred stores;\n"

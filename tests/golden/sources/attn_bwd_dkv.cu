@@ -643,6 +643,10 @@ struct StridedKeyOrder {
   ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
     return 32 * (n % spans) + 4 * (e & 1) + n / spans;
   }
+  // The key of row `row` of a tile of `keys` keys, as the copy engine brings it.
+  ATTNJIT_INLINE_CONSTEXPR static int key(int keys, int row) {
+    return 4 * (row % (keys / 4)) + row / (keys / 4);
+  }
 };
 
 }  // namespace attnjit::kernel
