@@ -91,6 +91,33 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
       {"tensor_store_if: reads shared memory at +", "with no barrier of the block in between"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: hidden keys that are not set to zero in time") {
+  ProblemSpec padded = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .mask = "b11k"};
+  padded.mask_kind = tensor::MaskKind::kRandom;
+  padded.poison_dropped_keys = true;
+  expect_report({kProducer, "ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);", ""},
+                {padded, kTiles}, {"store_shared_16_if: writes shared memory at +", "tensor_load"});
+  expect_report(
+      {kProducer, "ptx::fence_async_proxy();\n    ptx::warp_sync();  // all rows are zero",
+       "ptx::warp_sync();"},
+      {padded, kTiles}, {"multiply_async: ", "fence_async_proxy is missing"});
+  expect_report({kProducer, "ptx::warp_sync();  // all rows are zero", ""}, {padded, kTiles},
+                {"multiply_async: reads shared memory at +", "with no barrier"});
+  expect_report({kProducer, "ptx::store_shared_16_if(hides,", "ptx::store_shared_16_if(false,"},
+                {padded, kTiles}, {"4480 not finite"});
+}
+
+// Without its exact step, which ordinary scores never need.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a softmax that trusts its reference") {
+  ProblemSpec peaky = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .bias = "11qk"};
+  const Mutation trusting = {"attnjit/softmax.cuh", "if (ptx::warp_all(in_range))", "if (true)"};
+  for (const tensor::BiasKind kind :
+       {tensor::BiasKind::kHugeLogit, tensor::BiasKind::kVeryNegative}) {
+    peaky.bias_kind = kind;
+    expect_report(trusting, {peaky, kTiles}, {"70 rows fail"});
+  }
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
   expect_report({kConsumer, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
                  "ptx::barrier_arrive_if(stores"},
