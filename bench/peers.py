@@ -1,5 +1,5 @@
 """Times PyTorch's attention as `attnjit bench` times attnjit: the backends of
-scaled_dot_product_attention, FlexAttention where the only operand is a bias, and attnjit.sdpa.
+scaled_dot_product_attention, FlexAttention where there is one operand at most, and attnjit.sdpa.
 
 Needs a GPU and PyTorch, and attnjit's package for itself:
   python3 bench/peers.py --shapes bench/shapes/forward.json --output peers.json
@@ -16,7 +16,7 @@ import warnings
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
 import shapes
@@ -108,19 +108,30 @@ def run_backend(timer, backend, inputs):
 
 def run_flex(timer, problem, inputs):
     """As run_backend(), of FlexAttention."""
-    q, k, v, bias, is_causal, leaves = inputs
-    if problem.mask or problem.causal or bias is None:
-        raise Refused("compared where a bias is the only operand")
-    varies = [size > 1 for size in bias.shape]
+    q, k, v, operand, is_causal, leaves = inputs
+    if bool(problem.mask) + bool(problem.bias) + bool(problem.causal) > 1:
+        raise Refused("compared with one operand or the diagonal")
+    varies = [] if operand is None else [size > 1 for size in operand.shape]
+
+    def element(place):
+        return operand[tuple(i if v else 0 for i, v in zip(place, varies))]
 
     def add_bias(score, *place):
-        return score + bias[tuple(i if v else 0 for i, v in zip(place, varies))]
+        return score + element(place)
+
+    def keeps(batch, head, query, key):
+        return query >= key if is_causal else element((batch, head, query, key))
 
     torch.compiler.reset()
     flex = torch.compile(flex_attention, dynamic=False)
+    block_mask = None
+    if is_causal or problem.mask:  # made beforehand, as PyTorch's users do
+        planes = [size if v else None for size, v in zip(q.shape[:2], varies or (False, False))]
+        block_mask = create_block_mask(keeps, *planes, q.shape[2], k.shape[2], device=q.device)
 
     def forward():
-        return flex(q, k, v, score_mod=add_bias, enable_gqa=k.shape[1] != q.shape[1])
+        return flex(q, k, v, score_mod=add_bias if problem.bias else None, block_mask=block_mask,
+                    enable_gqa=k.shape[1] != q.shape[1])
     try:
         if leaves:
             return time_backward(timer, forward(), leaves)

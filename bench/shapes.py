@@ -37,6 +37,7 @@ class Problem:
     mask_kind: str
     mask_density: float
     bias: str
+    layout: str  # memory order of q, k, v and out: "bhsd" or "bshd"
     seed: int
     backward: bool
     dbias: bool  # whether the backward computes the bias's gradient
@@ -104,7 +105,8 @@ def _problem(name, given, backward):
                    mask=_pattern(known.pop("mask", "")),
                    mask_kind=_word(known.pop("mask_kind", "random")),
                    mask_density=known.pop("mask_density", 0.7),
-                   bias=_pattern(known.pop("bias", "")), seed=known.pop("seed", 1),
+                   bias=_pattern(known.pop("bias", "")), layout=known.pop("layout", "bhsd"),
+                   seed=known.pop("seed", 1),
                    backward=backward, dbias=known.pop("dbias", False),
                    others=tuple(known))
 

@@ -65,9 +65,14 @@ def make_operands(problem, device):
     def normal(*shape):
         return torch.randn(shape, dtype=DTYPES[problem.dtype], device=device)
 
-    q = normal(problem.batch, problem.heads_q, problem.seqlen_q, problem.head_dim)
-    k = normal(problem.batch, problem.heads_kv, problem.seqlen_kv, problem.head_dim)
-    v = normal(problem.batch, problem.heads_kv, problem.seqlen_kv, problem.head_dim_v)
+    def rows(heads, seqlen, width):
+        if problem.layout == "bhsd":
+            return normal(problem.batch, heads, seqlen, width)
+        return normal(problem.batch, seqlen, heads, width).transpose(1, 2)
+
+    q = rows(problem.heads_q, problem.seqlen_q, problem.head_dim)
+    k = rows(problem.heads_kv, problem.seqlen_kv, problem.head_dim)
+    v = rows(problem.heads_kv, problem.seqlen_kv, problem.head_dim_v)
     bias = normal(*problem.pattern_shape(problem.bias)) if problem.bias else None
     mask = make_mask(problem, bias, device) if problem.mask else None
     leaves = [q, k, v] + ([bias] if problem.dbias else []) if problem.backward else []
