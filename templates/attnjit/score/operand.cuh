@@ -80,8 +80,7 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      const ptx::Vector16 v =
-          kShape.strided_keys ? ptx::load_global_here(source + i) : ptx::load_global(source + i);
+      const ptx::Vector16 v = ptx::load_global(source + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
     }

@@ -98,11 +98,11 @@ struct PackedMask : Feature {
     for (int i = 0; i < kWords; ++i) {
       ptx::Vector16 v{};
       if constexpr (kSpans % 4 == 0) {
-        v = ptx::load_global_here(reinterpret_cast<const ptx::Vector16*>(words) + i);
+        v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
       } else {
 #pragma unroll
         for (int s = 4 * i; s < kSpans; ++s) {
-          v.word[s - 4 * i] = ptx::load_global_here(reinterpret_cast<const uint32*>(words) + s);
+          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
         }
       }
       kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),

@@ -188,22 +188,6 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
   return v;
 }
 
-// The same, where it stands: ptxas moves the reads above behind barriers and products that they
-// could run beside.
-ATTNJIT_DEVICE uint32 load_global_here(const uint32* address) {
-  uint32 value;
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-  return value;
-}
-ATTNJIT_DEVICE Vector16 load_global_here(const Vector16* address) {
-  Vector16 v;
-  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-               : "l"(address)
-               : "memory");
-  return v;
-}
-
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
@@ -2484,8 +2468,7 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      const ptx::Vector16 v =
-          kShape.strided_keys ? ptx::load_global_here(source + i) : ptx::load_global(source + i);
+      const ptx::Vector16 v = ptx::load_global(source + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
     }

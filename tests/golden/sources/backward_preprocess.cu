@@ -275,22 +275,6 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
   return v;
 }
 
-// The same, where it stands: ptxas moves the reads above behind barriers and products that they
-// could run beside.
-ATTNJIT_DEVICE uint32 load_global_here(const uint32* address) {
-  uint32 value;
-  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-  return value;
-}
-ATTNJIT_DEVICE Vector16 load_global_here(const Vector16* address) {
-  Vector16 v;
-  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-               : "l"(address)
-               : "memory");
-  return v;
-}
-
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
