@@ -9,18 +9,23 @@
 namespace attnjit::launch {
 namespace {
 
-// Thread blocks that stay on their SMs take turns with the blocks of rows.
-void share_out_work(const ForwardPlanSpec& spec, const ForwardGrid& grid, cuda::LaunchShape& shape,
+// Thread blocks that stay on their SMs take turns with the blocks of rows. Elements of the batch
+// that share a bias over queries and keys read it together, so that all but one find it in L2.
+void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                    const ForwardGrid& grid, cuda::LaunchShape& shape,
                     kernel::ForwardWgmmaParams& params) {
   shape.grid[0] = std::min(shape.grid[0], static_cast<unsigned>(spec.block_slots));
   const auto blocks = static_cast<kernel::int32>(shape.grid[0]);
   const auto planes = static_cast<kernel::int32>(grid.planes);
   const kernel::int32 parts = grid.q_tiles * grid.splits;
+  const bool shares_bias =
+      problem.bias.extent == problem::Extent::kPerPair && !problem.bias.batched;
   params.schedule = {
       .num_blocks = blocks,
       .num_planes = planes,
       .num_parts = parts,
-      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1};
+      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1,
+      .batches = shares_bias ? problem.batch : 1};
 }
 
 }  // namespace
@@ -36,7 +41,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (spec.wgmma && runs(forward_step_)) {
     set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
-    share_out_work(spec, layout.grid, shapes_[forward_step_], values_.forward);
+    share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
   }
   list_parameters(spec);
 }

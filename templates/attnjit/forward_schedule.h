@@ -26,9 +26,20 @@ struct ForwardSchedule {
   int32 num_planes;    // of num_parts each
   int32 num_parts;     // of a plane
   int32 paired_turns;  // turns with pairs; -1: all parts cost the same
+  int32 batches;       // elements of the batch whose planes take turns; 1: plane after plane
 
   // The work of thread block `block` in its round `round`.
   ATTNJIT_INLINE_CONSTEXPR ForwardWork work(int block, int round) const {
+    ForwardWork work = next(block, round);
+    if (batches > 1 && work.plane >= 0) {
+      const int head = work.plane / batches;
+      work.plane = (work.plane - head * batches) * (num_planes / batches) + head;
+    }
+    return work;
+  }
+
+ private:
+  ATTNJIT_INLINE_CONSTEXPR ForwardWork next(int block, int round) const {
     if (paired_turns < 0) {
       const int next = round * num_blocks + block;
       if (next >= num_planes * num_parts) return {ForwardWork::kEnd, 0};

@@ -126,11 +126,6 @@ struct ForwardConsumer {
       }
       ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());
       begin_rows();
-      fetch(TileUse::kMasked);
-    } else if constexpr (kStep == Step::kMasked) {
-      fetch(TileUse::kMasked);
-    } else {
-      fetch(PlainTile());
     }
     const int first_key = job.tile * kConfig.block_kv;
     const uint32 slot = tile_turn.slot();
@@ -144,6 +139,12 @@ struct ForwardConsumer {
     ptx::wgmma_fence();
     multiply_q_k(scores, slot);
     ptx::wgmma_commit();
+    // Behind these products, for ptxas would move the reads behind the next ones otherwise.
+    if constexpr (kStep == Step::kPlain) {
+      fetch(PlainTile());
+    } else {
+      fetch(TileUse::kMasked);
+    }
     if constexpr (kBehind) {
       if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());
       ptx::wgmma_fence();

@@ -35,7 +35,7 @@ Shares share_out(const ForwardSchedule& schedule) {
 }
 
 ForwardSchedule falling(int blocks, int planes, int parts) {
-  return {blocks, planes, parts, paired_turns(blocks, planes, parts)};
+  return {blocks, planes, parts, paired_turns(blocks, planes, parts), 1};
 }
 
 }  // namespace
@@ -48,12 +48,23 @@ TEST_CASE("every piece of work is had once, whatever the numbers") {
         CAPTURE(planes);
         CAPTURE(parts);
         for (const auto& schedule :
-             {ForwardSchedule{blocks, planes, parts, -1}, falling(blocks, planes, parts)}) {
+             {ForwardSchedule{blocks, planes, parts, -1, 1}, falling(blocks, planes, parts)}) {
           const Shares shares = share_out(schedule);
           CHECK(std::ranges::count(shares.had, 1) == planes * parts);
         }
       }
     }
+  }
+}
+
+TEST_CASE("elements of the batch take turns with their planes, and nothing is lost") {
+  ForwardSchedule schedule{7, 12, 2, -1, 4};  // three heads
+  std::vector<int> planes;
+  for (int block = 0; block < 7; ++block) planes.push_back(schedule.work(block, 0).plane);
+  CHECK(planes == std::vector<int>{0, 0, 3, 3, 6, 6, 9});
+  for (const int turns : {-1, paired_turns(7, 12, 2)}) {
+    schedule.paired_turns = turns;
+    CHECK(std::ranges::count(share_out(schedule).had, 1) == 24);
   }
 }
 

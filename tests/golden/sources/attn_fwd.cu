@@ -288,6 +288,11 @@ ATTNJIT_DEVICE float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+ATTNJIT_DEVICE float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 ATTNJIT_DEVICE float log2_approx(float x) {
   float y;
   asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -654,7 +659,7 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
   if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
-  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, 1.0f / row.sum};
+  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, ptx::reciprocal_approx(row.sum)};
 }
 
 ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
