@@ -6,6 +6,7 @@
 
 #include "cuda/device.hpp"
 #include "cuda_stub_driver.hpp"
+#include "launch/tensor_maps.hpp"
 
 namespace attnjit::test {
 
@@ -65,6 +66,7 @@ class FakeDevice {
         run()(*config);
       });
     };
+    api.tensor_map_encode_tiled = launch::encode_nothing;
     api.memset_d8_async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
       if (bytes < kUntouched) std::memset(reinterpret_cast<void*>(to), value, bytes);
       return CUDA_SUCCESS;

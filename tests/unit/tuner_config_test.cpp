@@ -65,6 +65,13 @@ TEST_CASE("short queries of a kv head are packed, unless they need masks of thei
   CHECK(config_zero(k, arch).pack_heads);
   k.bucket_q = 64;
   CHECK_FALSE(config_zero(k, arch).pack_heads);
+  k.bucket_q = 16;
+  CHECK(config_zero(k, arch).path == codegen::Path::kMma);
+  k.family.gqa_ratio = 8;
+  CHECK(config_zero(k, arch).path == codegen::Path::kWgmma);
+  k.family.gqa_ratio = 7;  // no tile of wgmma holds whole queries
+  CHECK(config_zero(k, arch).path == codegen::Path::kMma);
+  k.family.gqa_ratio = 4;
   k.bucket_q = 1;
   k.family.mask = Extent::kPerKey;
   CHECK(config_zero(k, arch).pack_heads);

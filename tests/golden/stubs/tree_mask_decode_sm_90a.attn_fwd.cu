@@ -1,32 +1,29 @@
-// attn_fwd bf16 d128 gqa8 mask=qk,scalar | q128 packed kv32 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+// attn_fwd bf16 d128 gqa8 mask=qk,scalar | wgmma q128 packed kv128 s2
+#include "attnjit/forward_wgmma.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardWgmmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
     .gqa_ratio = 8,
-    .aligned = true,
     .scale_first = false,
     .pack_heads = true,
     .block_q = 128,
-    .block_kv = 32,
+    .block_kv = 128,
     .num_stages = 2,
-    .num_warps = 4,
-    .min_blocks = 2,
-    .softmax = SoftmaxPolicy::kMaxFree,
+    .producer_registers = 40,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
-    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ ForwardWgmmaParams params,
     const __grid_constant__ PackedMaskParams mask) {
-  forward<kConfig>(params,
+  forward_wgmma<kConfig>(params,
     PackedMask<kScores, Extent::kPerPair>(mask),
     Length<kScores>());
 }

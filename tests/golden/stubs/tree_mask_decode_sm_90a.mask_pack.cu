@@ -1,4 +1,4 @@
-// mask_pack qk | q16 kv32 w4 scalar
+// mask_pack qk | q16 kv128 w4 scalar
 #include "attnjit/mask_pack.cuh"
 
 using namespace attnjit::kernel;
@@ -7,7 +7,7 @@ inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = false,
     .block_q = 16,
-    .block_kv = 32,
+    .block_kv = 128,
     .num_warps = 4,
 };
 
