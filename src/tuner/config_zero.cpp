@@ -10,12 +10,14 @@ namespace {
 using codegen::DbiasMethod;
 using codegen::DqMethod;
 
-// Short queries of several heads fill a tile together, and K and V are read once for all. Every
-// tile for few rows has 16 or 64 of them.
-bool pack_heads(const problem::PlanKey& key) {
+// Short queries of several heads fill a tile together, and K and V are read once for all. Tiles
+// have 16 rows or a multiple of 64; those of wgmma hold whole queries, and pay for longer ones too.
+bool pack_heads(const problem::PlanKey& key, const codegen::Arch& arch) {
   const problem::Family& f = key.family;
-  return f.gqa_ratio > 1 && key.bucket_q <= 16 && !f.mask_per_query_head &&
-         (f.mask != problem::Extent::kPerPair || 64 % f.gqa_ratio == 0);
+  const bool whole = 64 % f.gqa_ratio == 0;
+  const int most_queries = whole && !codegen::why_no_wgmma(f, arch) ? 64 : 16;
+  return f.gqa_ratio > 1 && key.bucket_q <= most_queries && !f.mask_per_query_head &&
+         (f.mask != problem::Extent::kPerPair || whole);
 }
 
 // Sums of odd lengths are added one by one (BiasGradAdd), which costs more than the scores again:
@@ -37,7 +39,7 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
 
 codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
                                      const Defaults& defaults) {
-  const bool packs = pack_heads(key);
+  const bool packs = pack_heads(key, arch);
   codegen::ForwardTunables config = defaults.forward.find(traits(key, packs, arch)).use;
   config.pack_heads = packs;
   return config;
@@ -75,7 +77,7 @@ codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::Back
 
 std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {
   return codegen::why_no_wgmma(key.family, arch)
-      .value_or("wgmma has tiles of 64 queries and more, too many for so few");
+      .value_or("wgmma has tiles of 64 rows and more, too many for so few");
 }
 
 }  // namespace attnjit::tuner

@@ -35,6 +35,7 @@ Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch&
   const bool bias = problem::varies_over_keys(f.bias);
   Traits t = shared_traits(f, problem::varies_over_keys(f.mask), bias, arch);
   t.rows = key.bucket_q * (pack_heads ? f.gqa_ratio : 1);
+  t.pack_heads = pack_heads;
   // Packed, 64 rows and more are to hold whole queries.
   t.wgmma = (!pack_heads || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
   t.wide = !bias || wide_bias(f);

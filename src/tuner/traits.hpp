@@ -24,6 +24,8 @@ struct Traits {
   // Of a forward: none, false.
   codegen::DbiasMethod dbias = codegen::DbiasMethod::kNone;
   bool deterministic = false;
+  // Of a backward: false.
+  bool pack_heads = false;  ///< query heads of a kv head share a tile
 };
 
 constexpr auto fields(const Traits*) {
@@ -38,7 +40,7 @@ constexpr auto fields(const Traits*) {
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
       base::Field{"positive_scale", &T::positive_scale}, base::Field{"dbias", &T::dbias},
-      base::Field{"deterministic", &T::deterministic});
+      base::Field{"deterministic", &T::deterministic}, base::Field{"pack_heads", &T::pack_heads});
 }
 
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a

@@ -80,9 +80,9 @@ TEST_CASE("a problem that the path does not serve is an error that says why") {
     }
     return "";
   };
-  ForwardArgs args = test::forward_args({.seqlen_q = 8});
+  ForwardArgs args = test::forward_args({.seqlen_q = 1});
   CHECK(refusal(problem::make_problem(args)) ==
-        "path wgmma: wgmma has tiles of 64 queries and more, too many for so few; use path auto or "
+        "path wgmma: wgmma has tiles of 64 rows and more, too many for so few; use path auto or "
         "path mma");
   args = prefill_args();
   args.scale = -1.0f;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <vector>
 
@@ -50,7 +51,10 @@ TEST_CASE("few rows get no tile that is mostly padding") {
   for (const codegen::Arch& arch : codegen::archs()) {
     for (const int head_dim : {8, 64, 80, 128, 192, 256}) {
       for (const int bucket : {1, 16, 64}) {
-        CHECK(config_zero(key(head_dim, head_dim, bucket), arch).block_q <= 64);
+        const PlanKey k = key(head_dim, head_dim, bucket);
+        const auto config = config_zero(k, arch);
+        const int rows = bucket * (config.pack_heads ? k.family.gqa_ratio : 1);
+        CHECK(config.block_q <= std::max(64, rows));
       }
     }
   }
@@ -64,14 +68,10 @@ TEST_CASE("short queries of a kv head are packed, unless they need masks of thei
   k.bucket_q = 16;
   CHECK(config_zero(k, arch).pack_heads);
   k.bucket_q = 64;
+  CHECK(config_zero(k, arch).pack_heads);
+  CHECK_FALSE(config_zero(k, codegen::find_arch("sm_80")).pack_heads);
+  k.bucket_q = 128;
   CHECK_FALSE(config_zero(k, arch).pack_heads);
-  k.bucket_q = 16;
-  CHECK(config_zero(k, arch).path == codegen::Path::kMma);
-  k.family.gqa_ratio = 8;
-  CHECK(config_zero(k, arch).path == codegen::Path::kWgmma);
-  k.family.gqa_ratio = 7;  // no tile of wgmma holds whole queries
-  CHECK(config_zero(k, arch).path == codegen::Path::kMma);
-  k.family.gqa_ratio = 4;
   k.bucket_q = 1;
   k.family.mask = Extent::kPerKey;
   CHECK(config_zero(k, arch).pack_heads);
@@ -86,6 +86,30 @@ TEST_CASE("short queries of a kv head are packed, unless they need masks of thei
   CHECK(config_zero(k, arch).pack_heads);
   k.family.gqa_ratio = 1;
   CHECK_FALSE(config_zero(k, arch).pack_heads);
+}
+
+TEST_CASE("on Hopper packed heads take wgmma where they fill its tiles with whole queries") {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto tile = [&](const PlanKey& k) { return codegen::describe_tile(config_zero(k, arch)); };
+  CHECK(tile(key(128, 128, 1)) == "q16 packed kv32 s3 w1 b4 max_free");
+  CHECK(tile(key(128, 128, 16)) == "wgmma q64 packed kv64 s2");
+  CHECK(tile(key(128, 128, 64)) == "wgmma q128 packed kv128 s2");
+  CHECK(tile(key(128, 128, 128)) == "wgmma q128 kv128 s2");
+  CHECK(tile(key(256, 256, 16)) == "q64 packed kv64 s1 w4 b2 max_free");
+  PlanKey k = key(128, 128, 16);
+  k.family.gqa_ratio = 8;
+  CHECK(tile(k) == "wgmma q128 packed kv128 s2");
+  k.family.gqa_ratio = 7;  // no tile of wgmma holds whole queries
+  CHECK(tile(k) == "q128 packed kv32 s2 w4 b2 max_free");
+  k.bucket_q = 64;
+  CHECK(tile(k) == "wgmma q64 kv128 s2");
+  k.family.gqa_ratio = 1;
+  CHECK(tile(k) == "wgmma q64 kv128 s2");
+  k.family.gqa_ratio = 4;
+  k.family.mask = Extent::kPerPair;
+  CHECK(tile(k) == "wgmma q128 packed kv128 s2");
+  k.family.mask_per_query_head = true;
+  CHECK(tile(k) == "q64 kv64 s1 w4 b2 max_free");
 }
 
 TEST_CASE("configuration 0 belongs to the family's problems") {
