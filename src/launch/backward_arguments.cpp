@@ -180,7 +180,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                                   const BackwardArgs& args) {
   const problem::BiasGradient& g = problem.dbias;
   const problem::Problem& forward = problem.forward;
-  const std::int64_t lq = forward.seqlen_q, lk = forward.seqlen_kv, hq = forward.num_heads_q;
+  const std::int64_t lk = forward.seqlen_kv, hq = forward.num_heads_q;
   // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
   const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
   values_.dbias_dbias = {.data = args.dbias->data,

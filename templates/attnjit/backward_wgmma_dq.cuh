@@ -35,7 +35,8 @@ struct BackwardDqSums {
   const int warp = ptx::warp_index() & 3;
   const int lane = ptx::lane_index();
   const uint64 ds_descriptor, k_descriptor;
-  uint32 num_parts = 0;  // that have got a place
+  uint32 num_parts = 0;     // that have got a place
+  uint32* added = nullptr;  // turns of the last rows, which are to be passed
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : params(p),
@@ -55,6 +56,7 @@ struct BackwardDqSums {
       add(job, slot);
       job = next;
     }
+    if (kConfig.ordered) pass_turn();
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 
@@ -82,9 +84,12 @@ struct BackwardDqSums {
           base.dq_sum + (plane * base.padded_rows + row) * (kFloats / 16) + slab * 8 * 128;
       const int groups = kGroups - 8 * slab < 8 ? kGroups - 8 * slab : 8;
       uint32* const turns = params.turns + (plane * base.padded_rows + row) / 16;
-      if (kConfig.ordered && slab == 0) await_turn(turns, job.tile);
+      if (kConfig.ordered && slab == 0) {
+        pass_turn();
+        await_turn(turns, job.tile);
+      }
       add_to(sum, place, groups * kFragmentBytes);
-      if (kConfig.ordered && slab == kSlabs - 1) pass_turn(turns);
+      if (kConfig.ordered && slab == kSlabs - 1) added = turns;
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -111,10 +116,12 @@ struct BackwardDqSums {
     ptx::await_count(turns, walk.turn_of(tile));
     ptx::fence_async_proxy_global();
   }
-  ATTNJIT_DEVICE void pass_turn(uint32* turns) const {
+  // Passes the turn of the rows before: their sums have become complete during the products since.
+  ATTNJIT_DEVICE void pass_turn() {
+    if (added == nullptr) return;
     ptx::tensor_store_wait();
     ptx::fence_async_proxy_global();
-    ptx::count_if(lane == 0, turns);
+    ptx::count_if(lane == 0, added);
   }
 
   // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of

@@ -134,15 +134,16 @@ TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
   CHECK(holds(plan.at("plans")[0].at("why"), "no device here"));
 }
 
-// A deterministic backward whose record a device here would use.
+// A deterministic backward whose record a device here would use, on path mma by its scale.
 constexpr const char* kBackwardManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
     {"name": "grad", "heads": [16, 4], "head_dim": 128, "seqlens": 1000, "pass": "backward",
-     "bias": "11qk", "dbias": true, "deterministic": true}]})";
+     "scale": -0.1, "bias": "11qk", "dbias": true, "deterministic": true}]})";
 
 TEST_CASE("warmup compiles what records of a backward ask for") {
   const CommandLine attnjit;
   write_file(attnjit.file("m.json"), kBackwardManifest);
   tuner::BackwardTuneKey key = backward_tune_key();
+  key.plan.family.scores.positive_scale = false;
   key.space = tuner::BackwardSearchSpace().name();
   write_file(attnjit.file("records.jsonl"), to_json(make_record(key)) + "\n");
   REQUIRE(attnjit({"records", "import", attnjit.file("records.jsonl")}).code == 0);
