@@ -20,7 +20,7 @@ struct Shared {
   std::shared_ptr<const cuda::Driver> driver;  // null until a call needs it, and without a GPU
 };
 
-/// What a capsule of create_context() holds. Raises ValueError for another capsule.
+/// The content of a capsule of create_context(). Raises ValueError for another capsule.
 Shared& shared(PyObject* capsule);
 
 /// The driver, or null: the library then says what is missing, after it has checked the arguments.

@@ -188,7 +188,7 @@ def test_the_arguments_that_the_library_gets():
     assert plain == f"ValueError: {q}{k}{v}{out}{no_arrays}stream=0x5000 workspace=(nil):0"
     assert full == f"ValueError: {q}{k}{v}{out}{operands}{arrays}stream=0x5000 workspace=0x9100:512"
     assert described == full.replace("stream=0x5000", "stream=0x7").replace("0x9100", "0x9200")
-    # What was apart is a copy, 16 bytes behind.
+    # A row that was apart is a copy, 16 bytes behind.
     dout = out.replace("out=0x4000", "dout=0x4110")
     dbias = "dbias=0x6100:2,1/0,8/384,16/24,24/1 dlse=0x7110 deterministic=1 "
     assert backward == (

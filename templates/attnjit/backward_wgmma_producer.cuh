@@ -56,7 +56,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     }
   }
 
-  // How many thread blocks come before this one where dq of a tile of queries is added up in order:
+  // The number of thread blocks before this one where dq of a tile of queries is added up in order:
   // those of the keys that its queries see, mask aside.
   ATTNJIT_DEVICE uint32 turn_of(int tile) {
     const KeyRange seen = this->keys_of(tile);
