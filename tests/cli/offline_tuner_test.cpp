@@ -26,7 +26,7 @@ cli::Case small_case(std::int64_t batch = 1) {
   cli::Case job{"small", "", {}};
   job.spec.batch = batch;
   job.spec.seqlen_q = job.spec.seqlen_kv = 60;
-  job.spec.head_dim = 16;
+  job.spec.head_dim = 12;  // rows are not aligned: configuration 0 is on path mma
   return job;
 }
 
