@@ -95,36 +95,24 @@ std::string bias_grad_store(const BackwardFamily& f) {
                      literal(f.dbias_vectorized));
 }
 
-std::string key_bias_grad(DbiasMethod method, const BackwardFamily& f) {
-  switch (method) {
+// The policy of dbias in the kernel of dk and dv, which has keys in rows on path wgmma.
+std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFamily& f) {
+  const bool wgmma = tunables.dkv.path == Path::kWgmma;
+  switch (tunables.dbias_method) {
     case DbiasMethod::kNone:
     case DbiasMethod::kRows:
     case DbiasMethod::kKernel:
       break;
     case DbiasMethod::kStore:
+      if (!wgmma) return bias_grad_store(f);
       return fmt::format("KeyBiasGradStore<{}>(dbias)", literal(kernel_dtype(f.dbias_dtype)));
     case DbiasMethod::kColumns:
-      return "KeyBiasGradColumns(dbias)";
+      return wgmma ? "KeyBiasGradColumns(dbias)"
+                   : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
     case DbiasMethod::kAdd:
-      return "KeyBiasGradAdd(dbias)";
+      return wgmma ? "KeyBiasGradAdd(dbias)" : "BiasGradAdd(dbias)";
   }
-  return "NoKeyBiasGrad{}";
-}
-
-std::string bias_grad_in_dkv(DbiasMethod method, const BackwardFamily& f) {
-  switch (method) {
-    case DbiasMethod::kNone:
-    case DbiasMethod::kRows:
-    case DbiasMethod::kKernel:
-      break;
-    case DbiasMethod::kStore:
-      return bias_grad_store(f);
-    case DbiasMethod::kColumns:
-      return "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
-    case DbiasMethod::kAdd:
-      return "BiasGradAdd(dbias)";
-  }
-  return "NoBiasGrad{}";
+  return wgmma ? "NoKeyBiasGrad{}" : "NoBiasGrad{}";
 }
 
 }  // namespace
@@ -177,7 +165,7 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
                        .header = "backward_dkv_wgmma.cuh",
                        .function = "backward_dkv_wgmma",
                        .params = {"BackwardWgmmaParams", "params"},
-                       .policies = {key_bias_grad(tunables.dbias_method, family)}};
+                       .policies = {bias_grad_in_dkv(tunables, family)}};
     if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {kBiasGrad};
     return render(
         kernel, "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
@@ -188,7 +176,7 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
                      .header = "backward_dkv_mma.cuh",
                      .function = "backward_dkv",
                      .params = kBackwardParams,
-                     .policies = {bias_grad_in_dkv(tunables.dbias_method, family)}};
+                     .policies = {bias_grad_in_dkv(tunables, family)}};
   if (dbias_in_dkv(tunables.dbias_method)) {
     kernel.more = {kBiasGrad};
     kernel.headers = {kBiasGradHeader};
