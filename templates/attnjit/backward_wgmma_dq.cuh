@@ -164,11 +164,12 @@ struct BackwardDqSums {
     };
     return {{bits(low, 0), bits(low, 1), bits(high, 0), bits(high, 1)}};
   }
-  // A slab of 64 keys is a warp's.
+  // Starts to write the tile of dS to dbias, a slab of 64 keys by each of the first warps.
   ATTNJIT_DEVICE void store_scores(const BackwardJob& job, uint32 slot) const {
-    bias_grad.store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
-                       shared.ds(slot) + warp * kConfig.block_q * 128, walk.block.batch, job.head,
-                       job.tile * kConfig.block_q, walk.kv_tile * kConfig.block_kv + 64 * warp);
+    ptx::tensor_store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
+                         shared.ds(slot) + warp * kConfig.block_q * 128,
+                         walk.kv_tile * kConfig.block_kv + 64 * warp, job.tile * kConfig.block_q,
+                         job.head, walk.block.batch);
     ptx::tensor_store_commit();
   }
 

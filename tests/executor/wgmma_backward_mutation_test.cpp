@@ -132,8 +132,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that sta
   expect_report(
       {kDq, "if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();", ""}, run,
       {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({kDq, "64 * warp);\n    ptx::tensor_store_commit();", "64 * warp);"}, run,
-                {"tensor_store_commit is missing"});
+  expect_report({kDq, "job.head, walk.block.batch);\n    ptx::tensor_store_commit();",
+                 "job.head, walk.block.batch);"},
+                run, {"tensor_store_commit is missing"});
   Run adds = run;
   adds.spec.bias = "1hqk";
   adds.spec.batch = 2;

@@ -29,7 +29,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// What was written up to and with `end`.
+  /// The text that was written up to and with `end`.
   std::string read_to(std::string_view end) const {
     ::alarm(60);
     std::string text;

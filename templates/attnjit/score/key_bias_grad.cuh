@@ -2,10 +2,8 @@
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/reduce.cuh"
-#include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
-#include "attnjit/tensor_map.h"
 #include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias in the Hopper backward: dS, summed over the axes that dbias
@@ -16,8 +14,8 @@
 //   add(ds)                              a fragment
 //   end_tile()                           all of the tile's have been added
 //
-// or the warpgroup of dq, tile by tile as it lies in shared memory, rounded: where the policy
-// kStores tiles or kAdds them up.
+// or the warpgroup of dq does, tile by tile as it lies in shared memory, rounded. It writes the
+// tiles as they are if kStores is true, and adds them up if kAdds is.
 namespace attnjit::kernel {
 
 // dbias has nothing to do with the tiles.
@@ -37,11 +35,6 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
 
   ATTNJIT_DEVICE explicit KeyBiasGradStore(const BiasGradParams& p) : params(p) {}
 
-  // Starts to write 64 keys of a tile. An axis of size 1 has coordinate 0.
-  ATTNJIT_DEVICE void store_if(bool condition, const TensorMap& map, uint32 slab, int batch,
-                               int head, int first_query, int first_key) const {
-    ptx::tensor_store_if(condition, map, slab, first_key, first_query, head, batch);
-  }
   // Writes zeros to queries and keys that are no tile, by a warp: 16 lanes a row of 128 keys.
   ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
                             int end_key) const {
