@@ -10,7 +10,7 @@ namespace attnjit::launch {
 namespace {
 
 // Thread blocks that stay on their SMs take turns with the blocks of rows. Elements of the batch
-// that share a bias over queries and keys read it together, so that all but one find it in L2.
+// that share a bias over queries and keys follow each other, so that they may find it in L2.
 void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem,
                     const ForwardGrid& grid, cuda::LaunchShape& shape,
                     kernel::ForwardWgmmaParams& params) {
