@@ -99,10 +99,11 @@ def gradients(
     delta = (dout * out.to(dtype)).sum(-1)
     if dlse is not None:
         delta = delta - torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
+    weights = _rounded(weights, rounded)  # before ds is formed, as the kernel of Hopper does
     ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
     dbias = None if bias is None else _sum_to(_of_bias(ds, bias, lse, dlse), bias.shape)
     ds = _rounded(ds, rounded)
-    dk, dv = scale * (ds.transpose(-1, -2) @ q), _rounded(weights, rounded).transpose(-1, -2) @ dout
+    dk, dv = scale * (ds.transpose(-1, -2) @ q), weights.transpose(-1, -2) @ dout
     dq, dk, dv = (
         _rounded(_sum_to(t, shape), rounded) for t, shape in zip((scale * (ds @ k), dk, dv), shapes)
     )

@@ -34,7 +34,7 @@ void sweep(Path path, std::uint64_t first, SpecOf spec_of, Run run) {
                       return {};
                     }
                   });
-  MESSAGE(served << " of 300 are served by path " << base::word(path));
+  MESSAGE(served.load() << " of 300 are served by path " << std::string(base::word(path)));
   CHECK(served >= (path == Path::kMma ? 300 : 10));
 }
 
