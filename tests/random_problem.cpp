@@ -63,6 +63,13 @@ void choose_shape(Dice& dice, ProblemSpec& spec) {
     spec.seqlen_q = dice.chance(0.5) ? 1 : dice.between(1, 16);
     spec.seqlen_kv = dice.between(1, 4000);
   }
+  if (dice.chance(0.1)) {  // more blocks of rows than any GPU has SMs
+    spec.batch = dice.between(40, 80);
+    spec.heads_q = 4;
+    spec.heads_kv = dice.chance(0.5) ? 4 : 2;
+    spec.seqlen_q = dice.between(1, 200);
+    spec.seqlen_kv = dice.between(1, 400);
+  }
   if (dice.chance(0.01)) spec.seqlen_kv = 0;
   spec.head_dim = dice.pick(kHeadDims);
   if (dice.chance(0.15)) spec.head_dim_v = dice.pick(kHeadDims);

@@ -150,9 +150,12 @@ TEST_CASE("a directory is used whatever characters its name has, and however lon
                                   std::string("\xc3\xa4 \xe6\xbc\xa2"), std::string(200, 'x')}) {
     CAPTURE(name);
     const CommandLine::Variables there = {{"ATTNJIT_CACHE_DIR", attnjit.file(name)}};
-    CHECK(attnjit(small_problem({"warmup"}), there).code == 0);
-    CHECK(attnjit(small_problem({"warmup", "--check"}), there).code == 0);
-    CHECK(attnjit({"cache", "verify"}, there).code == 0);
+    for (const auto& arguments : {small_problem({"warmup"}), small_problem({"warmup", "--check"}),
+                                  std::vector<std::string>{"cache", "verify"}}) {
+      const Outcome outcome = attnjit(arguments, there);
+      INFO(outcome.err);
+      CHECK(outcome.code == 0);
+    }
   }
 }
 

@@ -25,10 +25,11 @@ std::string tile(int block_q, int block_kv, int num_stages = 2, bool pack_heads 
 
 class WgmmaKernels {
  public:
-  void expect_right(const ProblemSpec& spec, const std::string& config = tile(128, 64)) {
+  void expect_right(const ProblemSpec& spec, const std::string& config = tile(128, 64),
+                    const codegen::Arch& arch = codegen::find_arch("sm_90a")) {
     CAPTURE(instance::describe(spec));
     CAPTURE(config);
-    CHECK(bench_.forward(spec, codegen::find_arch("sm_90a"), config) == "");
+    CHECK(bench_.forward(spec, arch, config) == "");
   }
 
  private:
@@ -65,6 +66,23 @@ TEST_CASE_FIXTURE(WgmmaKernels,
     spec.head_dim = head_dim;
     spec.head_dim_v = head_dim_v;
     expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: a thread block that has several blocks of rows") {
+  codegen::Arch one_sm = codegen::find_arch("sm_90a");
+  one_sm.sm_count = 1;
+  ProblemSpec spec = {
+      .batch = 2, .heads_q = 2, .heads_kv = 2, .seqlen_q = 200, .seqlen_kv = 330, .head_dim = 64};
+  spec.use_seqlens_kv = true;
+  expect_right(spec, tile(64, 32), one_sm);
+  for (const char* mask : {"bhqk", "1hqk", "b11k"}) {
+    for (const MaskKind kind : {MaskKind::kBlocks, MaskKind::kSuffix, MaskKind::kBand}) {
+      spec.mask = mask;
+      spec.mask_kind = kind;
+      spec.mask_density = 0.3;
+      expect_right(spec, tile(64, 32), one_sm);
+    }
   }
 }
 

@@ -42,17 +42,19 @@ TEST_CASE("case 1: seqlen_not_multiple_of_64") {
 TEST_CASE("case 2: whole mask tiles off in the middle, then on again") {
   ATTNJIT_NEED_GPU(gpu);
   for (const char* pattern : {"b1qk", "bhqk", "b11k"}) {
-    ProblemSpec spec{.batch = 2,
-                     .heads_q = 4,
-                     .heads_kv = 2,
-                     .seqlen_q = 700,
-                     .seqlen_kv = 1000,
-                     .head_dim = 64,
-                     .mask = pattern,
-                     .mask_kind = MaskKind::kBlocks};
-    expect_right(gpu, spec);
-    spec.poison_dropped_keys = true;
-    expect_right(gpu, spec);
+    for (const std::int64_t batch : {2, 30}) {  // less and more than a block of rows for each SM
+      ProblemSpec spec{.batch = batch,
+                       .heads_q = 4,
+                       .heads_kv = 2,
+                       .seqlen_q = 700,
+                       .seqlen_kv = 1000,
+                       .head_dim = 64,
+                       .mask = pattern,
+                       .mask_kind = MaskKind::kBlocks};
+      expect_right(gpu, spec);
+      spec.poison_dropped_keys = true;
+      expect_right(gpu, spec);
+    }
   }
 }
 

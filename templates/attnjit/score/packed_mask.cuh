@@ -38,6 +38,7 @@ struct PackedMask : Feature {
     bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
     const int64 row = kPerPair ? block.first_row / kShape.block_q : 0;
     classes = params.classes + plane * params.classes_per_plane + row * params.num_kv_tiles;
+    known = -1;
   }
   ATTNJIT_DEVICE TileUse use(const Block&, int tile) {
     if (tile / 32 != known) read_classes(tile / 32);
