@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/forward_rows.cuh"
 #include "attnjit/forward_wgmma_shared.cuh"
+#include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
@@ -15,29 +16,40 @@
 // tiles, and loads; another, where keys may have to be hidden, sets rows of V to zero.
 namespace attnjit::kernel {
 
-// The walk of a thread block; a warp calls it whole.
+// The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of keys, so that
+// one that a mask empties costs nothing.
 template <ForwardWgmmaConfig kConfig, class Features>
 struct ForwardWalk {
   const ForwardWgmmaParams& params;
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;  // that are left
-  RowsPlace place;  // of the block of rows
-  int round;        // of the schedule, the next one
-  bool first;       // no tile of the block of rows has been named
+  TileRange tiles;      // that nobody has looked at
+  RowsPlace place;      // of the block of rows
+  uint32 left, masked;  // of the 32 tiles at hand, the last of them first: to come, with a mask
+  int last;             // of these
+  int round;            // of the schedule, the next one
+  bool first;           // no tile of the block of rows has been named
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
-      : params(p), features(f), tiles{0, 0}, place{}, round(0), first(false) {}
+      : params(p),
+        features(f),
+        tiles{0, 0},
+        place{},
+        left(0),
+        masked(0),
+        last(0),
+        round(0),
+        first(false) {}
 
   // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
     while (true) {
-      while (tiles.next < tiles.end) {
-        const int tile = --tiles.end;
-        const TileUse use = features.use(block, tile);
-        if (use == TileUse::kSkip) continue;
-        return job(tile, use != TileUse::kPlain);
+      while (left == 0 && tiles.next < tiles.end) look_ahead();
+      if (left != 0) {
+        const int lane = ptx::lowest_bit(left);
+        left &= left - 1;
+        return job(last - lane, (masked >> lane & 1) != 0);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
       ForwardWork work;
@@ -66,6 +78,14 @@ struct ForwardWalk {
   }
 
  private:
+  ATTNJIT_DEVICE void look_ahead() {
+    last = tiles.end - 1;
+    const int tile = last - ptx::lane_index();
+    const TileUse use = tile < tiles.next ? TileUse::kSkip : features.use_of_lane(block, tile);
+    left = ptx::warp_ballot(use != TileUse::kSkip);
+    masked = ptx::warp_ballot(use == TileUse::kMasked);
+    tiles.end -= 32;
+  }
   ATTNJIT_DEVICE ForwardJob job(int tile, bool masks) {
     const int needs = (masks ? ForwardJob::kMasks : 0) | (first ? ForwardJob::kFirst : 0);
     first = false;

@@ -46,6 +46,9 @@ struct PackedMask : Feature {
     if ((active & bit) == 0) return TileUse::kSkip;
     return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
   }
+  ATTNJIT_DEVICE TileUse use_of_lane(const Block&, int tile) const {
+    return static_cast<TileUse>(ptx::load_global(classes + tile));
+  }
   // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
