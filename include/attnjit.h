@@ -66,7 +66,7 @@ typedef struct attnjit_forward_args {
   attnjit_tensor k;           /* [B, Hkv, Lk, D], q's dtype; Hq is a multiple of Hkv */
   attnjit_tensor v;           /* [B, Hkv, Lk, Dv], q's dtype */
   attnjit_tensor out;         /* [B, Hq, Lq, Dv], q's dtype, without overlap */
-  const attnjit_tensor* mask; /* null or [B|1, Hq|Hkv|1, Lq|1, Lk|1], bool, true = keep */
+  const attnjit_tensor* mask; /* null or [n, Hq|Hkv|1, Lq|1, Lk|1], bool, true = keep; B % n == 0 */
   const attnjit_tensor* bias; /* null or the same shapes; q's dtype or fp32 */
   float* lse;                 /* null or [B, Hq, Lq] on the device, natural logarithm */
   const int32_t* seqlens_q;   /* null or [B] on the device: rows in use */
@@ -91,8 +91,8 @@ typedef struct attnjit_backward_args {
   attnjit_tensor dk;                   /* [B, Hkv, Lk, D], q's dtype, unit stride over D */
   attnjit_tensor dv;                   /* [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv */
   int32_t deterministic;               /* not 0: the same inputs give the same bits */
-  /* Null, or the gradient of the bias: on each axis full (over heads: as the bias), or 1 where the
-     bias has size 1 or stride 0; the bias's dtype or fp32. */
+  /* Null, or the gradient of the bias: on each axis full (over batch and heads: as the bias, where
+     that has several planes), or 1 where the bias has size 1 or stride 0; its dtype or fp32. */
   const attnjit_tensor* dbias;
 } attnjit_backward_args;
 

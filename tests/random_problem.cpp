@@ -40,7 +40,8 @@ std::int64_t length(Dice& dice) {
   return dice.chance(0.7) ? dice.pick(kLengths) : dice.between(1, 400);
 }
 
-// One of the 24 patterns; the head letter 'g' is one plane per kv head.
+// One of the 24 patterns without groups of batch elements; the head letter 'g' is one plane per kv
+// head.
 std::string pattern(Dice& dice) {
   std::string text = "1111";
   if (dice.chance(0.5)) text[0] = 'b';
@@ -122,6 +123,18 @@ void choose_small_shape(Dice& dice, ProblemSpec& spec) {
   if (dice.chance(0.1)) spec.head_dim_v = dice.pick(kDims);
 }
 
+// In one problem of four, elements of a larger batch share planes of the operands in groups.
+void choose_groups(std::uint64_t index, ProblemSpec& spec) {
+  Dice dice(index + 0x9a0);
+  if (!dice.chance(0.25)) return;
+  const bool six = dice.chance(0.5);
+  spec.batch = six ? 6 : 4;
+  for (std::string* pattern : {&spec.mask, &spec.bias}) {
+    const char* const planes = six && dice.chance(0.5) ? "/3" : "/2";
+    if (!pattern->empty() && dice.chance(0.7)) *pattern = "s" + pattern->substr(1) + planes;
+  }
+}
+
 ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_operands(dice, spec);
   choose_band(dice, spec);
@@ -134,6 +147,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   spec.use_seqlens_kv = dice.chance(0.25);
   spec.want_lse = dice.chance(0.8);
   spec.poison_dropped_keys = dice.chance(0.3);
+  choose_groups(spec.seed, spec);
   return spec;
 }
 

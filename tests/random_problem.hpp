@@ -7,7 +7,8 @@ namespace attnjit::test {
 
 /// Problem number `index` of an endless sequence that mixes everything semantics.md allows: dtypes,
 /// head ratios, head dims, lengths around tile edges, all broadcast patterns of mask and bias,
-/// bands, seqlens, scales, layouts and alignments. Small enough for a full fp64 reference.
+/// batch groups, bands, seqlens, scales, layouts and alignments. Small enough for a full fp64
+/// reference.
 instance::ProblemSpec random_problem(std::uint64_t index);
 
 /// The same on sizes that the CPU executor runs in a moment: head dims 40, 64 and 128, and no more

@@ -15,8 +15,8 @@ struct BackwardArgs {
   Tensor dq;                    ///< [B, Hq, Lq, D], q's dtype, unit stride over D
   Tensor dk;                    ///< [B, Hkv, Lk, D], q's dtype, unit stride over D
   Tensor dv;                    ///< [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv
-  /// Asked for by being there. On each axis full (over heads: as the bias), or 1 where the bias has
-  /// size 1 or stride 0; the bias's dtype or fp32.
+  /// Asked for by being there. On each axis full (over batch and heads: as the bias, where that has
+  /// several planes), or 1 where the bias has size 1 or stride 0; the bias's dtype or fp32.
   std::optional<Tensor> dbias;
   bool deterministic = false;  ///< the same inputs give the same bits on every run
 };

@@ -31,7 +31,7 @@ struct ForwardArgs : ScoreOptions {
   Tensor k;    ///< [B, Hkv, Lk, D], q's dtype; Hq % Hkv == 0
   Tensor v;    ///< [B, Hkv, Lk, Dv], q's dtype
   Tensor out;  ///< [B, Hq, Lq, Dv], q's dtype, allocated by the caller, without overlap
-  std::optional<Tensor> mask;  ///< [B|1, Hq|Hkv|1, Lq|1, Lk|1], kBool, true = keep
+  std::optional<Tensor> mask;  ///< [n, Hq|Hkv|1, Lq|1, Lk|1], kBool, true = keep; n divides B
   std::optional<Tensor> bias;  ///< same shapes as mask; q's dtype or fp32; added to the scores
   float* lse = nullptr;        ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use

@@ -98,7 +98,8 @@ def attention(
         k: (B, Hkv, Lk, D), q's dtype. Hq is a multiple of Hkv: query head h reads head
             h // (Hq // Hkv).
         v: (B, Hkv, Lk, Dv), q's dtype.
-        mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv.
+        mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv, and the
+            batch axis any n that divides B: element b reads plane b // (B // n).
         bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
             if it requires one, and summed over its axes of size 1.
         causal: "top-left": query i keeps keys j <= i. "bottom-right": keys j <= i + Lk - Lq.

@@ -10,10 +10,11 @@ _BATCH = -3  # end of the batch axes
 
 
 def _flattened(operand: Tensor, batch: torch.Size) -> Tensor | None:
-    """An operand with its batch axes as one, without a copy of what it broadcasts. None if it broadcasts over
-    some batch axes only."""
-    axes = [size for size, full in zip(operand.shape[:_BATCH], batch) if full != 1]
-    if all(size == 1 for size in axes) or axes == [full for full in batch if full != 1]:
+    """An operand with its batch axes as one, without a copy of what it broadcasts: neighbouring batch elements
+    share its planes. None if it broadcasts over an axis that stands before one that it has."""
+    axes = [(size, full) for size, full in zip(operand.shape[:_BATCH], batch) if full != 1]
+    kept = sum(size != 1 for size, _ in axes)
+    if all(size == (full if i < kept else 1) for i, (size, full) in enumerate(axes)):
         return operand.flatten(0, len(batch) - 1)
     return None
 
@@ -36,8 +37,8 @@ def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
 def attend_any_rank(
     q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
 ):
-    """As `_autograd.attend`, for q, k, v of four axes or more. Where mask or bias broadcasts over some of the
-    batch axes but not all, that is a call per index of the first one."""
+    """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
+    over a batch axis before one that it has: then it is a call per index of the first axis."""
     batch = q.shape[:_BATCH]
     if q.dim() < 4 or k.shape[:_BATCH] != batch or v.shape[:_BATCH] != batch:
         raise ValueError(

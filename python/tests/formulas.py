@@ -5,10 +5,13 @@ import math
 import torch
 
 
-def _per_query_head(operand, heads):
-    """A mask, bias, key or value with a plane per query head, or one for all."""
-    planes = operand.shape[1]
-    return operand if planes in (1, heads) else operand.repeat_interleave(heads // planes, dim=1)
+def _per_plane(operand, q):
+    """A mask, bias, key or value with a plane per batch element and query head of q, or one for all."""
+    for axis in (0, 1):
+        planes, size = operand.shape[axis], q.shape[axis]
+        if planes not in (1, size):
+            operand = operand.repeat_interleave(size // planes, dim=axis)
+    return operand
 
 
 def _of_rank_4(operand):
@@ -18,7 +21,7 @@ def _of_rank_4(operand):
 def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
     """Which keys each row keeps: bool, broadcast to (batch, head, query, key)."""
     _, causal, diagonal, left, right = scalars
-    batch, heads, rows, keys = *q.shape[:3], k.shape[2]
+    batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
     device = q.device
     full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)
     used = [
@@ -30,7 +33,7 @@ def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
     j = torch.arange(keys, device=device).reshape(1, 1, 1, keys)
     keep = (i < used_q) & (j < used_kv)
     if mask is not None:
-        keep = keep & _per_query_head(_of_rank_4(mask), heads).bool()
+        keep = keep & _per_plane(_of_rank_4(mask), q).bool()
     offset = used_kv - used_q if diagonal == 2 else 0
     if causal:
         keep = keep & (j <= i + offset)
@@ -46,7 +49,7 @@ def _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars):
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
     if bias is not None:
-        scores = scores + _per_query_head(_of_rank_4(bias).to(q.dtype), q.shape[1])
+        scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q)
     keep = kept(q, k, mask, seqlens_q, seqlens_kv, scalars) & (scores > -1e38)
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
@@ -62,16 +65,18 @@ def _rounded(tensor, to):
 def attend(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None):
     """(out, lse) in `dtype`; scalars are those of attnjit._call. Autograd goes through it. Weights and out are
     rounded to dtype `rounded`, as kernels round them, if that is given."""
-    q, k, v = q.to(dtype), *(_per_query_head(t.to(dtype), q.shape[1]) for t in (k, v))
+    q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
     return _rounded(_rounded(weights, rounded) @ v, rounded), lse
 
 
 def _sum_to(tensor, shape):
-    """The sum over the axes that a tensor of `shape` broadcasts, and over the query heads of its heads."""
+    """The sum over the axes that a tensor of `shape` broadcasts, and over those that share its planes of batch
+    elements and heads."""
     rank_4 = (1,) * (4 - len(shape)) + tuple(shape)
-    if rank_4[1] not in (1, tensor.shape[1]):
-        tensor = tensor.unflatten(1, (rank_4[1], -1)).sum(2)
+    for axis in (0, 1):
+        if rank_4[axis] not in (1, tensor.shape[axis]):
+            tensor = tensor.unflatten(axis, (rank_4[axis], -1)).sum(axis + 1)
     return tensor.sum_to_size(rank_4).reshape(shape)
 
 
@@ -93,7 +98,7 @@ def gradients(
     results are rounded to `rounded`, as kernels round them, if that is given."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     shapes = [t.shape for t in (q, k, v)]
-    q, k, v = q.to(dtype), *(_per_query_head(t.to(dtype), q.shape[1]) for t in (k, v))
+    q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
     dout = dout.to(dtype)
     delta = (dout * out.to(dtype)).sum(-1)

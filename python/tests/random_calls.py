@@ -9,7 +9,8 @@ import torch
 
 @dataclass(frozen=True)
 class Kind:
-    """What is drawn once per kind; patterns are words of b, h, g, q, k and 1 per axis, or None."""
+    """What is drawn once per kind; patterns are words of b, s (half of the batch), h, g, q, k and 1 per axis, or
+    None."""
 
     dtype: torch.dtype
     head_dim: int
@@ -33,8 +34,8 @@ def random_kind(rng: random.Random) -> Kind:
         head_dim=head_dim,
         head_dim_v=rng.choice((head_dim, head_dim, 48)),
         heads=rng.choice(((4, 4), (4, 2), (6, 1), (1, 1))),
-        mask=pattern("b11k", "b1qk", "11qk", "bhqk", "bgqk"),
-        bias=pattern("1hqk", "bhqk", "11qk", "b1qk", "b11k", "1gqk"),
+        mask=pattern("b11k", "b1qk", "11qk", "bhqk", "bgqk", "s1qk"),
+        bias=pattern("1hqk", "bhqk", "11qk", "b1qk", "b11k", "1gqk", "shqk"),
         bias_dtype=rng.choice((dtype, torch.float32)),
         causal=rng.choice((None, None, "top-left", "bottom-right")),
         window=rng.choice((None, None, (7, 3), (20, -1))),
@@ -65,9 +66,11 @@ class Call:
         rng = random.Random(seed)
         torch.manual_seed(seed)
         batch, lengths = rng.choice((1, 2, 3)), (1, 3, 16, 33, 64, 100, 129, 192, 257)
+        if "s" in f"{kind.mask}{kind.bias}":
+            batch *= 2
         rows, keys = rng.choice(lengths), rng.choice(lengths)
         heads, heads_kv = kind.heads
-        sizes = {"b": batch, "h": heads, "g": heads_kv, "q": rows, "k": keys, "1": 1}
+        sizes = {"b": batch, "s": batch // 2, "h": heads, "g": heads_kv, "q": rows, "k": keys, "1": 1}
         make = lambda *shape: _memory_order(shape, rng, kind.dtype, device).detach().requires_grad_()
         self.q = make(batch, heads, rows, kind.head_dim)
         self.k = make(batch, heads_kv, keys, kind.head_dim)

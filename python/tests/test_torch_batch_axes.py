@@ -28,9 +28,9 @@ def test_triangle_attention(batch, monkeypatch):
     forward = _dispatch.forward
     monkeypatch.setattr(_dispatch, "forward", lambda *a: biases.append(a[4]) or forward(*a))
     out = attnjit.attention(q, k, v, mask=mask, bias=bias)
-    # A call per sample, and the bias as it is in memory.
-    assert [b.shape for b in biases] == [(1, H, S, S)] * batch
-    assert [b.data_ptr() for b in biases] == [b.data_ptr() for b in bias]
+    # One call for all samples, and the bias as it is in memory.
+    assert [b.shape for b in biases] == [(batch, H, S, S)]
+    assert biases[0].data_ptr() == bias.data_ptr()
 
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.masked_fill(~mask, -torch.inf))
     torch.testing.assert_close(out, expected)
@@ -38,6 +38,26 @@ def test_triangle_attention(batch, monkeypatch):
     leaves = (q, k, v, bias)
     found = torch.autograd.grad((out * weights).sum(), leaves)
     torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), leaves))
+
+
+def test_an_operand_that_all_samples_share_is_a_call_per_sample():
+    q, k, v, mask, bias = triangle(2)
+    mask = mask[:1]
+    out = attnjit.attention(q, k, v, mask=mask, bias=bias)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.masked_fill(~mask, -torch.inf))
+    torch.testing.assert_close(out, expected)
+
+
+def test_planes_that_batch_elements_share_in_groups():
+    q, k, v, _, bias = triangle(2)
+    q, k, v = (t.detach().flatten(0, 1).requires_grad_() for t in (q, k, v))
+    bias = bias.detach()[:, 0].requires_grad_()
+    out = attnjit.attention(q, k, v, bias=bias)
+    each = bias.repeat_interleave(N, 0)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, each)
+    torch.testing.assert_close(out, expected)
+    found = torch.autograd.grad(out.square().sum(), (q, k, v, bias))
+    torch.testing.assert_close(found, torch.autograd.grad(expected.square().sum(), (q, k, v, bias)))
 
 
 def test_lengths_and_lse_of_two_batch_axes():

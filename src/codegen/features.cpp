@@ -65,11 +65,16 @@ const void* value(const FeatureValues& values) {
 using V = FeatureValues;
 constexpr Feature kFeatures[] = {
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
-    {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>},
-    {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>},
-    {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>},
-    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>},
-    {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>},
+    {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>,
+     &Family::bias_groups_batch},
+    {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
+     &Family::bias_groups_batch},
+    {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
+     &Family::mask_groups_batch},
+    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>,
+     &Family::mask_groups_batch},
+    {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>,
+     &Family::mask_groups_batch},
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
 };

@@ -43,6 +43,9 @@ struct Feature {
   std::string (*policy)(const problem::Family& family, Pass pass);
   /// The value of the parameter.
   const void* (*parameter)(const FeatureValues& values);
+  /// Tells whether batch elements share planes of the operand in groups; nullptr without an
+  /// operand.
+  bool problem::Family::*groups_batch = nullptr;
 };
 
 /// The features that kernels of `family` have, in the order in which they act and in which the

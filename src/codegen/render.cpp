@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "codegen/features.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 using problem::BackwardFamily;
 using problem::Family;
+
+constexpr const char* kBatchGroupsHeader = "score/batch_groups.cuh";
 
 // A kernel that computes scores: its main loop gets the policies of the features.
 struct ScoreKernel {
@@ -42,14 +45,23 @@ Source render(const ScoreKernel& kernel, const char* config_type, const Config& 
     list.insert(list.end(), more.begin(), more.end());
   };
   append(stub.headers, kernel.headers);
+  const auto add_header = [&](std::string header) {
+    if (std::ranges::find(stub.headers, header) == stub.headers.end()) {
+      stub.headers.push_back(std::move(header));
+    }
+  };
   append(stub.parameters, kernel.more);
   append(stub.arguments, kernel.policies);
   for (const Feature* feature : features(family, pass)) {
     const bool has_parameter = feature->name != nullptr;
-    stub.headers.push_back(fmt::format("score/{}", feature->header));
+    add_header(fmt::format("score/{}", feature->header));
     if (has_parameter) stub.parameters.push_back({feature->parameter_type, feature->name});
-    stub.arguments.push_back(
-        fmt::format("{}({})", feature->policy(family, pass), has_parameter ? feature->name : ""));
+    std::string policy = feature->policy(family, pass);
+    if (feature->groups_batch != nullptr && family.*feature->groups_batch) {
+      add_header(kBatchGroupsHeader);
+      policy = fmt::format("BatchGroups<{}>", policy);
+    }
+    stub.arguments.push_back(fmt::format("{}({})", policy, has_parameter ? feature->name : ""));
   }
   return make_source(stub, templates);
 }
@@ -95,6 +107,11 @@ std::string bias_grad_store(const BackwardFamily& f) {
                      literal(f.dbias_vectorized));
 }
 
+std::string bias_grad_add(const char* policy, const BackwardFamily& f) {
+  if (!f.dbias_groups_batch) return fmt::format("{}(dbias)", policy);
+  return fmt::format("BatchGroupsGrad<{}>(dbias)", policy);
+}
+
 // The policy of dbias in the kernel of dk and dv, which has keys in rows on path wgmma.
 std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFamily& f) {
   const bool wgmma = tunables.dkv.path == Path::kWgmma;
@@ -110,7 +127,7 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
       return wgmma ? "KeyBiasGradColumns(dbias)"
                    : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
     case DbiasMethod::kAdd:
-      return wgmma ? "KeyBiasGradAdd(dbias)" : "BiasGradAdd(dbias)";
+      return bias_grad_add(wgmma ? "KeyBiasGradAdd" : "BiasGradAdd", f);
   }
   return wgmma ? "NoKeyBiasGrad{}" : "NoBiasGrad{}";
 }
@@ -160,6 +177,7 @@ Source render_forward_combine(const kernel::ForwardCombineConfig& config,
 
 Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
                            const TemplateSet& templates) {
+  const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;
   if (tunables.dkv.path == Path::kWgmma) {
     ScoreKernel kernel{.entry = "attn_bwd_dkv",
                        .header = "backward_dkv_wgmma.cuh",
@@ -167,6 +185,7 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
                        .params = {"BackwardWgmmaParams", "params"},
                        .policies = {bias_grad_in_dkv(tunables, family)}};
     if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {kBiasGrad};
+    if (adds_groups) kernel.headers = {kBatchGroupsHeader};
     return render(
         kernel, "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
         fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
@@ -181,6 +200,7 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
     kernel.more = {kBiasGrad};
     kernel.headers = {kBiasGradHeader};
   }
+  if (adds_groups) kernel.headers.push_back(kBatchGroupsHeader);
   return render(kernel, family, dkv_config(family, tunables), tunables.dkv, templates);
 }
 

@@ -21,11 +21,11 @@ Tensor score_view(const ProblemSpec& spec, std::string_view pattern, std::string
   return {nullptr, dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
 }
 
-// The same memory with the axes that `pattern` broadcasts at full size and stride 0, if asked for.
-Tensor expanded(const ProblemSpec& spec, std::string_view pattern, Tensor view) {
+// The same memory with the axes that are broadcast at full size and stride 0, if asked for.
+Tensor expanded(const ProblemSpec& spec, Tensor view) {
   const Shape full = pattern_shape(spec, "bhqk", "expand_broadcast");
   for (std::size_t axis = 0; spec.memory.expand_broadcast && axis < full.size(); ++axis) {
-    if (pattern[axis] == '1') {
+    if (view.shape[axis] == 1) {
       view.shape[axis] = full[axis];
       view.strides[axis] = 0;
     }
@@ -84,11 +84,11 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
       {"out", BufferRole::kOut, is_forward, sequence_view(spec, shapes.out, false)}};
   if (!spec.bias.empty()) {
     const Tensor bias = score_view(spec, spec.bias, "bias", spec.score_dtype());
-    specs.push_back({"bias", BufferRole::kBias, false, expanded(spec, spec.bias, bias)});
+    specs.push_back({"bias", BufferRole::kBias, false, expanded(spec, bias)});
   }
   if (!spec.mask.empty()) {
     const Tensor mask = score_view(spec, spec.mask, "mask", DType::kBool);
-    specs.push_back({"mask", BufferRole::kMask, false, expanded(spec, spec.mask, mask)});
+    specs.push_back({"mask", BufferRole::kMask, false, expanded(spec, mask)});
   }
   if (spec.want_lse) {
     specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});

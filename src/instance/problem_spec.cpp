@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "attnjit/error.hpp"
@@ -65,6 +66,26 @@ void check_backward(const ProblemSpec& spec) {
   }
 }
 
+struct Pattern {
+  std::string_view letters;  // four of them
+  std::int64_t samples = 0;  // the number after those that begin with s
+};
+
+std::optional<Pattern> read_pattern(std::string_view text) {
+  static constexpr std::string_view kLetters[] = {"bs1", "hg1", "q1", "k1"};
+  if (text.size() < 4) return std::nullopt;
+  Pattern pattern{text.substr(0, 4)};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (kLetters[axis].find(text[axis]) == std::string_view::npos) return std::nullopt;
+  }
+  if (text[0] != 's') return text.size() == 4 ? std::optional(pattern) : std::nullopt;
+  if (!text.substr(4).starts_with('/')) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + 5, end, pattern.samples);
+  const bool good = error == std::errc{} && rest == end && pattern.samples >= 1;
+  return good ? std::optional(pattern) : std::nullopt;
+}
+
 }  // namespace
 
 void validate(const ProblemSpec& spec) {
@@ -101,22 +122,28 @@ void validate(const ProblemSpec& spec) {
   check_backward(spec);
 }
 
+bool is_pattern(std::string_view text) { return read_pattern(text).has_value(); }
+
 std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
                                           std::string_view what) {
-  static constexpr std::string_view kLetters[] = {"b1", "hg1", "q1", "k1"};
-  bool good = pattern.size() == 4;
-  for (std::size_t axis = 0; good && axis < 4; ++axis) {
-    good = kLetters[axis].find(pattern[axis]) != std::string_view::npos;
+  const auto read = read_pattern(pattern);
+  if (!read) {
+    refuse(fmt::format(
+        "{}: pattern '{}'; expected four letters such as bhqk, 1hqk, bgqk, b11k or shqk/2", what,
+        base::excerpt(pattern)));
   }
-  if (!good) {
-    refuse(fmt::format("{}: pattern '{}'; expected four letters such as bhqk, 1hqk, bgqk or b11k",
-                       what, base::excerpt(pattern)));
+  const auto& [letters, samples] = *read;
+  if (samples > 0 && spec.batch % samples != 0) {
+    refuse(fmt::format("{}: pattern '{}' has {} planes over the batch; expected a divisor of {}",
+                       what, pattern, samples, spec.batch));
   }
-  return {pattern[0] == 'b' ? spec.batch : 1,
-          pattern[1] == 'h'   ? spec.heads_q
-          : pattern[1] == 'g' ? spec.heads_kv
+  return {letters[0] == 's'   ? samples
+          : letters[0] == 'b' ? spec.batch
                               : 1,
-          pattern[2] == 'q' ? spec.seqlen_q : 1, pattern[3] == 'k' ? spec.seqlen_kv : 1};
+          letters[1] == 'h'   ? spec.heads_q
+          : letters[1] == 'g' ? spec.heads_kv
+                              : 1,
+          letters[2] == 'q' ? spec.seqlen_q : 1, letters[3] == 'k' ? spec.seqlen_kv : 1};
 }
 
 std::string describe(const ProblemSpec& spec) {

@@ -37,7 +37,8 @@ struct ProblemSpec : ScoreOptions {
   std::int64_t head_dim_v = 0;  ///< 0 = head_dim
 
   /// Four letters over (batch, head, query, key), each full or '1': "b11k", "1hqk", "bgqk" (g = one
-  /// plane per kv head). Empty = absent.
+  /// plane per kv head), "shqk/2" (s = planes that batch elements share in groups, here two). Empty
+  /// = absent.
   std::string mask;
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
@@ -74,8 +75,12 @@ struct ProblemSpec : ScoreOptions {
 /// sizes, heads that do not divide, a malformed pattern, a missing diagonal, a bias of dtype bool).
 void validate(const ProblemSpec& spec);
 
+/// Whether `text` is a pattern, whatever the sizes that it stands for.
+bool is_pattern(std::string_view text);
+
 /// The shape that `pattern` gives a mask or bias of `spec`.
-/// Throws Error(kInvalidProblem) naming `what` when the pattern is malformed.
+/// Throws Error(kInvalidProblem) naming `what` when the pattern is malformed, or the planes of its
+/// s do not divide the batch.
 std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
                                           std::string_view what);
 

@@ -79,7 +79,8 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
-  p.batch_fastest = forward.bias.extent != Extent::kAbsent && !forward.bias.batched;
+  p.batch_fastest =
+      forward.bias.extent != Extent::kAbsent && forward.bias.num_batches < forward.batch;
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq = values_.dbias = p;
@@ -109,7 +110,8 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
                                 .query_stride = mask.query_stride,
                                 .key_stride = mask.key_stride,
                                 .heads_per_plane = problem.num_heads_q / mask.num_heads,
-                                .planes_per_batch = mask.batched ? mask.num_heads : 0,
+                                .batches_per_plane = problem.batch / mask.num_batches,
+                                .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
                                 .num_q_tiles = q_tiles,
                                 .num_kv_tiles = kv_tiles};
   values_.classes = {.mask = data,
@@ -123,7 +125,7 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
                      .seqlen_kv = problem.seqlen_kv,
                      .num_q_tiles = q_tiles,
                      .num_kv_tiles = kv_tiles};
-  const std::int64_t planes = std::int64_t{mask.batched ? problem.batch : 1} * mask.num_heads;
+  const std::int64_t planes = std::int64_t{mask.num_batches} * mask.num_heads;
   set_shape(BackwardStep::kMaskClasses, planes * q_tiles * kv_tiles);
 }
 
@@ -189,6 +191,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                          .query_stride = g.query_stride,
                          .key_stride = g.key_stride,
                          .heads_per_plane = shared_by(g.heads),
+                         .batches_per_plane = forward.batch / g.batches,
                          .fragments = 0,
                          .num_keys = forward.seqlen_kv};
   values_.planes = {g.batches, g.heads};
@@ -225,6 +228,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .query_stride = 0,
                            .key_stride = 1,
                            .heads_per_plane = 1,
+                           .batches_per_plane = 1,
                            .fragments = 0,
                            .num_keys = forward.seqlen_kv};
       break;
@@ -240,6 +244,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .query_stride = query,
                            .key_stride = key,
                            .heads_per_plane = shared_by(g.heads),
+                           .batches_per_plane = forward.batch / g.batches,
                            .fragments = fragments,
                            .num_keys = forward.seqlen_kv};
       break;

@@ -138,7 +138,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
   if (spec.mask_classes) {
-    const std::int64_t mask_planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
+    const std::int64_t mask_planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
     layout.classes = take(mask_planes * (spec.mask_classes->per_pair ? layout.grid.row_blocks : 1) *
                           kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
   }

@@ -5,8 +5,13 @@ namespace {
 
 kernel::OperandParams operand_params(const problem::Operand& operand, const Tensor& tensor,
                                      const problem::Problem& problem) {
-  return {tensor.data,          operand.batch_stride, operand.head_stride,
-          operand.query_stride, operand.key_stride,   problem.num_heads_q / operand.num_heads};
+  return {tensor.data,
+          operand.batch_stride,
+          operand.head_stride,
+          operand.query_stride,
+          operand.key_stride,
+          problem.num_heads_q / operand.num_heads,
+          problem.batch / operand.num_batches};
 }
 
 }  // namespace

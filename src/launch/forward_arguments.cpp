@@ -19,7 +19,7 @@ void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem
   const auto planes = static_cast<kernel::int32>(grid.planes);
   const kernel::int32 parts = grid.q_tiles * grid.splits;
   const bool shares_bias =
-      problem.bias.extent == problem::Extent::kPerPair && !problem.bias.batched;
+      problem.bias.extent == problem::Extent::kPerPair && problem.bias.num_batches < problem.batch;
   params.schedule = {
       .num_blocks = blocks,
       .num_planes = planes,
@@ -115,8 +115,9 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
                                   .classes = classes,
                                   .words_per_plane = std::int64_t{tiles.rows} * tiles.words_per_row,
                                   .classes_per_plane = std::int64_t{tiles.q_tiles} * tiles.kv_tiles,
-                                  .planes_per_batch = mask.batched ? mask.num_heads : 0,
+                                  .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
                                   .heads_per_plane = heads_per_plane,
+                                  .batches_per_plane = problem.batch / mask.num_batches,
                                   .words_per_row = tiles.words_per_row,
                                   .num_kv_tiles = tiles.kv_tiles};
   shapes_[0] = launch_shape(spec.steps[0], tiles.classes());

@@ -76,7 +76,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 
 MaskTiles mask_tiles(const kernel::MaskPackConfig& config, const problem::Problem& problem) {
   MaskTiles tiles;
-  tiles.planes = std::int64_t{problem.mask.batched ? problem.batch : 1} * problem.mask.num_heads;
+  tiles.planes = std::int64_t{problem.mask.num_batches} * problem.mask.num_heads;
   tiles.rows = config.per_pair ? problem.seqlen_q : 1;
   tiles.q_tiles = kernel::ceil_div(tiles.rows, config.rows());
   tiles.kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);

@@ -99,7 +99,7 @@ Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
   return {.name = "bias",
           .data = args.bias->data,
           .strides = {bias.batch_stride, bias.head_stride, bias.query_stride},
-          .batch = bias.batched ? p.batch : 1,
+          .batch = bias.num_batches,
           .heads = bias.num_heads,
           .rows = p.seqlen_q,
           .columns = p.seqlen_kv};
@@ -110,7 +110,7 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
   return {.name = "mask",
           .data = args.mask->data,
           .strides = {mask.batch_stride, mask.head_stride, mask.query_stride},
-          .batch = mask.batched ? p.batch : 1,
+          .batch = mask.num_batches,
           .heads = mask.num_heads,
           .rows = p.seqlen_q,
           .columns = p.seqlen_kv,

@@ -56,7 +56,7 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
     reject("dbias: dtype is {}; expected {} (as bias) or fp32", name(dbias.dtype),
            name(bias.dtype));
   }
-  check_dbias_axis(dbias, bias, 0, p.forward.batch);
+  check_dbias_axis(dbias, bias, 0, bias.shape[0] == 1 ? p.forward.batch : bias.shape[0]);
   check_dbias_axis(dbias, bias, 1, bias.shape[1] == 1 ? p.forward.num_heads_q : bias.shape[1]);
   check_dbias_axis(dbias, bias, 2, p.forward.seqlen_q);
   check_dbias_axis(dbias, bias, 3, p.forward.seqlen_kv);
@@ -108,6 +108,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   f.dbias_dtype = problem.dbias.dtype;
   f.dbias_vectorized = problem.dbias.vectorized;
   f.dbias_reduces_planes = problem.dbias_reduces_planes();
+  f.dbias_groups_batch = problem.forward.groups_batch(problem.dbias.batches);
   f.dbias_scalar = problem.dbias.scalar;
   return f;
 }

@@ -14,7 +14,7 @@ struct BiasGradient {
   bool scalar = false;              ///< with kPerQuery: it keeps not even the queries
   DType dtype = DType::kFloat32;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
-  std::int32_t batches = 1;  ///< distinct planes: 1 or the batch
+  std::int32_t batches = 1;  ///< distinct planes over the batch: 1, or a divisor of it
   std::int32_t heads = 1;    ///< distinct planes per batch element: 1, Hkv or Hq
   bool vectorized = false;   ///< rows are contiguous, 16-byte aligned and so are all strides
 
@@ -52,6 +52,7 @@ struct BackwardFamily {
   DType dbias_dtype = DType::kFloat32;
   bool dbias_vectorized = false;
   bool dbias_reduces_planes = false;
+  bool dbias_groups_batch = false;  ///< batch elements share planes of dbias, which has several
   bool dbias_scalar = false;
   bool deterministic = false;
 
@@ -64,6 +65,7 @@ constexpr auto fields(const BackwardFamily*) {
                             base::Field{"dbias_dtype", &F::dbias_dtype},
                             base::Field{"dbias_vectorized", &F::dbias_vectorized},
                             base::Field{"dbias_reduces_planes", &F::dbias_reduces_planes},
+                            base::Field{"dbias_groups_batch", &F::dbias_groups_batch},
                             base::Field{"dbias_scalar", &F::dbias_scalar},
                             base::Field{"deterministic", &F::deterministic});
 }

@@ -5,15 +5,29 @@
 
 namespace attnjit::problem {
 
+namespace {
+
+// The pattern of a tensor with so many planes over batch and heads of `problem`.
+std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_t heads,
+                       bool per_query, bool per_key) {
+  const bool groups = problem.groups_batch(batches);
+  return fmt::format("{}{}{}{}{}",
+                     batches == 1 ? '1'
+                     : groups     ? 's'
+                                  : 'b',
+                     heads == 1                     ? '1'
+                     : heads == problem.num_heads_q ? 'h'
+                                                    : 'g',
+                     per_query ? 'q' : '1', per_key ? 'k' : '1',
+                     groups ? fmt::format("/{}", batches) : "");
+}
+
+}  // namespace
+
 std::string pattern(const Problem& problem, const Operand& operand) {
   if (operand.extent == Extent::kAbsent) return "none";
-  const bool grouped = operand.num_heads != problem.num_heads_q;
-  std::string text = "1111";
-  if (operand.batched) text[0] = 'b';
-  if (operand.num_heads > 1) text[1] = grouped ? 'g' : 'h';
-  if (operand.query_stride != 0) text[2] = 'q';
-  if (operand.key_stride != 0) text[3] = 'k';
-  return text;
+  return pattern_of(problem, operand.num_batches, operand.num_heads, operand.query_stride != 0,
+                    operand.key_stride != 0);
 }
 
 const char* name(DType dtype) { return base::word(dtype); }
@@ -51,11 +65,12 @@ std::string describe(const Family& f) {
     if (f.*flag) text += fmt::format(" {}", word);
   }
   if (f.mask != Extent::kAbsent) {
-    text += fmt::format(" mask={}{}", base::word(f.mask), f.mask_vectorized ? "" : ",scalar");
+    text += fmt::format(" mask={}{}{}", base::word(f.mask), f.mask_vectorized ? "" : ",scalar",
+                        f.mask_groups_batch ? ",grouped" : "");
   }
   if (f.bias != Extent::kAbsent) {
-    text += fmt::format(" bias={},{}{}", base::word(f.bias), name(f.bias_dtype),
-                        f.bias_vectorized ? "" : ",scalar");
+    text += fmt::format(" bias={},{}{}{}", base::word(f.bias), name(f.bias_dtype),
+                        f.bias_vectorized ? "" : ",scalar", f.bias_groups_batch ? ",grouped" : "");
   }
   if (!f.aligned) text += " unaligned";
   if (!f.positive_scale) text += " scale<=0";
@@ -64,12 +79,8 @@ std::string describe(const Family& f) {
 
 std::string dbias_pattern(const BackwardProblem& p) {
   if (p.dbias.extent == Extent::kAbsent) return "none";
-  std::string text = "1111";
-  if (p.dbias.batches > 1) text[0] = 'b';
-  if (p.dbias.heads > 1) text[1] = p.dbias.heads == p.forward.num_heads_q ? 'h' : 'g';
-  if (p.dbias.query_stride != 0) text[2] = 'q';
-  if (p.dbias.key_stride != 0) text[3] = 'k';
-  return text;
+  return pattern_of(p.forward, p.dbias.batches, p.dbias.heads, p.dbias.query_stride != 0,
+                    p.dbias.key_stride != 0);
 }
 
 std::string describe(const BackwardProblem& p) {
@@ -90,9 +101,11 @@ std::string describe(const BackwardFamily& f) {
                              : f.dbias == Extent::kPerKey ? "1k"
                              : f.dbias_scalar             ? "11"
                                                           : "q1";
-    text +=
-        fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
-                    f.dbias_reduces_planes ? ",reduced" : "", f.dbias_vectorized ? "" : ",scalar");
+    text += fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
+                        f.dbias_groups_batch     ? ",grouped"
+                        : f.dbias_reduces_planes ? ",reduced"
+                                                 : "",
+                        f.dbias_vectorized ? "" : ",scalar");
   }
   if (f.deterministic) text += " deterministic";
   return text;

@@ -64,6 +64,11 @@ void expect_axis(const char* what, const char* axis, std::int64_t size, std::int
   }
 }
 
+void expect_batch_axis(const char* what, std::int64_t size, const Problem& p) {
+  if (size == 1 || size == p.batch || (size > 1 && p.batch % size == 0)) return;
+  reject("{}: batch axis is {}; expected a divisor of {} (batch of q)", what, size, p.batch);
+}
+
 void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
   if (size == 1 || size == p.num_heads_kv || size == p.num_heads_q) return;
   if (p.num_heads_kv == p.num_heads_q) {
@@ -77,7 +82,7 @@ void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
 }
 
 Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
-  expect_axis(what, "batch", tensor.shape[0], p.batch, "batch of q");
+  expect_batch_axis(what, tensor.shape[0], p);
   expect_head_axis(what, tensor.shape[1], p);
   expect_axis(what, "query", tensor.shape[2], p.seqlen_q, "sequence of q");
   expect_axis(what, "key", tensor.shape[3], p.seqlen_kv, "sequence of k");
@@ -91,7 +96,7 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   o.head_stride = stride(1);
   o.query_stride = stride(2);
   o.key_stride = stride(3);
-  o.batched = o.batch_stride != 0;
+  o.num_batches = o.batch_stride != 0 ? static_cast<std::int32_t>(tensor.shape[0]) : 1;
   o.num_heads = o.head_stride != 0 ? static_cast<std::int32_t>(tensor.shape[1]) : 1;
   if (o.key_stride == 0) {
     o.extent = Extent::kPerQuery;
@@ -184,9 +189,11 @@ Family family(const Problem& problem) {
   f.mask_vectorized = problem.mask.vectorized;
   f.mask_per_query_head =
       varies_over_keys(problem.mask.extent) && problem.mask.num_heads > problem.num_heads_kv;
+  f.mask_groups_batch = problem.groups_batch(problem.mask.num_batches);
   f.bias = problem.bias.extent;
   if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
   f.bias_vectorized = problem.bias.vectorized;
+  f.bias_groups_batch = problem.groups_batch(problem.bias.num_batches);
   f.bounded_left = problem.bounded_left;
   f.bounded_right = problem.bounded_right;
   f.seqlens = problem.has_seqlens_q || problem.has_seqlens_kv;

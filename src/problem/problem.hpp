@@ -12,7 +12,7 @@
 namespace attnjit::problem {
 
 /// Over which axes of a (query, key) plane a mask or bias varies. Batch and head broadcasts are
-/// strides only and make no other kernel.
+/// strides only and make no other kernel, but for groups of batch elements.
 enum class Extent : std::int32_t { kAbsent = 0, kPerQuery = 1, kPerKey = 2, kPerPair = 3 };
 
 /// Whether an operand of that extent differs from key to key, so that the scores must meet it.
@@ -26,9 +26,9 @@ struct Operand {
   Extent extent = Extent::kAbsent;
   DType dtype = DType::kBool;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
-  std::int32_t num_heads = 1;  ///< distinct head planes: 1, Hkv or Hq
-  bool batched = false;        ///< distinct planes per batch element
-  bool vectorized = false;     ///< rows are contiguous, 16-byte aligned and so are all strides
+  std::int32_t num_batches = 1;  ///< distinct planes over the batch: 1, or a divisor of it
+  std::int32_t num_heads = 1;    ///< distinct head planes: 1, Hkv or Hq
+  bool vectorized = false;       ///< rows are contiguous, 16-byte aligned and so are all strides
 
   bool operator==(const Operand&) const = default;
 };
@@ -57,6 +57,8 @@ struct Problem {
   float scale = 1.0f;
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
+  /// Whether `planes` over the batch are more than one, and each is shared by several elements.
+  bool groups_batch(std::int32_t planes) const { return planes > 1 && planes < batch; }
   bool empty() const { return batch == 0 || seqlen_q == 0; }
   bool operator==(const Problem&) const = default;
 };
@@ -94,9 +96,11 @@ struct Family {
   Extent mask = Extent::kAbsent;
   bool mask_vectorized = false;
   bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
+  bool mask_groups_batch = false;    ///< batch elements share planes of the mask, which has several
   Extent bias = Extent::kAbsent;
   DType bias_dtype = DType::kBFloat16;
   bool bias_vectorized = false;
+  bool bias_groups_batch = false;
   bool bounded_left = false, bounded_right = false;
   bool seqlens = false;
 
@@ -110,9 +114,11 @@ constexpr auto fields(const Family*) {
       base::Field{"head_dim_v", &F::head_dim_v}, base::Field{"gqa_ratio", &F::gqa_ratio},
       base::Field{"aligned", &F::aligned}, base::Field{"positive_scale", &F::positive_scale},
       base::Field{"mask", &F::mask}, base::Field{"mask_vectorized", &F::mask_vectorized},
-      base::Field{"mask_per_query_head", &F::mask_per_query_head}, base::Field{"bias", &F::bias},
+      base::Field{"mask_per_query_head", &F::mask_per_query_head},
+      base::Field{"mask_groups_batch", &F::mask_groups_batch}, base::Field{"bias", &F::bias},
       base::Field{"bias_dtype", &F::bias_dtype},
       base::Field{"bias_vectorized", &F::bias_vectorized},
+      base::Field{"bias_groups_batch", &F::bias_groups_batch},
       base::Field{"bounded_left", &F::bounded_left},
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens});
 }
@@ -126,7 +132,7 @@ inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
 Family family(const Problem& problem);
 
 /// The broadcast pattern of an operand of `problem`, e.g. "1hqk", "b11k", "bgqk" (g: one plane per
-/// kv head); "none" if absent.
+/// kv head), "shqk/2" (s: two planes that batch elements share in groups); "none" if absent.
 std::string pattern(const Problem& problem, const Operand& operand);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.

@@ -29,7 +29,8 @@ void check_broadcast(std::string_view name, const Tensor& tensor, const ForwardA
   for (std::size_t axis = 0; axis < full.size(); ++axis) {
     const std::int64_t got = tensor.shape[axis];
     const bool per_kv_head = axis == 1 && got == args.k.shape[1];
-    if (got != 1 && got != full[axis] && !per_kv_head) {
+    const bool per_group = axis == 0 && got > 1 && full[axis] % got == 0;
+    if (got != 1 && got != full[axis] && !per_kv_head && !per_group) {
       refuse(
           fmt::format("{}: {} axis is {}; expected 1 or {}", name, kAxes[axis], got, full[axis]));
     }

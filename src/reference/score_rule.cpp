@@ -23,14 +23,19 @@ KeyRange unite(KeyRange a, KeyRange b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-BroadcastView::BroadcastView(const Tensor& tensor, std::int64_t heads_q)
+BroadcastView::BroadcastView(const Tensor& tensor, const Tensor& q)
     : data(tensor.data), dtype(tensor.dtype), strides(tensor.strides) {
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (tensor.shape[axis] == 1) {
       strides[axis] = 0;
     }
   }
-  heads_per_plane = tensor.shape[1] > 0 ? std::max<std::int64_t>(heads_q / tensor.shape[1], 1) : 1;
+  const auto sharers = [&](std::size_t axis) {
+    return tensor.shape[axis] > 0 ? std::max<std::int64_t>(q.shape[axis] / tensor.shape[axis], 1)
+                                  : 1;
+  };
+  batches_per_plane = sharers(0);
+  heads_per_plane = sharers(1);
 }
 
 ScoreRule::ScoreRule(const ForwardArgs& args)
@@ -43,10 +48,10 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
                          : window_side(args.window.right, seqlen_q_ + seqlen_kv_)),
       bottom_right_(args.diagonal == Diagonal::kBottomRight) {
   if (args.mask) {
-    mask_.emplace(*args.mask, args.q.shape[1]);
+    mask_.emplace(*args.mask, args.q);
   }
   if (args.bias) {
-    bias_.emplace(*args.bias, args.q.shape[1]);
+    bias_.emplace(*args.bias, args.q);
   }
 }
 

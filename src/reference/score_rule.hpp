@@ -21,13 +21,16 @@ struct BroadcastView {
   const void* data = nullptr;
   DType dtype = DType::kBool;
   std::array<std::int64_t, 4> strides{};
-  std::int64_t heads_per_plane = 1;  ///< query heads that share a plane: Hq / Hkv or 1
+  std::int64_t heads_per_plane = 1;    ///< query heads that share a plane
+  std::int64_t batches_per_plane = 1;  ///< batch elements that do
 
-  BroadcastView(const Tensor& tensor, std::int64_t heads_q);
+  /// `q` tells how many batch elements and query heads there are.
+  BroadcastView(const Tensor& tensor, const Tensor& q);
 
   /// Element offset of key 0 for a (batch, query head, query).
   std::int64_t row_offset(std::int64_t batch, std::int64_t head, std::int64_t query) const {
-    return batch * strides[0] + head / heads_per_plane * strides[1] + query * strides[2];
+    return batch / batches_per_plane * strides[0] + head / heads_per_plane * strides[1] +
+           query * strides[2];
   }
 };
 

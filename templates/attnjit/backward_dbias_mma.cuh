@@ -3,8 +3,8 @@
 #include "attnjit/score/bias_grad.cuh"
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
-// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread blocks,
-// so its results are the same bits every time.
+// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread
+// blocks, so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
 // heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
@@ -27,6 +27,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   const BiasPlanes& planes;
   BiasGrad bias_grad;
   int q_tile_index, kv_tile;
+  int batch_plane;                         // of dbias over the batch
   int first_batch, first_head, num_heads;  // that share the plane
   int next_sharer, end_sharer;
   Tile sum[Base::kSpans];
@@ -54,10 +55,12 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     q_tile_index = static_cast<int>(rest % params.num_q_tiles);
     const int plane = static_cast<int>(rest / params.num_q_tiles);
     num_heads = params.num_heads_q / planes.heads;
-    first_batch = planes.batches == 1 ? 0 : plane / planes.heads;
+    const int num_batches = params.batch / planes.batches;
+    batch_plane = plane / planes.heads;
+    first_batch = batch_plane * num_batches;
     first_head = plane % planes.heads * num_heads;
     next_sharer = 0;
-    end_sharer = params.batch / planes.batches * num_heads;
+    end_sharer = num_batches * num_heads;
   }
 
   // Also turns to the batch element and head of the job, whose tiles are loaded next.
@@ -123,7 +126,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
                });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
-    bias_grad.enter_head(block);
+    bias_grad.enter_plane(batch_plane, first_head);
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
   }

@@ -57,6 +57,7 @@ TEST_CASE("every member reaches its field") {
   CHECK(windowed.window.right == -1);
   CHECK(windowed.diagonal == Diagonal::kBottomRight);
   CHECK(only_spec(R"("mask": "bgqk")").mask == "bgqk");
+  CHECK(only_spec(R"("batch": 6, "mask": "sgqk/2")").mask == "sgqk/2");
   CHECK(only_spec(R"("mask": "none")").mask.empty());
   CHECK(only_spec(R"("mask": "b11k", "mask_kind": "dead_rows")").mask_kind ==
         tensor::MaskKind::kDeadRows);

@@ -55,6 +55,14 @@ inline std::vector<GoldenBackward> golden_backwards() {
        "1hqk",
        DType::kBFloat16,
        true},
+      {"triangle_samples_backward",
+       "sm_90a",
+       {512, 4, 4, 256, 256, 32, 32},
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "b11k");
+         a.bias = bias(a, "shqk");
+       },
+       "shqk"},
       {"wide_heads_backward", "sm_120", {1, 8, 4, 2048, 2048, 256, 256}, make_causal, "", {}, true},
       {"odd_width_backward",
        "sm_80",

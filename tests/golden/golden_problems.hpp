@@ -42,6 +42,11 @@ inline std::vector<GoldenProblem> golden_problems() {
          a.mask = mask(a, "b11k");
          a.bias = bias(a, "1hqk");
        }},
+      {"triangle_samples", "sm_90a", sizes(512, 4, 4, 256, 256, 32),
+       [](ForwardArgs& a) {
+         a.mask = mask(a, "b11k");
+         a.bias = bias(a, "shqk");
+       }},
       {"image_self", "sm_89", sizes(2, 8, 8, 4096, 4096, 40, 0, kHalf), {}},
       {"image_cross", "sm_86", sizes(2, 8, 8, 4096, 77, 80, 0, kHalf), {}},
       {"latent_prefill", "sm_90a", sizes(1, 16, 16, 4096, 4096, 192, 128), make_causal},

@@ -91,6 +91,16 @@ std::vector<Feature> features() {
 
 }  // namespace
 
+TEST_CASE("dbias is added up by group where batch elements share its planes in groups") {
+  BackwardFamily family = with_dbias(Extent::kPerPair, true);
+  CHECK_FALSE(contains(dkv(family).text, "BatchGroups"));
+  family.dbias_groups_batch = true;
+  CHECK(contains(dkv(family).stub, "BatchGroupsGrad<BiasGradAdd>(dbias)"));
+  family.deterministic = true;  // the kernel of dbias has a thread block per plane
+  CHECK_FALSE(contains(dkv(family).text, "BatchGroups"));
+  CHECK_FALSE(contains(dbias(family).text, "BatchGroups"));
+}
+
 TEST_CASE("a feature that a backward lacks leaves no word in its kernels") {
   for (const auto render : {dkv, dq, dbias}) {
     const std::set<std::string> without = identifiers(code_of(render(plain()).text));

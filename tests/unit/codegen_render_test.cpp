@@ -85,6 +85,21 @@ std::set<std::string> difference(const std::set<std::string>& a, const std::set<
 
 }  // namespace
 
+TEST_CASE("operands whose planes batch elements share in groups are told the group") {
+  const Family bias = with([](Family& f) {
+    f.bias = f.mask = Extent::kPerPair;
+    f.bias_groups_batch = true;
+  });
+  CHECK(contains(render(bias).stub, "BatchGroups<Bias<"));
+  CHECK_FALSE(contains(render(bias).stub, "BatchGroups<PackedMask<"));
+  Family both = bias;
+  both.mask_groups_batch = true;
+  CHECK(contains(render(both).stub, "BatchGroups<PackedMask<"));
+  Family neither = bias;
+  neither.bias_groups_batch = false;
+  CHECK_FALSE(contains(render(neither).text, "BatchGroups"));
+}
+
 TEST_CASE("a feature that the problem lacks leaves no word in the source") {
   const std::set<std::string> without = names_in(render(plain()).text);
   for (const Feature& feature : features()) {

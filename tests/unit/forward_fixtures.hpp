@@ -36,17 +36,19 @@ inline ForwardArgs forward_args(const Sizes& s = {}) {
   return args;
 }
 
-/// A mask or bias for `args` with a broadcast pattern such as "b11k" or "1gqk". Rows are padded to
-/// a multiple of 16 elements, so that it is vectorised whatever the length.
+/// A mask or bias for `args` with a broadcast pattern such as "b11k" or "1gqk"; s stands for half
+/// of the batch. Rows are padded to a multiple of 16 elements, so that it is vectorised whatever
+/// the length.
 inline Tensor operand(const ForwardArgs& args, std::string_view pattern, DType dtype,
                       std::uintptr_t index = 4) {
   const auto axis = [](char letter, std::int64_t full) { return letter == '1' ? 1 : full; };
   const std::int64_t heads = pattern[1] == 'g' ? args.k.shape[1] : args.q.shape[1];
-  Tensor t{fake_address(index),
-           dtype,
-           {axis(pattern[0], args.q.shape[0]), axis(pattern[1], heads),
-            axis(pattern[2], args.q.shape[2]), axis(pattern[3], args.k.shape[2])},
-           {}};
+  Tensor t{
+      fake_address(index),
+      dtype,
+      {axis(pattern[0], args.q.shape[0] / (pattern[0] == 's' ? 2 : 1)), axis(pattern[1], heads),
+       axis(pattern[2], args.q.shape[2]), axis(pattern[3], args.k.shape[2])},
+      {}};
   const std::int64_t row = (t.shape[3] + 15) / 16 * 16;
   t.strides = {t.shape[1] * t.shape[2] * row, t.shape[2] * row, row, 1};
   return t;

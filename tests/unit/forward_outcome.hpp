@@ -73,17 +73,18 @@ inline void put(Members& m, const kernel::SeqlensParams& params) {
   m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
 }
 inline void put(Members& m, const std::string& name, const kernel::OperandParams& params) {
-  const auto& [data, batch, head, query, key, heads_per_plane] = params;
+  const auto& [data, batch, head, query, key, heads_per_plane, batches_per_plane] = params;
   m[name] = text(data);
   m[name + "_strides"] = fmt::format("{},{},{},{}", batch, head, query, key);
   m[name + "_heads_per_plane"] = text(heads_per_plane);
+  m[name + "_batches_per_plane"] = text(batches_per_plane);
 }
 inline void put(Members& m, const kernel::PackedMaskParams& params) {
   const auto& [words, classes, words_per_plane, classes_per_plane, planes_per_batch,
-               heads_per_plane, words_per_row, num_kv_tiles] = params;
-  m["packed"] = fmt::format("{} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+               heads_per_plane, batches_per_plane, words_per_row, num_kv_tiles] = params;
+  m["packed"] = fmt::format("{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
                             words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
-                            words_per_row, num_kv_tiles);
+                            batches_per_plane, words_per_row, num_kv_tiles);
 }
 inline void put(Members& m, const kernel::MaskPackParams& params) {
   const auto& [data, words, classes, batch, head, query, key, num_heads, seqlen_q, seqlen_kv,

@@ -42,12 +42,27 @@ TEST_CASE("patterns become shapes, malformed ones are refused by name") {
   CHECK(pattern_shape(spec, "bhqk", "mask") == Shape{3, 4, 10, 12});
   CHECK(pattern_shape(spec, "bg1k", "mask") == Shape{3, 2, 1, 12});
   CHECK(pattern_shape(spec, "1111", "mask") == Shape{1, 1, 1, 1});
-  for (const char* bad : {"", "bhq", "bhqkk", "hbqk", "b1kq", "BHQK", "b0qk"}) {
+  for (const char* bad :
+       {"", "bhq", "bhqkk", "hbqk", "b1kq", "BHQK", "b0qk", "s", "shqk", "shqk/", "shqk/0",
+        "shqk/-3", "shqk/3x", "shq/3", "s3hqk", "bhqk/3", "shqk/99999999999999999999"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(is_pattern(bad));
     CHECK_THROWS_AS(pattern_shape(spec, bad, "mask"), Error);
   }
   CHECK_THROWS_WITH_AS(
       pattern_shape(spec, "bxqk", "bias"),
-      "bias: pattern 'bxqk'; expected four letters such as bhqk, 1hqk, bgqk or b11k", Error);
+      "bias: pattern 'bxqk'; expected four letters such as bhqk, 1hqk, bgqk, b11k or shqk/2",
+      Error);
+}
+
+TEST_CASE("a pattern's s has as many planes as divide the batch") {
+  ProblemSpec spec = full_spec();
+  spec.batch = 12;
+  CHECK(pattern_shape(spec, "shqk/4", "mask")[0] == 4);
+  CHECK(pattern_shape(spec, "s111/12", "mask")[0] == 12);
+  CHECK_THROWS_WITH_AS(
+      pattern_shape(spec, "shqk/5", "bias"),
+      "bias: pattern 'shqk/5' has 5 planes over the batch; expected a divisor of 12", Error);
 }
 
 TEST_CASE("specs that cannot become tensors are refused") {

@@ -39,7 +39,7 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   ProblemSpec spec;
   spec.seed = seed;
   spec.dtype = any(DType::kFloat16, DType::kBFloat16);
-  spec.batch = any(1, 2, 5);
+  spec.batch = any(1, 2, 6);
   spec.heads_kv = any(1, 2, 3);
   spec.heads_q = spec.heads_kv * any(1, 2, 3);
   spec.seqlen_q = any(1, 7, 64, 65, 90);
@@ -65,6 +65,11 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   spec.memory.v_differs = any(false, true);
   spec.memory.expand_broadcast = any(false, true);
   spec.poison_dropped_keys = any(false, true);
+  for (std::string* pattern : {&spec.mask, &spec.bias}) {
+    const std::string planes = text({"", "/2", "/3"});
+    if (spec.batch != 6 || pattern->empty() || planes.empty()) continue;
+    *pattern = "s" + pattern->substr(1) + planes;
+  }
   return spec;
 }
 

@@ -111,6 +111,21 @@ TEST_CASE("a mask or bias per query is read in place") {
   CHECK(values.features.bias.head_stride == 0);
 }
 
+TEST_CASE("operands tell how many batch elements share a plane, and have no more planes") {
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "s1qk");
+  args.bias = bias(args, "shqk");
+  Call call(args);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                             encode_nothing);
+  const auto& features = arguments.values().features;
+  CHECK(features.bias.batches_per_plane == 2);
+  CHECK(features.packed_mask.batches_per_plane == 2);
+  CHECK(features.packed_mask.planes_per_batch == 1);
+  const auto& tile = *call.spec.mask_pack;
+  CHECK(arguments.shape(0).grid[0] == 2u * (128 / tile.block_q) * (192 / tile.block_kv));
+}
+
 TEST_CASE("the values of the forward kernel") {
   Call call(everything());
   ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),

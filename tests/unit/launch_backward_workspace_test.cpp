@@ -44,7 +44,7 @@ struct Workspace {
     if (p.mask.extent != problem::Extent::kPerKey && p.mask.extent != problem::Extent::kPerPair) {
       return 0;
     }
-    const std::int64_t planes = std::int64_t{p.mask.batched ? p.batch : 1} * p.mask.num_heads;
+    const std::int64_t planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
     const bool per_pair = p.mask.extent == problem::Extent::kPerPair;
     return planes * (per_pair ? ceil64(p.seqlen_q) / 64 : 1) * (ceil64(p.seqlen_kv) / 64);
   }

@@ -172,6 +172,23 @@ TEST_CASE("a dbias reduces the axes that the bias broadcasts") {
   CHECK(problem::dbias_pattern(make(backward_args())) == "none");
 }
 
+TEST_CASE("a dbias has the planes over the batch that the bias has") {
+  const BackwardProblem p = make(bias_args("shqk"));
+  CHECK(problem::dbias_pattern(p) == "shqk/2");
+  CHECK(p.dbias.batches == 2);
+  CHECK(p.dbias_reduces_planes());
+  CHECK(problem::family(p).dbias_groups_batch);
+  CHECK_FALSE(problem::family(make(bias_args("bhqk"))).dbias_groups_batch);
+  CHECK_FALSE(problem::family(make(bias_args("1hqk"))).dbias_groups_batch);
+  CHECK(dbias_refusal("shqk", [](BackwardArgs& a) { a.dbias->shape[0] = 4; }) ==
+        "dbias: batch axis is 4; expected 2 (the bias differs along it)");
+  // Expanded to two planes that are one, it is no longer known that there were fewer.
+  CHECK(dbias_refusal("shqk", [](BackwardArgs& a) {
+          a.forward.bias->strides[0] = 0;
+          a.dbias->shape[0] = 4;
+        }) == "dbias: batch axis is 4; expected 1 or 2");
+}
+
 TEST_CASE("an expanded bias may have a full dbias, a reduced one, or one in between") {
   for (const char* kept : {"bhqk", "1hqk", "b1qk", "11qk", "bh1k", "1111"}) {
     CAPTURE(kept);

@@ -72,6 +72,30 @@ TEST_CASE("patterns are spelled canonically") {
   CHECK(problem::pattern(make_problem(forward_args()), {}) == "none");
 }
 
+TEST_CASE("a batch axis that divides the batch is named by its planes") {
+  CHECK(canonical({}, "shqk") == "shqk/2");
+  CHECK(canonical({}, "s11k") == "s11k/2");
+  CHECK(canonical({.batch = 6}, "sgq1") == "sgq1/3");
+  CHECK(canonical({.batch = 2}, "shqk") == "1hqk");
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "s11k");
+  args.bias = test::bias(args, "shqk");
+  const Problem p = make_problem(args);
+  CHECK(p.mask.num_batches == 2);
+  CHECK(problem::family(p).mask_groups_batch);
+  CHECK(problem::family(p).bias_groups_batch);
+  for (const char* pattern : {"bhqk", "1hqk"}) {
+    args.mask = mask(args, pattern);
+    args.bias = test::bias(args, pattern);
+    CHECK_FALSE(problem::family(make_problem(args)).mask_groups_batch);
+    CHECK_FALSE(problem::family(make_problem(args)).bias_groups_batch);
+  }
+  // Of no elements no plane is read, and any number of planes is a divisor.
+  args = forward_args({.batch = 0});
+  args.bias = operand(forward_args({.batch = 3}), "bhqk", DType::kBFloat16);
+  CHECK_FALSE(problem::family(make_problem(args)).bias_groups_batch);
+}
+
 TEST_CASE("the extent of a mask follows from its pattern") {
   const std::pair<std::string, Extent> cases[] = {
       {"bhqk", Extent::kPerPair}, {"11qk", Extent::kPerPair},  {"b11k", Extent::kPerKey},

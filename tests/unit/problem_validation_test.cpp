@@ -125,7 +125,7 @@ TEST_CASE("an output whose elements share memory is refused") {
 
 TEST_CASE("a mask or bias of the wrong shape is refused by the name of its axis") {
   check_refused(
-      {{[](auto& a) { a.mask->shape[0] = 2; }, "mask: batch axis is 2;", "expected 1 or 4"},
+      {{[](auto& a) { a.mask->shape[0] = 3; }, "mask: batch axis is 3;", "expected a divisor of 4"},
        {[](auto& a) { a.mask->shape[1] = 3; },
         "mask: head axis is 3; expected 1, 8 (kv heads) or "
         "32 (query heads)",
@@ -134,7 +134,9 @@ TEST_CASE("a mask or bias of the wrong shape is refused by the name of its axis"
        {[](auto& a) { a.mask->shape[2] = 64; }, "mask: query axis is 64;", "expected 1 or 128"},
        {[](auto& a) { a.mask->shape[3] = 128; }, "mask: key axis is 128;", "expected 1 or 192"},
        {[](auto& a) { a.mask->shape[3] = 0; }, "mask: key axis is 0;", "expected 1 or 192"},
-       {[](auto& a) { a.bias->shape[0] = 2; }, "bias: batch axis is 2;", "expected 1 or 4"},
+       {[](auto& a) { a.bias->shape[0] = 8; }, "bias: batch axis is 8;", "expected a divisor of 4"},
+       {[](auto& a) { a.bias->shape[0] = 0; }, "bias: batch axis is 0;", "expected a divisor of 4"},
+       {[](auto& a) { a.bias->shape[0] = -2; }, "bias: batch axis is -2;", "expected a divisor"},
        {[](auto& a) { a.bias->shape[1] = 4; },
         "bias: head axis is 4; expected 1, 8 (kv heads) or "
         "32 (query heads)",

@@ -146,7 +146,6 @@ void compare_with_differences(const ProblemSpec& spec) {
 ProblemSpec random_backward(std::uint64_t seed) {
   ProblemSpec spec = random_spec(seed);
   const Random random = Random(99).stream(seed);
-  spec.batch = std::min<std::int64_t>(spec.batch, 2);
   spec.backward = true;
   spec.want_dbias = !spec.bias.empty();
   spec.want_dlse = random.below(0, 2) == 1;

@@ -34,9 +34,10 @@ Real element(const Tensor& t, std::int64_t a, std::int64_t b, std::int64_t c, st
   return load(t.data, t.dtype, index);
 }
 
-// Head index into a mask or bias with 1, Hkv or Hq heads.
-std::int64_t plane_of(const Tensor& t, std::int64_t head, std::int64_t heads_q) {
-  return head * t.shape[1] / heads_q;
+// The element of a mask or bias whose batch and head axes have as many planes as divide q's.
+Real element_of(const ForwardArgs& args, const Tensor& t, std::int64_t b, std::int64_t h,
+                std::int64_t i, std::int64_t j) {
+  return element(t, b * t.shape[0] / args.q.shape[0], h * t.shape[1] / args.q.shape[1], i, j);
 }
 
 bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t i,
@@ -55,7 +56,7 @@ bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t
   keep = keep && (args.window.left < 0 || j >= i + off - args.window.left);
   keep = keep && (args.window.right < 0 || j <= i + off + args.window.right);
   if (keep && args.mask) {
-    keep = element(*args.mask, b, plane_of(*args.mask, h, args.q.shape[1]), i, j) != 0;
+    keep = element_of(args, *args.mask, b, h, i, j) != 0;
   }
   return keep;
 }
@@ -80,7 +81,7 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
     }
     Real score = scale * dot;
     if (args.bias) {
-      score += element(*args.bias, b, plane_of(*args.bias, h, args.q.shape[1]), i, j);
+      score += element_of(args, *args.bias, b, h, i, j);
     }
     if (score <= Real(-1e38L)) score = -kInfinity;
     scores[static_cast<std::size_t>(j)] = score;

@@ -108,11 +108,7 @@ Parsed pattern(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
   if (text == "none") return MemberValue{text, [](ProblemSpec&) {}};
-  static constexpr std::string_view kLetters[] = {"b1", "hg1", "q1", "k1"};
-  if (text.size() != 4) return std::nullopt;
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    if (kLetters[axis].find(text[axis]) == std::string_view::npos) return std::nullopt;
-  }
+  if (!instance::is_pattern(text)) return std::nullopt;
   return MemberValue{text, [text](ProblemSpec& s) { s.*field = text; }};
 }
 
@@ -159,7 +155,7 @@ Parsed seed(const Json& value) {
 }
 
 constexpr std::string_view kPattern =
-    "a pattern of four letters such as b11k, 1hqk or bgqk, or \"none\"";
+    "a pattern of four letters such as b11k, 1hqk, bgqk or shqk/2, or \"none\"";
 using Spec = ProblemSpec;
 constexpr Member kNamed[] = {
     {"dtype", false, false, "bf16 or fp16", dtype},

@@ -55,7 +55,9 @@ struct BiasGrad {
   ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
     return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride;
   }
-  ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
+  // Turns to the plane of a head, `batch` being the index of a plane over the batch.
+  ATTNJIT_DEVICE void enter_plane(int batch, int head) { plane = plane_of(batch, head); }
+  ATTNJIT_DEVICE void enter_head(const Block& block) { enter_plane(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Team, class Kernel>

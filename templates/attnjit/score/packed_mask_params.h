@@ -11,6 +11,7 @@ struct PackedMaskParams {
   int64 classes_per_plane;
   int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
   int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
   int32 words_per_row;
   int32 num_kv_tiles;
 };

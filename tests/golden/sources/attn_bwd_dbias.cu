@@ -1932,11 +1932,11 @@ namespace attnjit::kernel {
 struct BiasGradParams {
   void* data;
   int64 batch_stride, head_stride, query_stride, key_stride;
-  int32 heads_per_plane;  // query heads that share one plane
-  int32 fragments;        // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
-  int32 num_keys;         // of the tensors
+  int32 heads_per_plane;    // query heads that share one plane
+  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
+  int32 fragments;          // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
+  int32 num_keys;           // of the tensors
 };
-
 
 // The planes of dbias: batch elements and heads.
 struct BiasPlanes {
@@ -2041,7 +2041,9 @@ struct BiasGrad {
   ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
     return batch * params.batch_stride + head / params.heads_per_plane * params.head_stride;
   }
-  ATTNJIT_DEVICE void enter_head(const Block& block) { plane = plane_of(block.batch, block.head); }
+  // Turns to the plane of a head, `batch` being the index of a plane over the batch.
+  ATTNJIT_DEVICE void enter_plane(int batch, int head) { plane = plane_of(batch, head); }
+  ATTNJIT_DEVICE void enter_head(const Block& block) { enter_plane(block.batch, block.head); }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Team, class Kernel>
@@ -2180,8 +2182,8 @@ struct BiasGradColumns : BiasGrad {
 }  // namespace attnjit::kernel
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
-// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread blocks,
-// so its results are the same bits every time.
+// backward_scores_mma.cuh, summed over them in registers. Nothing is added up by several thread
+// blocks, so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
 // heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
@@ -2204,6 +2206,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   const BiasPlanes& planes;
   BiasGrad bias_grad;
   int q_tile_index, kv_tile;
+  int batch_plane;                         // of dbias over the batch
   int first_batch, first_head, num_heads;  // that share the plane
   int next_sharer, end_sharer;
   Tile sum[Base::kSpans];
@@ -2231,10 +2234,12 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     q_tile_index = static_cast<int>(rest % params.num_q_tiles);
     const int plane = static_cast<int>(rest / params.num_q_tiles);
     num_heads = params.num_heads_q / planes.heads;
-    first_batch = planes.batches == 1 ? 0 : plane / planes.heads;
+    const int num_batches = params.batch / planes.batches;
+    batch_plane = plane / planes.heads;
+    first_batch = batch_plane * num_batches;
     first_head = plane % planes.heads * num_heads;
     next_sharer = 0;
-    end_sharer = params.batch / planes.batches * num_heads;
+    end_sharer = num_batches * num_heads;
   }
 
   // Also turns to the batch element and head of the job, whose tiles are loaded next.
@@ -2300,7 +2305,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
                });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
-    bias_grad.enter_head(block);
+    bias_grad.enter_plane(batch_plane, first_head);
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
   }
@@ -2554,7 +2559,8 @@ namespace attnjit::kernel {
 struct OperandParams {
   const void* data;
   int64 batch_stride, head_stride, query_stride, key_stride;  // elements
-  int32 heads_per_plane;  // query heads that share one plane of the operand
+  int32 heads_per_plane;    // query heads that share one plane of the operand
+  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
 };
 
 }  // namespace attnjit::kernel
@@ -2850,8 +2856,9 @@ struct ByteMaskParams {
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
   int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
   int32 heads_per_plane;                                      // query heads that share one plane
-  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
-  int32 num_q_tiles;       // 1 if all queries share the mask
+  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
+  int32 planes_per_batch;   // 0 if the mask is broadcast over the batch
+  int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
 };
 

@@ -1943,7 +1943,8 @@ namespace attnjit::kernel {
 struct OperandParams {
   const void* data;
   int64 batch_stride, head_stride, query_stride, key_stride;  // elements
-  int32 heads_per_plane;  // query heads that share one plane of the operand
+  int32 heads_per_plane;    // query heads that share one plane of the operand
+  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
 };
 
 }  // namespace attnjit::kernel
@@ -2270,6 +2271,7 @@ struct PackedMaskParams {
   int64 classes_per_plane;
   int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
   int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
   int32 words_per_row;
   int32 num_kv_tiles;
 };

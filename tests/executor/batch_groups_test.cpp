@@ -1,0 +1,94 @@
+// Masks and biases whose planes over the batch are shared in groups: each way in which kernels read
+// them and add up a dbias, on both paths.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+
+#include "bench.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kWgmma = R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2,
+  "num_warps": 4, "min_blocks": 1, "softmax": "max_free"})";
+
+// Three groups of two, and two of three: neither number of planes is the other's group.
+const ProblemSpec kSmall = {
+    .batch = 6, .heads_q = 4, .heads_kv = 2, .seqlen_q = 70, .seqlen_kv = 144, .head_dim = 64};
+
+class BatchGroups {
+ public:
+  void expect_right(const ProblemSpec& spec, const std::string& config = "{}") {
+    CAPTURE(instance::describe(spec));
+    CAPTURE(config);
+    const codegen::Arch& arch = codegen::find_arch("sm_90a");
+    CHECK((spec.backward ? bench_.backward(spec, arch, config)
+                         : bench_.forward(spec, arch, config)) == "");
+  }
+
+ private:
+  Bench bench_;
+};
+
+ProblemSpec with(const char* mask, const char* bias) {
+  ProblemSpec spec = kSmall;
+  spec.mask = mask;
+  spec.bias = bias;
+  return spec;
+}
+
+ProblemSpec gradients(ProblemSpec spec, bool deterministic = false) {
+  spec.backward = spec.want_dlse = true;
+  spec.want_dbias = !spec.bias.empty();
+  spec.deterministic = deterministic;
+  return spec;
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: by key, by pair and by query") {
+  for (const auto& [mask, bias] :
+       {std::pair{"sh1k/3", "sgqk/3"}, {"sgqk/2", "shq1/2"}, {"shq1/3", "sh1k/2"}}) {
+    const ProblemSpec spec = with(mask, bias);
+    expect_right(spec);
+    expect_right(spec, kWgmma);
+  }
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: packed heads, split keys") {
+  ProblemSpec spec = with("sgqk/3", "shqk/2");
+  spec.seqlen_q = 5;
+  spec.seqlen_kv = 600;
+  expect_right(spec, R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})");
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: gradients of path mma") {
+  for (const char* bias : {"sh1k/2", "sgqk/3", "s1q1/2"}) {
+    expect_right(gradients(with("shqk/2", bias)));
+  }
+  expect_right(gradients(with("s11k/3", "sgqk/3"), true));
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: gradients of path wgmma") {
+  const std::string config = wgmma_backward(64);
+  for (const char* bias : {"sh1k/2", "sgqk/3"}) {
+    for (const char* mask : {"s11k/2", "shqk/3"}) expect_right(gradients(with(mask, bias)), config);
+  }
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: beside lengths, a band and dropped NaN") {
+  ProblemSpec spec = with("s1qk/3", "shqk/2");
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.poison_dropped_keys = true;
+  expect_right(spec);
+  expect_right(spec, kWgmma);
+  expect_right(gradients(spec));
+  expect_right(gradients(spec), wgmma_backward(64));
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test

@@ -1,0 +1,37 @@
+// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16,grouped dbias=qk,bf16,grouped | wgmma q64 kv128 s2
+#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/score/batch_groups.cuh"
+#include "attnjit/score/bias.cuh"
+#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardWgmmaConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 32,
+    .head_dim_v = 32,
+    .gqa_ratio = 1,
+    .scale_first = true,
+    .bias_tiles = true,
+    .mask_tiles = false,
+    .ordered = false,
+    .block_q = 64,
+    .num_stages = 2,
+    .producer_registers = 32,
+    .dq_registers = 64,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dkv(
+    const __grid_constant__ BackwardWgmmaParams params,
+    const __grid_constant__ BiasGradParams dbias,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ ByteMaskParams mask) {
+  backward_dkv_wgmma<kConfig>(params,
+    BatchGroupsGrad<KeyBiasGradAdd>(dbias),
+    BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>>(bias),
+    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
+    Length<kScores>());
+}

@@ -1,0 +1,33 @@
+// attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16,grouped | wgmma q128 kv128 s2
+#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/score/bias.cuh"
+#include "attnjit/score/batch_groups.cuh"
+#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardWgmmaConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 32,
+    .head_dim_v = 32,
+    .gqa_ratio = 1,
+    .scale_first = true,
+    .pack_heads = false,
+    .block_q = 128,
+    .block_kv = 128,
+    .num_stages = 2,
+    .producer_registers = 48,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardWgmmaParams params,
+    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ PackedMaskParams mask) {
+  forward_wgmma<kConfig>(params,
+    BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>>(bias),
+    PackedMask<kScores, Extent::kPerKey>(mask),
+    Length<kScores>());
+}
