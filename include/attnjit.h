@@ -78,6 +78,7 @@ typedef struct attnjit_forward_args {
   int32_t has_window;         /* 0: no window, and its sides are not read */
   int64_t window_left;        /* keys before i + off that query i keeps; -1 = all */
   int64_t window_right;       /* keys after i + off; -1 = all */
+  float softcap;              /* c of c tanh(scale * q k^T / c), before the bias; 0 = none */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap

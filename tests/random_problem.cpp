@@ -143,6 +143,10 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
     const std::array<float, 4> scales = {0.0f, -0.3f, 1.0f, 0.05f};
     spec.scale = dice.pick(scales);
   }
+  if (dice.chance(0.25)) {
+    const std::array<float, 5> caps = {0.5f, 2.0f, 30.0f, 1e-3f, 1e4f};
+    spec.softcap = dice.pick(caps);
+  }
   spec.use_seqlens_q = dice.chance(0.2);
   spec.use_seqlens_kv = dice.chance(0.25);
   spec.want_lse = dice.chance(0.8);

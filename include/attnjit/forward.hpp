@@ -18,8 +18,9 @@ struct Window {
 
 /// The options of a call's scores that are no tensors.
 struct ScoreOptions {
-  std::optional<float> scale;  ///< default 1 / sqrt(D); any finite value
-  bool causal = false;         ///< j <= i + off
+  std::optional<float> scale;    ///< default 1 / sqrt(D); any finite value
+  std::optional<float> softcap;  ///< c of c tanh(scale * q k^T / c), before the bias; 0 = none
+  bool causal = false;           ///< j <= i + off
   Window window;
   Diagonal diagonal = Diagonal::kUnspecified;
 };

@@ -17,6 +17,8 @@ using enum Feature::Effect;
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
+std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
+
 // lse has no digits for a bias that is the same for all keys of a row: the backward adds one as if
 // it were not, at stride 0, before it takes lse off.
 std::string bias(const Family& f, Pass pass) {
@@ -62,9 +64,15 @@ const void* value(const FeatureValues& values) {
   return &(values.*member);
 }
 
+template <auto member>
+const void* of_problem(const FeatureValues& values) {
+  return &(values.problem->*member);
+}
+
 using V = FeatureValues;
 constexpr Feature kFeatures[] = {
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
+    {"softcap", "softcap.cuh", "float", kChanges, softcap, of_problem<&problem::Problem::softcap>},
     {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>,
      &Family::bias_groups_batch},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,

@@ -17,7 +17,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 8;
+inline constexpr std::size_t kNumFeatures = 9;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {

@@ -123,6 +123,7 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     return "wgmma needs rows of the mask to be multiples of 16 bytes";
   }
   if (!f.scores.positive_scale) return "wgmma needs a positive scale in a backward";
+  if (f.scores.softcap) return "wgmma has no registers for the derivative of a softcap";
   if (f.dbias == Extent::kPerPair && !f.dbias_reduces_planes) {
     if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
     if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";

@@ -113,8 +113,8 @@ void validate(const ProblemSpec& spec) {
   }
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto& given = spec.*scalar.given;
-    if (given && !std::isfinite(*given)) {
-      refuse(fmt::format("{}: {}; expected a finite value", scalar.name, *given));
+    if (given && !scalar.takes(*given)) {
+      refuse(fmt::format("{}: {}; expected {}", scalar.name, *given, scalar.allowed));
     }
   }
   check_seqlens("seqlens_q", spec.use_seqlens_q, spec.seqlens_q, spec.batch);

@@ -169,7 +169,7 @@ Problem make_problem(const ForwardArgs& args) {
   p.has_seqlens_kv = args.seqlens_kv != nullptr;
   for (const Scalar& scalar : kScalars) {
     const float value = (args.*scalar.given).value_or(scalar.usual(p));
-    if (!std::isfinite(value)) reject("{}: {}; expected a finite number", scalar.name, value);
+    if (!scalar.takes(value)) reject("{}: {}; expected {}", scalar.name, value, scalar.allowed);
     p.*scalar.value = value + 0.0f;  // -0 and 0 are one problem
   }
   return p;
@@ -185,6 +185,7 @@ Family family(const Problem& problem) {
   // Folded into the exponent it is multiplied by log2(e), which a scale near the largest fp32 does
   // not survive, and lse may be divided by it (kernel::kRowPieceBytes).
   f.positive_scale = problem.scale >= 0x1p-64f && std::isfinite(problem.scale * 1.4427f);
+  f.softcap = problem.softcap > 0.0f;
   f.mask = problem.mask.extent;
   f.mask_vectorized = problem.mask.vectorized;
   f.mask_per_query_head =

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,6 +56,7 @@ struct Problem {
   bool has_seqlens_q = false, has_seqlens_kv = false;
   bool has_lse = false;
   float scale = 1.0f;
+  float softcap = 0.0f;  ///< 0: none
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
@@ -63,20 +65,28 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-/// A number that a call may set, any finite one: a member of manifests and a flag of the command
-/// line by its name. Descriptions and manifest lines name it where it is not as usual.
+/// A number that a call may set, a finite one: a member of manifests and a flag of the command line
+/// by its name. Descriptions and manifest lines name it where it is not as usual.
 struct Scalar {
   const char* name;
   const char* help;
+  float least;
+  const char* allowed;  ///< completes "expected ..."
   std::optional<float> ScoreOptions::*given;
   float Problem::*value;
   float (*usual)(const Problem& problem);
+
+  bool takes(float number) const { return std::isfinite(number) && number >= least; }
 };
 inline float usual_scale(const Problem& p) {
   return 1.0f / std::sqrt(static_cast<float>(p.head_dim));
 }
-inline constexpr Scalar kScalars[] = {{"scale", "Of the scores; default 1 / sqrt(head dim)",
-                                       &ScoreOptions::scale, &Problem::scale, usual_scale}};
+inline float no_softcap(const Problem&) { return 0.0f; }
+inline constexpr Scalar kScalars[] = {
+    {"scale", "Of the scores; default 1 / sqrt(head dim)", std::numeric_limits<float>::lowest(),
+     "a finite number", &ScoreOptions::scale, &Problem::scale, usual_scale},
+    {"softcap", "c of c tanh(score / c), before the bias; default 0, none", 0.0f,
+     "a finite number from 0 on, 0 = none", &ScoreOptions::softcap, &Problem::softcap, no_softcap}};
 
 /// Longest sequence that is accepted: sums of three lengths still fit in 32 bits.
 inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
@@ -93,6 +103,7 @@ struct Family {
   std::int32_t head_dim = 0, head_dim_v = 0, gqa_ratio = 1;
   bool aligned = false;
   bool positive_scale = true;  ///< and of a size to be folded into the exponent
+  bool softcap = false;
   Extent mask = Extent::kAbsent;
   bool mask_vectorized = false;
   bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
@@ -113,7 +124,8 @@ constexpr auto fields(const Family*) {
       base::Field{"dtype", &F::dtype}, base::Field{"head_dim", &F::head_dim},
       base::Field{"head_dim_v", &F::head_dim_v}, base::Field{"gqa_ratio", &F::gqa_ratio},
       base::Field{"aligned", &F::aligned}, base::Field{"positive_scale", &F::positive_scale},
-      base::Field{"mask", &F::mask}, base::Field{"mask_vectorized", &F::mask_vectorized},
+      base::Field{"softcap", &F::softcap}, base::Field{"mask", &F::mask},
+      base::Field{"mask_vectorized", &F::mask_vectorized},
       base::Field{"mask_per_query_head", &F::mask_per_query_head},
       base::Field{"mask_groups_batch", &F::mask_groups_batch}, base::Field{"bias", &F::bias},
       base::Field{"bias_dtype", &F::bias_dtype},
@@ -127,7 +139,8 @@ constexpr auto fields(const Family*) {
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
     {"left", &Family::bounded_left},
     {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens}};
+    {"seqlens", &Family::seqlens},
+    {"softcap", &Family::softcap}};
 
 Family family(const Problem& problem);
 

@@ -35,8 +35,10 @@ GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBloc
       value_norm_(static_cast<std::size_t>(kTile)),
       scores_(static_cast<std::size_t>(padded_rows() * kTile)),
       dp_(scores_.size()),
+      slopes_(scores_.size()),
       p_(scores_.size()),
       ds_(scores_.size()),
+      dqk_(scores_.size()),
       terms_(scores_.size()),
       kept_(scores_.size()) {
   for (std::int64_t row = 0; row < rows(); ++row) load_row_state(row);
@@ -68,7 +70,7 @@ void GradientTiles<Real>::load_row_state(std::int64_t row) {
 
 template <typename Real>
 bool GradientTiles<Real>::compute(std::int64_t tile) {
-  if (!tiles_.compute(tile, scores_.data())) {
+  if (!tiles_.compute(tile, scores_.data(), slopes_.data())) {
     return false;
   }
   load_columns(context_.args.forward.v, block_.batch, context_.scores.head_kv(block_.head),
@@ -94,7 +96,9 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     kept_[at] = !dead_[row] && scores_[at] != ScoreTiles<Real>::kDropped;
     const Real p = kept_[at] ? std::exp(scores_[at] - lse_[row]) : Real{0};
     p_[at] = round_probability(dtype, p);
-    ds_[at] = kept_[at] ? round_if_rounded(dtype, p * (dp_[at] - delta_[row])) : Real{0};
+    const Real ds = p * (dp_[at] - delta_[row]);
+    ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
+    dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
     terms_[at] = kept_[at] ? p * dout_norm_[row] * value_norm_[column] : Real{0};
   }
 }

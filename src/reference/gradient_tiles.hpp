@@ -23,7 +23,7 @@ struct GradientContext {
   }
 };
 
-/// p and ds of one block of rows, a tile of keys at a time. Both are 0 where kept() is 0: at
+/// p, ds and dqk of one block of rows, a tile of keys at a time. All are 0 where kept() is 0: at
 /// dropped keys and in dead rows, whatever is stored there. The arrays hold the tile last computed.
 template <typename Real>
 class GradientTiles {
@@ -38,10 +38,15 @@ class GradientTiles {
   /// Returns false and computes nothing if no row keeps a key of the tile.
   bool compute(std::int64_t tile);
 
-  const Real* p() const { return p_.data(); }                ///< [padded rows, kTile]
-  const Real* ds() const { return ds_.data(); }              ///< [padded rows, kTile]
-  const Real* terms() const { return terms_.data(); }        ///< p |dout| |v|, likewise
-  const std::uint8_t* kept() const { return kept_.data(); }  ///< [padded rows, kTile]
+  // All of these are [padded rows, kTile].
+  const Real* p() const { return p_.data(); }
+  const Real* ds() const { return ds_.data(); }
+  const Real* slopes() const {
+    return slopes_.data();
+  }                                                    ///< of the scores by scale q k^T, where kept
+  const Real* dqk() const { return dqk_.data(); }      ///< ds times slopes: makes dq and dk
+  const Real* terms() const { return terms_.data(); }  ///< of ds: p |dout| |v|
+  const std::uint8_t* kept() const { return kept_.data(); }
 
   /// [padded rows, Dv padded to kColumnStep], 0 in dead rows.
   const Real* dout() const { return dout_.data(); }
@@ -56,17 +61,18 @@ class GradientTiles {
   ScoreTiles<Real> tiles_;
   const std::int64_t dim_v_;
   const std::int64_t padded_dim_v_;
-  std::vector<Real> dout_;            // [padded rows, padded Dv]
-  std::vector<std::uint8_t> dead_;    // [rows]
-  std::vector<Real> lse_;             // [rows]
-  std::vector<Real> delta_;           // [rows]
-  std::vector<Real> dout_norm_;       // [rows]
-  std::vector<Real> values_;          // [padded Dv, tile]
-  std::vector<Real> value_norm_;      // [tile]
-  std::vector<Real> scores_;          // [padded rows, tile]
-  std::vector<Real> dp_;              // [padded rows, tile]
-  std::vector<Real> p_, ds_, terms_;  // [padded rows, tile]
-  std::vector<std::uint8_t> kept_;    // [padded rows, tile]
+  std::vector<Real> dout_;                  // [padded rows, padded Dv]
+  std::vector<std::uint8_t> dead_;          // [rows]
+  std::vector<Real> lse_;                   // [rows]
+  std::vector<Real> delta_;                 // [rows]
+  std::vector<Real> dout_norm_;             // [rows]
+  std::vector<Real> values_;                // [padded Dv, tile]
+  std::vector<Real> value_norm_;            // [tile]
+  std::vector<Real> scores_;                // [padded rows, tile]
+  std::vector<Real> dp_;                    // [padded rows, tile]
+  std::vector<Real> slopes_;                // [padded rows, tile]
+  std::vector<Real> p_, ds_, dqk_, terms_;  // [padded rows, tile]
+  std::vector<std::uint8_t> kept_;          // [padded rows, tile]
 };
 
 }  // namespace attnjit::reference

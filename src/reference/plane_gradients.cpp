@@ -58,7 +58,7 @@ class PlaneSolver {
   std::vector<Real> queries_;       // [padded rows, width], of the block; 0 in dead rows
   std::vector<Real> dout_sizes_;    // [padded rows, padded Dv], |dout| of the block
   std::vector<Real> keys_;          // [tile, width]
-  std::vector<Real> p_, ds_;        // [tile, padded rows]
+  std::vector<Real> p_, dqk_;       // [tile, padded rows]
   std::vector<std::uint8_t> kept_;  // [tile, padded rows]
 };
 
@@ -131,12 +131,12 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
   const std::int64_t rows = tiles.padded_rows();
   std::fill(keys_.begin(), keys_.end(), Real{0});
   load_rows(forward_.k, plane_.batch, plane_.head_kv, keys, width_, keys_.data());
-  multiply_add_kept(tiles.ds(), tiles.kept(), keys_.data(), dq.row(0), rows, kTile, width_);
+  multiply_add_kept(tiles.dqk(), tiles.kept(), keys_.data(), dq.row(0), rows, kTile, width_);
 
   transpose(tiles.p(), rows, p_);
-  transpose(tiles.ds(), rows, ds_);
+  transpose(tiles.dqk(), rows, dqk_);
   transpose(tiles.kept(), rows, kept_);
-  multiply_add_kept(ds_.data(), kept_.data(), queries_.data(), dk_.row(keys.begin), kTile, rows,
+  multiply_add_kept(dqk_.data(), kept_.data(), queries_.data(), dk_.row(keys.begin), kTile, rows,
                     width_);
   multiply_add_kept(p_.data(), kept_.data(), tiles.dout(), dv_.row(keys.begin), kTile, rows,
                     dv_.width);
@@ -146,7 +146,7 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
   }
 }
 
-// ds[i, j] goes to dq[i] times k[j], and to dk[j] times q[i].
+// dqk[i, j] goes to dq[i] times k[j], and to dk[j] times q[i].
 template <typename Real>
 void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange keys,
                                   GradientSums<Real>& dq) {
@@ -161,7 +161,8 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
       if (!tiles.kept()[at]) {
         continue;
       }
-      const Real square = tiles.terms()[at] * tiles.terms()[at];
+      const Real term = tiles.terms()[at] * tiles.slopes()[at];
+      const Real square = term * term;
       dq.squares[row] += square * key_squares[column];
       dk_.squares[keys.begin + column] += square * query_square;
     }

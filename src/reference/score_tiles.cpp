@@ -21,6 +21,7 @@ ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
       padded_rows_(round_up(block.end - block.first, kRowStep)),
       dim_(context.args.q.shape[3]),
       scale_(static_cast<Real>(context.scale())),
+      softcap_(static_cast<Real>(context.softcap())),
       queries_(static_cast<std::size_t>(padded_rows_ * dim_)),
       keys_(static_cast<std::size_t>(dim_ * kTile)),
       keep_(static_cast<std::size_t>(rows() * kTile)) {
@@ -38,7 +39,7 @@ KeyRange ScoreTiles<Real>::keys(std::int64_t tile) const {
 }
 
 template <typename Real>
-bool ScoreTiles<Real>::compute(std::int64_t tile, Real* scores) {
+bool ScoreTiles<Real>::compute(std::int64_t tile, Real* scores, Real* slopes) {
   const KeyRange range = keys(tile);
   if (!keep(range)) {
     return false;
@@ -46,7 +47,7 @@ bool ScoreTiles<Real>::compute(std::int64_t tile, Real* scores) {
   load_columns(context_.args.k, block_.batch, context_.head_kv(block_.head), range, keys_.data());
   std::fill_n(scores, padded_rows_ * kTile, Real{0});
   multiply_add(queries_.data(), keys_.data(), scores, padded_rows_, dim_, kTile);
-  finish(range, scores);
+  finish(range, scores, slopes);
   return true;
 }
 
@@ -61,7 +62,7 @@ bool ScoreTiles<Real>::keep(KeyRange keys) {
 }
 
 template <typename Real>
-void ScoreTiles<Real>::finish(KeyRange keys, Real* scores) const {
+void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
   const auto& bias = context_.rule.bias();
   for (std::int64_t row = 0; row < rows(); ++row) {
     const std::int64_t bias_row =
@@ -73,6 +74,9 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores) const {
         continue;
       }
       score *= scale_;
+      const Real tanh = softcap_ > 0 ? std::tanh(score / softcap_) : Real{0};
+      if (softcap_ > 0) score = softcap_ * tanh;
+      if (slopes != nullptr) slopes[row * kTile + column] = 1 - tanh * tanh;
       if (bias) {
         const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
         score += static_cast<Real>(tensor::load(bias->data, bias->dtype, index));

@@ -32,9 +32,11 @@ struct BlockContext {
     return head / (args.q.shape[1] / args.k.shape[1]);
   }
   double scale() const;
+  double softcap() const { return args.softcap.value_or(0.0f); }  ///< 0: none
 };
 
-/// scale q k^T + bias for one block of rows, in tiles of the keys that some row of it may keep.
+/// scale q k^T, capped, + bias for one block of rows, in tiles of the keys that some row of it may
+/// keep.
 ///
 /// A dropped key has score -inf. A kept key's score is never -inf: what counts as -inf is held as
 /// the lowest finite value, whose exponential is 0 all the same. The two differ when v is not
@@ -54,19 +56,21 @@ class ScoreTiles {
   /// The query index of a row of the block.
   std::int64_t query(std::int64_t row) const { return context_.rows.at(block_.first + row); }
 
-  /// Writes `scores` [padded rows, kTile], dropped past the last key. Returns false and writes
-  /// nothing if no row keeps a key of the tile.
-  bool compute(std::int64_t tile, Real* scores);
+  /// Writes `scores` [padded rows, kTile], dropped past the last key, and, unless it is null, their
+  /// derivatives by scale q k^T to `slopes`, likewise, where keys are kept. Returns false and
+  /// writes nothing if no row keeps a key of the tile.
+  bool compute(std::int64_t tile, Real* scores, Real* slopes = nullptr);
 
  private:
   bool keep(KeyRange keys);
-  void finish(KeyRange keys, Real* scores) const;
+  void finish(KeyRange keys, Real* scores, Real* slopes) const;
 
   const BlockContext& context_;
   const RowBlock block_;
   const std::int64_t padded_rows_;
   const std::int64_t dim_;
   const Real scale_;
+  const Real softcap_;
   KeyRange range_;
   std::int64_t tiles_;
   std::vector<Real> queries_;       // [padded rows, D]

@@ -79,6 +79,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.seqlens_q = c.seqlens_q;
   args.seqlens_kv = c.seqlens_kv;
   if (c.has_scale != 0) args.scale = c.scale;
+  args.softcap = c.softcap;
   args.causal = c.causal != 0;
   args.diagonal = static_cast<Diagonal>(c.diagonal);
   if (c.has_window != 0) args.window = {c.window_left, c.window_right};

@@ -25,7 +25,8 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .bounded_left = f.bounded_left,
           .bounded_right = f.bounded_right,
           .seqlens = f.seqlens,
-          .positive_scale = f.positive_scale};
+          .positive_scale = f.positive_scale,
+          .softcap = f.softcap};
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Traits {
   bool mask_per_pair = false, bias_per_pair = false;
   bool bounded_left = false, bounded_right = false, seqlens = false;
   bool positive_scale = true;  ///< folded into the exponent where there is no bias
+  bool softcap = false;
   // Of a forward: none, false.
   codegen::DbiasMethod dbias = codegen::DbiasMethod::kNone;
   bool deterministic = false;
@@ -39,8 +40,9 @@ constexpr auto fields(const Traits*) {
       base::Field{"bias_per_pair", &T::bias_per_pair},
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
-      base::Field{"positive_scale", &T::positive_scale}, base::Field{"dbias", &T::dbias},
-      base::Field{"deterministic", &T::deterministic}, base::Field{"pack_heads", &T::pack_heads});
+      base::Field{"positive_scale", &T::positive_scale}, base::Field{"softcap", &T::softcap},
+      base::Field{"dbias", &T::dbias}, base::Field{"deterministic", &T::deterministic},
+      base::Field{"pack_heads", &T::pack_heads});
 }
 
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a

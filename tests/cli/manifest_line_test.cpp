@@ -31,6 +31,7 @@ TEST_CASE("a problem survives its manifest line") {
   calls[3].mask = mask(calls[3], "b1qk");
   calls[3].bias = operand(calls[3], "1gqk", DType::kFloat32);
   calls[4].scale = 0.3f;
+  calls[4].softcap = 50.0f;
   calls[5].seqlens_q = calls[5].seqlens_kv = fake_address<std::int32_t>(6);
   calls[6] = forward_args({.batch = 1, .heads_q = 3, .heads_kv = 1, .dtype = DType::kFloat16});
   for (ForwardArgs& args : calls) {

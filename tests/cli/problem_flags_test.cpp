@@ -54,7 +54,7 @@ TEST_CASE("every flag reaches its field") {
                            .bias = "1hqk",
                            .bias_dtype = "fp32",
                            .bias_kind = "lowest",
-                           .scalars = {{"scale", 0.5f}},
+                           .scalars = {{"scale", 0.5f}, {"softcap", 30.0f}},
                            .seqlens = true,
                            .layout = "bshd",
                            .seed = 9};
@@ -72,6 +72,7 @@ TEST_CASE("every flag reaches its field") {
   CHECK(spec.bias_dtype == DType::kFloat32);
   CHECK(spec.bias_kind == tensor::BiasKind::kLowest);
   CHECK(spec.scale == 0.5f);
+  CHECK(spec.softcap == 30.0f);
   CHECK(spec.use_seqlens_q);
   CHECK(spec.use_seqlens_kv);
   CHECK(spec.memory.layout == instance::Layout::kBshd);

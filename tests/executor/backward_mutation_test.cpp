@@ -108,6 +108,17 @@ TEST_CASE_FIXTURE(Mutations, "caught: a gradient that is not scaled") {
 }
 
 }  // namespace
+TEST_CASE_FIXTURE(Mutations,
+                  "caught: the derivative of a softcap, left out or put on dbias as well") {
+  ProblemSpec spec = with_bias(kSmall);
+  spec.softcap = 0.5f;
+  const std::string warps = R"({"dkv": {"num_warps": 4, "query_warps": 2}})";
+  expect_report({kBackward, "      this->apply(slopes, ds);", ""}, {spec, warps}, {"dq:"});
+  expect_report({kBackward, "      bias_grad.add(*this, ds, kv_tile, span);",
+                 "      this->apply(slopes, ds);\n      bias_grad.add(*this, ds, kv_tile, span);"},
+                {spec, warps}, {"dbias:"});
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as small as they are") {
   // A bias per key, from 0 down to -16: as many queries as a single weak key needs to show.
   const ProblemSpec spec{.dtype = DType::kFloat16,

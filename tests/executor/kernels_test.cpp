@@ -91,6 +91,19 @@ TEST_CASE_FIXTURE(Kernels, "kernels: scores that leave the range of the softmax'
   }
 }
 
+TEST_CASE_FIXTURE(Kernels, "kernels: capped scores, from caps that bind to caps that do not") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ProblemSpec spec = kSmall;
+    spec.dtype = dtype;
+    for (const float cap : {1e-45f, 1e-3f, 0.5f, 30.0f, 1e4f, 3e38f}) {
+      spec.softcap = cap;
+      spec.scale = cap == 30.0f ? -4.0f : 0.125f;
+      spec.bias = cap == 0.5f ? "1hqk" : "";
+      expect_right(spec, kSoftmaxes);
+    }
+  }
+}
+
 TEST_CASE_FIXTURE(Kernels, "kernels: every kind of mask, by key, by pair and by query") {
   ProblemSpec spec = kSmall;
   for (const char* pattern : {"b11k", "bhqk", "bhq1"}) {

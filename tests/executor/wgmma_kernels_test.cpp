@@ -172,6 +172,15 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: scores that leave the range of the softm
   }
 }
 
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: capped scores") {
+  ProblemSpec spec = kSmall;
+  for (const float cap : {1e-3f, 0.5f, 1e4f}) {
+    spec.softcap = cap;
+    spec.bias = cap == 0.5f ? "11qk" : "";
+    expect_right(spec);
+  }
+}
+
 TEST_CASE_FIXTURE(WgmmaKernels,
                   "wgmma: every kind of mask, by key, by pair and by query, also beside a bias") {
   ProblemSpec spec = kSmall;

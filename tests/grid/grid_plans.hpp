@@ -55,6 +55,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.gqa_ratio = row.at("gqa_ratio");
   f.aligned = row.at("aligned");
   f.positive_scale = row.at("positive_scale");
+  f.softcap = row.at("softcap");
   f.mask = grid_extent(mask);
   f.mask_vectorized = vectorized(mask);
   f.bias = grid_extent(bias);

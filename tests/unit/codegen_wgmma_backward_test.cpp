@@ -55,7 +55,9 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
          f.bias_vectorized = f.mask_vectorized = true;
        },
        "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 columns"},
-      {[](auto& f) { f.positive_scale = false; }, "wgmma needs a positive scale in a backward"}};
+      {[](auto& f) { f.positive_scale = false; }, "wgmma needs a positive scale in a backward"},
+      {[](auto& f) { f.softcap = true; },
+       "wgmma has no registers for the derivative of a softcap"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
     change(family.scores);

@@ -85,6 +85,9 @@ inline void add_options(std::vector<Mutation>& list) {
   for (const float scale : {-1.0f, -0.0f, 0.0f, 0.125f, 1.0f, 3.5f}) {
     list.push_back({"scale", [=](ForwardArgs& a) { a.scale = scale; }});
   }
+  for (const float softcap : {0.0f, 30.0f}) {
+    list.push_back({"softcap", [=](ForwardArgs& a) { a.softcap = softcap; }});
+  }
   for (const std::int64_t width : {-1, 0, 1, 100, 1 << 30}) {
     list.push_back({"window.left", [=](ForwardArgs& a) { a.window.left = width; }});
     list.push_back({"window.right", [=](ForwardArgs& a) { a.window.right = width; }});

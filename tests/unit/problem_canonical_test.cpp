@@ -161,6 +161,19 @@ TEST_CASE("the scale defaults to 1 / sqrt(D), and zero has no sign") {
   CHECK(problem::family(make_problem(args)).positive_scale);
 }
 
+TEST_CASE("a softcap of 0 is none, and its value is a run-time number") {
+  ForwardArgs args = forward_args();
+  args.softcap = 0.0f;
+  CHECK(make_problem(args) == make_problem(forward_args()));
+  args.softcap = 30.0f;
+  const Problem capped = make_problem(args);
+  CHECK(problem::family(capped).softcap);
+  CHECK(problem::describe(capped).find(" softcap=30") != std::string::npos);
+  args.softcap = 50.0f;
+  CHECK(problem::family(make_problem(args)) == problem::family(capped));
+  CHECK_FALSE(make_problem(args) == capped);
+}
+
 TEST_CASE("aligned needs every base, stride and width to be multiples of 16 bytes") {
   CHECK(aligned_after([](auto&) {}));
   CHECK(aligned_after([](auto& a) { shift(a.q.data, 16); }));

@@ -174,6 +174,8 @@ TEST_CASE("options that mean nothing are refused") {
                   "finite"},
                  {[](auto& a) { a.scale = INFINITY; }, "scale: inf;", "finite"},
                  {[](auto& a) { a.scale = -INFINITY; }, "scale: -inf;", "finite"},
+                 {[](auto& a) { a.softcap = -1.0f; }, "softcap: -1;", "from 0 on"},
+                 {[](auto& a) { a.softcap = INFINITY; }, "softcap: inf;", "finite"},
                  {[](auto& a) { a.window.left = -2; }, "window: left is -2;", "expected -1 (open)"},
                  {[](auto& a) { a.window.right = INT64_MIN; },
                   "window: right is -9223372036854775808;", "-1"},

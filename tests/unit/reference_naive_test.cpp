@@ -80,6 +80,7 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
       dot += element(args.q, b, h, i, d) * element(args.k, b, head_kv, j, d);
     }
     Real score = scale * dot;
+    if (args.softcap) score = *args.softcap * std::tanh(score / *args.softcap);
     if (args.bias) {
       score += element_of(args, *args.bias, b, h, i, j);
     }

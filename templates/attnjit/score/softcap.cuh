@@ -1,0 +1,59 @@
+#pragma once
+#include "attnjit/ptx/clamp.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/score/feature.cuh"
+
+namespace attnjit::kernel {
+
+// Bounds scores by a cap: cap tanh(score / cap).
+struct Softcap : Feature {
+  static constexpr bool kTransforms = true;
+  // tanh is 1 but for 2^-19 from here on.
+  static constexpr float kFlat = 7.0f;
+  static constexpr float kMostFloat = 3.4e38f;
+
+  const float& cap;
+
+  ATTNJIT_DEVICE explicit Softcap(const float& c) : cap(c) {}
+
+  // Of a subnormal cap the largest number, for 0 times infinity is NaN.
+  ATTNJIT_DEVICE float inverse() const {
+    return ptx::clamp(ptx::reciprocal_approx(cap), kMostFloat);
+  }
+  // cap tanh(x), where score is cap x: the quotient of polynomials of least relative error up to
+  // kFlat, 2^-19.5. tanh of the special function unit has 2^-11, which is more than lse may be off
+  // in a row of few keys.
+  ATTNJIT_DEVICE float capped(float score, float inverse) const {
+    score = ptx::clamp(score, cap * kFlat);
+    const float x = score * inverse, square = x * x;
+    const float numerator =
+        ((3.99592545e-06f * square + 0.00229310221f) * square + 0.123220712f) * square +
+        0.999998987f;
+    const float denominator =
+        ((0.000143985817f * square + 0.0211516805f) * square + 0.456546307f) * square + 1.0f;
+    return score * numerator * ptx::reciprocal_approx(denominator);
+  }
+  // 1 - tanh(x)^2 as 4 e / (1 + e)^2 with e = exp(-2 |x|): the difference has no digits where tanh
+  // is near 1.
+  ATTNJIT_DEVICE static float slope(float x) {
+    const float e = ptx::exp2_approx(-2.0f * kLog2E * fabsf(x));
+    const float inverse = ptx::reciprocal_approx(1.0f + e);
+    return 4.0f * e * inverse * inverse;
+  }
+
+  template <class S>
+  ATTNJIT_DEVICE void transform(S& scores) {
+    const float inverse = this->inverse();
+    scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse); });
+  }
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+    const float inverse = this->inverse();
+    scores.for_each([&](float& score, int m, int n, int e) {
+      slopes[m][n][e] *= slope(score * inverse);
+      score = capped(score, inverse);
+    });
+  }
+};
+
+}  // namespace attnjit::kernel
