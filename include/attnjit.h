@@ -79,6 +79,7 @@ typedef struct attnjit_forward_args {
   int64_t window_left;        /* keys before i + off that query i keeps; -1 = all */
   int64_t window_right;       /* keys after i + off; -1 = all */
   float softcap;              /* c of c tanh(scale * q k^T / c), before the bias; 0 = none */
+  int64_t diagonal_offset;    /* added to off; -2^29 to 2^29 */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap

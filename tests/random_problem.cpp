@@ -97,6 +97,9 @@ void choose_band(Dice& dice, ProblemSpec& spec) {
     if (dice.chance(0.6)) spec.window.right = dice.between(0, 100);
   }
   spec.diagonal = dice.chance(0.5) ? Diagonal::kTopLeft : Diagonal::kBottomRight;
+  if (dice.chance(0.25)) {
+    spec.diagonal_offset = dice.chance(0.9) ? dice.between(-150, 150) : 1 << 29;
+  }
 }
 
 void choose_memory(Dice& dice, ProblemSpec& spec) {

@@ -23,6 +23,7 @@ struct ScoreOptions {
   bool causal = false;           ///< j <= i + off
   Window window;
   Diagonal diagonal = Diagonal::kUnspecified;
+  std::int64_t diagonal_offset = 0;  ///< added to off; -2^29 to 2^29
 };
 
 /// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.

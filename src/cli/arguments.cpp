@@ -72,6 +72,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       ->expected(0, 1);
   add("--window", flags.window, "L,R: keys before and after the diagonal; -1 = open");
   add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal and --window");
+  add("--diagonal-offset", flags.diagonal_offset, "Keys by which that diagonal lies further right");
   add("--mask", flags.mask,
       "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, shqk/2, ...");
   add("--mask-kind", flags.mask_kind,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
@@ -111,6 +112,10 @@ void validate(const ProblemSpec& spec) {
   if (banded && spec.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal and window need top_left or bottom_right");
   }
+  if (std::abs(spec.diagonal_offset) > problem::kMaxSeqlen) {
+    refuse(fmt::format("diagonal_offset: {}; expected {} to {}", spec.diagonal_offset,
+                       -problem::kMaxSeqlen, problem::kMaxSeqlen));
+  }
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto& given = spec.*scalar.given;
     if (given && !scalar.takes(*given)) {
@@ -166,6 +171,7 @@ std::string describe(const ProblemSpec& spec) {
       fmt::format("window={},{}", spec.window.left, spec.window.right));
   add(spec.diagonal == Diagonal::kTopLeft, "top-left");
   add(spec.diagonal == Diagonal::kBottomRight, "bottom-right");
+  add(spec.diagonal_offset != 0, fmt::format("diagonal-offset={}", spec.diagonal_offset));
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto& given = spec.*scalar.given;
     add(given.has_value(), fmt::format("{}={}", scalar.name, given.value_or(0)));

@@ -1,5 +1,7 @@
 #include "launch/feature_values.hpp"
 
+#include <algorithm>
+
 namespace attnjit::launch {
 namespace {
 
@@ -14,6 +16,16 @@ kernel::OperandParams operand_params(const problem::Operand& operand, const Tens
           problem.batch / operand.num_batches};
 }
 
+// A moving diagonal moves both sides of the band. Sides past every key are one: the sum of one and
+// two lengths fits 32 bits.
+kernel::BandParams band_params(const problem::Problem& p) {
+  const auto side = [](std::int64_t width) {
+    return static_cast<kernel::int32>(std::clamp(width, -problem::kMaxSeqlen, problem::kMaxSeqlen));
+  };
+  const std::int64_t offset = p.diagonal_offset;
+  return {side(p.left - offset), side(p.right + offset), p.bottom_right};
+}
+
 }  // namespace
 
 void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
@@ -21,7 +33,7 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   using problem::Extent;
   values.problem = &problem;
   values.seqlens = {args.seqlens_q, args.seqlens_kv};
-  values.band = {problem.left, problem.right, problem.bottom_right};
+  values.band = band_params(problem);
   if (problem.bias.extent != Extent::kAbsent) {
     values.bias = operand_params(problem.bias, *args.bias, problem);
   }

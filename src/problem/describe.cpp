@@ -43,6 +43,7 @@ std::string describe(const Problem& p) {
         fmt::format(" window={},{} diagonal={}", side(p.bounded_left, p.left),
                     side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
   }
+  if (p.diagonal_offset != 0) text += fmt::format(" diagonal_offset={}", p.diagonal_offset);
   if (p.has_seqlens_q) text += " seqlens_q";
   if (p.has_seqlens_kv) text += " seqlens_kv";
   if (p.mask.extent != Extent::kAbsent) text += " mask=" + pattern(p, p.mask);

@@ -130,7 +130,8 @@ void check_operands(const ForwardArgs& args, Problem& p) {
 
 std::int32_t window_side(const char* side, std::int64_t width) {
   if (width < -1) reject("window: {} is {}; expected -1 (open) or a number of keys", side, width);
-  return static_cast<std::int32_t>(std::min(std::max<std::int64_t>(width, 0), kMaxSeqlen));
+  // Past every key even if the diagonal moves as far as it may.
+  return static_cast<std::int32_t>(std::min(std::max<std::int64_t>(width, 0), 2 * kMaxSeqlen));
 }
 
 void check_band(const ForwardArgs& args, Problem& p) {
@@ -143,6 +144,9 @@ void check_band(const ForwardArgs& args, Problem& p) {
   p.bounded_left = args.window.left >= 0;
   p.bounded_right = args.window.right >= 0 || args.causal;
   if (args.causal) p.right = 0;
+  if (args.diagonal_offset < -kMaxSeqlen || args.diagonal_offset > kMaxSeqlen) {
+    reject("diagonal_offset: {}; expected {} to {}", args.diagonal_offset, -kMaxSeqlen, kMaxSeqlen);
+  }
   if (!p.bounded_left && !p.bounded_right) return;
   if (args.diagonal == Diagonal::kUnspecified) {
     reject(
@@ -151,6 +155,7 @@ void check_band(const ForwardArgs& args, Problem& p) {
         args.causal ? "causal" : "a window");
   }
   p.bottom_right = args.diagonal == Diagonal::kBottomRight;
+  p.diagonal_offset = static_cast<std::int32_t>(args.diagonal_offset);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Problem {
   bool bounded_left = false, bounded_right = false;  ///< window; causal bounds the right at 0
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
   bool bottom_right = false;                         ///< false unless bounded
+  std::int32_t diagonal_offset = 0;                  ///< likewise 0
   bool has_seqlens_q = false, has_seqlens_kv = false;
   bool has_lse = false;
   float scale = 1.0f;

@@ -1,6 +1,7 @@
 #include "reference/score_rule.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace attnjit::reference {
 namespace {
@@ -43,9 +44,11 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
       seqlen_kv_(args.k.shape[2]),
       seqlens_q_(args.seqlens_q),
       seqlens_kv_(args.seqlens_kv),
-      left_(window_side(args.window.left, seqlen_q_ + seqlen_kv_)),
-      right_(args.causal ? std::optional<std::int64_t>(0)
-                         : window_side(args.window.right, seqlen_q_ + seqlen_kv_)),
+      offset_(args.diagonal_offset),
+      left_(window_side(args.window.left, seqlen_q_ + seqlen_kv_ + std::abs(offset_))),
+      right_(args.causal
+                 ? std::optional<std::int64_t>(0)
+                 : window_side(args.window.right, seqlen_q_ + seqlen_kv_ + std::abs(offset_))),
       bottom_right_(args.diagonal == Diagonal::kBottomRight) {
   if (args.mask) {
     mask_.emplace(*args.mask, args.q);
@@ -69,7 +72,7 @@ KeyRange ScoreRule::band(std::int64_t batch, std::int64_t query) const {
   if (query >= rows) {
     return {};
   }
-  const std::int64_t diagonal = query + (bottom_right_ ? keys - rows : 0);
+  const std::int64_t diagonal = query + offset_ + (bottom_right_ ? keys - rows : 0);
   const std::int64_t begin = left_ ? std::max<std::int64_t>(diagonal - *left_, 0) : 0;
   const std::int64_t end = right_ ? std::min(diagonal + *right_ + 1, keys) : keys;
   return begin < end ? KeyRange{begin, end} : KeyRange{};

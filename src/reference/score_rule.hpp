@@ -60,6 +60,7 @@ class ScoreRule {
   std::int64_t seqlen_kv_;
   const std::int32_t* seqlens_q_;
   const std::int32_t* seqlens_kv_;
+  std::int64_t offset_;               // of the diagonal
   std::optional<std::int64_t> left_;  // absent: open
   std::optional<std::int64_t> right_;
   bool bottom_right_;

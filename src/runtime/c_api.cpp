@@ -82,6 +82,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.softcap = c.softcap;
   args.causal = c.causal != 0;
   args.diagonal = static_cast<Diagonal>(c.diagonal);
+  args.diagonal_offset = c.diagonal_offset;
   if (c.has_window != 0) args.window = {c.window_left, c.window_right};
   return args;
 }

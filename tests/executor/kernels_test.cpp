@@ -91,6 +91,23 @@ TEST_CASE_FIXTURE(Kernels, "kernels: scores that leave the range of the softmax'
   }
 }
 
+TEST_CASE_FIXTURE(Kernels, "kernels: a diagonal that moves, off the tensors as well") {
+  ProblemSpec spec = kSmall;
+  spec.poison_dropped_keys = true;
+  for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+    spec.diagonal = diagonal;
+    for (const std::int64_t offset : {-200, -40, 33, 80, 1 << 29, -(1 << 29)}) {
+      spec.diagonal_offset = offset;
+      spec.causal = true;
+      spec.window = {};
+      expect_right(spec);
+      spec.causal = false;
+      spec.window = {20, 10};
+      expect_right(spec);
+    }
+  }
+}
+
 TEST_CASE_FIXTURE(Kernels, "kernels: capped scores, from caps that bind to caps that do not") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     ProblemSpec spec = kSmall;

@@ -172,6 +172,17 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: scores that leave the range of the softm
   }
 }
 
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: a diagonal that moves") {
+  ProblemSpec spec = kSmall;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.window = {70, 0};
+  spec.poison_dropped_keys = true;
+  for (const int offset : {-300, -60, 60, 300}) {
+    spec.diagonal_offset = offset;
+    expect_right(spec);
+  }
+}
+
 TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: capped scores") {
   ProblemSpec spec = kSmall;
   for (const float cap : {1e-3f, 0.5f, 1e4f}) {

@@ -96,6 +96,9 @@ inline void add_options(std::vector<Mutation>& list) {
     list.push_back(
         {"diagonal", [=](ForwardArgs& a) { a.diagonal = static_cast<Diagonal>(diagonal); }});
   }
+  for (const std::int64_t offset : {0, -7, 1 << 29}) {
+    list.push_back({"diagonal_offset", [=](ForwardArgs& a) { a.diagonal_offset = offset; }});
+  }
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});

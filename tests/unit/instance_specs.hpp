@@ -70,6 +70,7 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
     if (spec.batch != 6 || pattern->empty() || planes.empty()) continue;
     *pattern = "s" + pattern->substr(1) + planes;
   }
+  spec.diagonal_offset = any(0, 0, 0, 7, -40);
   if (any(0, 0, 0, 1) == 1) spec.softcap = any(0.3f, 2.0f, 30.0f);
   return spec;
 }

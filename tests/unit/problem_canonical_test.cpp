@@ -143,11 +143,23 @@ TEST_CASE("causal is a window without keys to the right") {
 TEST_CASE("a diagonal without a band is nothing, and widths past every length are one width") {
   CHECK(banded(false, {}, Diagonal::kBottomRight) == make_problem(forward_args()));
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  CHECK(banded(false, {kMost, kMost}) == banded(false, {problem::kMaxSeqlen, problem::kMaxSeqlen}));
-  // query + off - left and query + off + right must fit 32 bits with the longest sequences.
-  const Problem widest = banded(false, {kMost, kMost});
-  CHECK(std::int64_t{widest.left} + 2 * problem::kMaxSeqlen <= INT32_MAX);
-  CHECK(std::int64_t{widest.right} + 2 * problem::kMaxSeqlen <= INT32_MAX);
+  const std::int64_t most = 2 * problem::kMaxSeqlen;
+  CHECK(banded(false, {kMost, kMost}) == banded(false, {most, most}));
+  ForwardArgs args = forward_args();
+  args.diagonal_offset = 7;
+  CHECK(make_problem(args) == make_problem(forward_args()));
+}
+
+TEST_CASE("a diagonal that moves is a run-time number") {
+  ForwardArgs args = forward_args();
+  args.causal = true;
+  args.diagonal = Diagonal::kTopLeft;
+  const Problem still = make_problem(args);
+  args.diagonal_offset = -7;
+  const Problem moved = make_problem(args);
+  CHECK(moved != still);
+  CHECK(problem::family(moved) == problem::family(still));
+  CHECK(problem::describe(moved).find(" diagonal_offset=-7") != std::string::npos);
 }
 
 TEST_CASE("the scale defaults to 1 / sqrt(D), and zero has no sign") {

@@ -50,7 +50,8 @@ bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t
   if (args.seqlens_kv != nullptr) {
     keys = std::max<std::int64_t>(0, std::min<std::int64_t>(keys, args.seqlens_kv[b]));
   }
-  const std::int64_t off = args.diagonal == Diagonal::kBottomRight ? keys - rows : 0;
+  const std::int64_t off =
+      args.diagonal_offset + (args.diagonal == Diagonal::kBottomRight ? keys - rows : 0);
   bool keep = i < rows && j < keys;
   keep = keep && (!args.causal || j <= i + off);
   keep = keep && (args.window.left < 0 || j >= i + off - args.window.left);

@@ -36,7 +36,7 @@ static void check_arguments(attnjit_context* context) {
   args.forward = &forward;
   forward.struct_size = 0;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
-              "forward: struct_size is 0; expected 416"));
+              "forward: struct_size is 0; expected 424"));
   args.struct_size = sizeof args - 1;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
               "args: struct_size is 359; expected 360"));

@@ -102,6 +102,13 @@ Parsed diagonal(const Json& value) {
                      }};
 }
 
+Parsed diagonal_offset(const Json& value) {
+  const auto number = integer(value, -kMaxSize);
+  if (!number) return std::nullopt;
+  return MemberValue{fmt::to_string(*number),
+                     [n = *number](ProblemSpec& s) { s.diagonal_offset = n; }};
+}
+
 // A broadcast pattern; the sizes it stands for are checked with the whole problem.
 template <std::string ProblemSpec::*field>
 Parsed pattern(const Json& value) {
@@ -169,6 +176,7 @@ constexpr Member kNamed[] = {
     {"causal", false, false, "false, \"bottom_right\" or \"top_left\"", causal},
     {"window", false, true, "[left, right], numbers of keys, -1 = open", window},
     {"diagonal", false, false, "\"bottom_right\" or \"top_left\"", diagonal},
+    {"diagonal_offset", false, false, "an integer", diagonal_offset},
     {"mask", false, false, kPattern, pattern<&Spec::mask>},
     {"mask_kind", false, false,
      "random, suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, all-false, "

@@ -67,6 +67,11 @@ void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
   if (!banded && flags.diagonal) {
     usage_error("--diagonal has no effect without --causal or --window; add one or leave it out");
   }
+  if (!banded && flags.diagonal_offset) {
+    usage_error(
+        "--diagonal-offset has no effect without --causal or --window; add one or leave it out");
+  }
+  spec.diagonal_offset = flags.diagonal_offset.value_or(0);
 }
 
 void expect_companion(bool given, std::string_view flag, bool present, std::string_view companion) {

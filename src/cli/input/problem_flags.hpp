@@ -15,6 +15,7 @@ struct ProblemFlags {
   std::optional<std::string> causal;  ///< empty: given without a value
   std::optional<std::string> window;  ///< "L,R"
   std::optional<std::string> diagonal;
+  std::optional<std::int64_t> diagonal_offset;
   std::optional<std::string> mask, mask_kind;
   std::optional<double> mask_density;
   std::optional<std::string> bias, bias_dtype, bias_kind;
