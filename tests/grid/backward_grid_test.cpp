@@ -46,6 +46,8 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
         family.scores.bias_dtype = family.dbias_dtype = family.scores.dtype;
         family.dbias = with.dbias;
         family.dbias_reduces_planes = with.reduced;
+        // Of groups of batch elements by turns as well.
+        family.dbias_groups_batch = family.scores.bias_groups_batch = with.reduced && turn % 2 == 1;
         family.scores.mask_vectorized = family.scores.bias_vectorized = true;
         family.dbias_vectorized = true;
         if (codegen::why_no_wgmma(family, arch)) continue;  // tiles of both beside wide heads
