@@ -1,16 +1,14 @@
 #pragma once
 #include "attnjit/backward_block.cuh"
+#include "attnjit/backward_key_rows.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
-#include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/opaque.cuh"
-#include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
 #include "attnjit/tile/fragments.cuh"
-#include "attnjit/tile/quad_rows.cuh"
 #include "attnjit/tile/team.cuh"
 
 namespace attnjit::kernel {
@@ -296,52 +294,19 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     }
   }
 
-  // Writes dk and dv of the warp's keys, 16 bytes a lane.
-  ATTNJIT_DEVICE void write() {
-    write_rows<kConfig.head_dim>(dk, params.scale, params.dk, params.dk_strides);
-    write_rows<kConfig.head_dim_v>(dv, 1.0f / kConfig.probability_scale(), params.dv,
-                                   params.dv_strides);
-  }
-  template <int kColumns, class Sums>
-  ATTNJIT_DEVICE void write_rows(const Sums& sums, float factor, void* base,
-                                 const RowStrides& strides) const {
-    uint16* const head =
-        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head());
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int key = kv_tile * kConfig.block_kv + warp_row + 8 * h + lane / 4;
-      uint16* const row = head + key * strides.row + 8 * (lane & 3);
-#pragma unroll
-      for (int n = 0; n < round_up(kColumns, 32) / 8; n += 4) {
-        uint32 word[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float(&group)[4] = sums[0][n + i];
-          word[i] = ptx::pack<kDType>(group[2 * h] * factor, group[2 * h + 1] * factor);
-        }
-        gather_group(word);
-        const bool inside = key < block.seqlen_kv && 8 * n + 8 * (lane & 3) < kColumns;
-        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
-                             {{word[0], word[1], word[2], word[3]}});
-      }
-    }
+  // Writes dk and dv of the warp's keys.
+  ATTNJIT_DEVICE void write() const {
+    const int key = kv_tile * kConfig.block_kv + warp_row;
+    write_key_rows<kDType, kConfig.head_dim>(*this, key, dk, params.scale, params.dk,
+                                             params.dk_strides);
+    write_key_rows<kDType, kConfig.head_dim_v>(*this, key, dv, 1.0f / kConfig.probability_scale(),
+                                               params.dv, params.dv_strides);
   }
   // Adds them to the sums of all splits.
   ATTNJIT_DEVICE void add_sums() const {
-    add_rows<kConfig.head_dim>(dk, params.dk_sum);
-    add_rows<kConfig.head_dim_v>(dv, params.dv_sum);
-  }
-  template <int kColumns, class Sums>
-  ATTNJIT_DEVICE void add_rows(const Sums& sums, float* total) const {
-    constexpr int kFragments = ceil_div(kColumns, 8);  // of 16 rows
-    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
-                        this->kv_head();
-    const int padded = round_up(params.seqlen_kv, kRowBlock);
-    const int row = kv_tile * kConfig.block_kv + warp_row;
-    if (row >= padded) return;
-    float* const first = total + (plane * padded + row) * (8 * kFragments);
-#pragma unroll
-    for (int n = 0; n < kFragments; ++n) ptx::add_fragment(first + n * 128, sums[0][n]);
+    const int key = kv_tile * kConfig.block_kv + warp_row;
+    add_key_rows<kConfig.head_dim>(*this, key, dk, params.dk_sum);
+    add_key_rows<kConfig.head_dim_v>(*this, key, dv, params.dv_sum);
   }
 };
 

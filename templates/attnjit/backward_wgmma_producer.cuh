@@ -6,6 +6,7 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/tile/clear_rows.cuh"
 #include "attnjit/tile/team.cuh"
 
 // The warps of the Hopper backward that do not multiply: one walks over the tiles of queries and
@@ -14,7 +15,7 @@ namespace attnjit::kernel {
 
 // The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of queries, so
 // that a tile costs the warp little more than a bit: it has to keep ahead of the products.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <auto kConfig, class Features>
 struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, SingleThread>> {
   using Base = KeyTileWalk<BackwardBlock<kConfig.scores(), Features, SingleThread>>;
   using Base::Base;
@@ -69,6 +70,17 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     const int begin = kv_tile * kConfig.block_kv, end = begin + kConfig.block_kv;
     return begin < keys.begin || (end > keys.end && block.seqlen_kv > keys.end) ||
            Features::kPicksKeys;
+  }
+  // The block's keys that any of these queries sees, a bit each; a warp calls it whole.
+  ATTNJIT_DEVICE LiveRows read_keys(const KeyRange& keys) const {
+    LiveRows read;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
+      const int key = kv_tile * kConfig.block_kv + 32 * i + ptx::lane_index();
+      const bool inside = key >= keys.begin && key < keys.end;
+      read.set(i, ptx::warp_ballot(inside && features.reads_key(key)));
+    }
+    return read;
   }
 
  private:
@@ -222,9 +234,9 @@ struct BackwardHider {
       phases ^= 1u << stage;
       const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
       const auto dead = [&](int row) { return !live.has(row); };
-      clear<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
-      clear<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
-      show(shared.full(stage));
+      clear_rows<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
+      clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
+      show_rows(shared.full(stage));
     }
   }
 
@@ -232,34 +244,12 @@ struct BackwardHider {
   ATTNJIT_DEVICE void hide_keys() {
     const KeyRange keys = walk.keys_of_head();
     if (!walk.hides_keys(keys)) return;
-    LiveRows read;
-#pragma unroll
-    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-      const int key = walk.kv_tile * kConfig.block_kv + 32 * i + ptx::lane_index();
-      const bool inside = key >= keys.begin && key < keys.end;
-      read.set(i, ptx::warp_ballot(inside && walk.features.reads_key(key)));
-    }
+    const LiveRows read = walk.read_keys(keys);
     const auto hidden = [&](int row) { return !read.has(row); };
     ptx::barrier_wait(shared.keys_landed(), 0);
-    clear<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
-    clear<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
-    show(shared.keys_full());
-  }
-  // Four lines of 128 bytes at a time, eight lanes each.
-  template <int kColumns, int kRows, class Hidden>
-  ATTNJIT_DEVICE static void clear(uint32 tile, Hidden hidden) {
-    const int chunk = ptx::lane_index() & 7;
-    for (int row = ptx::lane_index() >> 3; row < kRows; row += 4) {
-      if (!hidden(row)) continue;
-      for (int slab = 0; slab < kColumns / 64; ++slab) {
-        ptx::store_shared_16(tile + (slab * kRows + row) * 128 + 16 * chunk, {});
-      }
-    }
-  }
-  ATTNJIT_DEVICE static void show(uint32 full) {
-    ptx::fence_async_proxy();
-    ptx::warp_sync();  // all rows are zero
-    ptx::barrier_arrive_if(ptx::lane_index() == 0, full);
+    clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
+    clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
+    show_rows(shared.keys_full());
   }
 };
 

@@ -1,11 +1,9 @@
 #pragma once
+#include "attnjit/backward_job.cuh"
 #include "attnjit/backward_wgmma_config.h"
-#include "attnjit/ptx/load_if.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
-#include "attnjit/ptx/shuffle.cuh"
-#include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/ring.cuh"
@@ -14,20 +12,10 @@
 // from the walk to those that multiply.
 namespace attnjit::kernel {
 
-// A tile of queries of one head; one that does not exist comes after the last.
-struct BackwardJob {
-  int head, tile;
-  bool masks;  // keys are dropped from it
-
-  static constexpr int kNone = -1;  // head
-
-  ATTNJIT_DEVICE bool exists() const { return head != kNone; }
-};
-
 // Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
 // 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
 template <BackwardWgmmaConfig kConfig>
-struct BackwardShared {
+struct BackwardShared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kSlots = kConfig.kSlots;
   using StageTurn = RingTurn<kStages>;
@@ -92,19 +80,6 @@ struct BackwardShared {
   // kStages jobs behind, and those of dq kSlots more.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
-  }
-  // One thread of those that call it, the one with `writes`, does.
-  ATTNJIT_DEVICE static void put_if(bool writes, uint32 address, const BackwardJob& job) {
-    ptx::store_shared_4_if(writes, address, static_cast<uint32>(job.head));
-    ptx::store_shared_4_if(writes, address + 4,
-                           static_cast<uint32>(2 * job.tile + (job.masks ? 1 : 0)));
-  }
-  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used.
-  ATTNJIT_DEVICE static BackwardJob take(uint32 address) {
-    const bool reads = ptx::lane_index() == 0;
-    const uint32 head = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
-    const uint32 rest = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
-    return {static_cast<int>(head), static_cast<int>(rest >> 1), (rest & 1) != 0};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/key_order.h"
 #include "attnjit/tile/schedule.cuh"
+#include "attnjit/tile/strided_keys.cuh"
 #include "attnjit/tile/team.cuh"
 
 // The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
@@ -118,7 +119,7 @@ struct ForwardProducer {
 
   // The place of K and V of a job, and whether rows of V are to be hidden.
   struct Source {
-    int first_key, head, batch;
+    KeySource keys;
     bool hides;
   };
 
@@ -140,9 +141,9 @@ struct ForwardProducer {
       }
       if (!next.exists()) break;
       if (next.first()) load_q();
-      now = {next.tile * kConfig.block_kv, walk.block.head / kConfig.gqa_ratio, walk.block.batch,
+      now = {{next.tile * kConfig.block_kv, walk.block.head / kConfig.gqa_ratio, walk.block.batch},
              walk.hides_keys(next)};
-      if (issues) walk.features.prefetch_tile(walk.block, now.first_key, params.bias);
+      if (issues) walk.features.prefetch_tile(walk.block, now.keys.first_key, params.bias);
     }
     load_v(before);
   }
@@ -188,28 +189,11 @@ struct ForwardProducer {
     ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
     load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, source);
   }
-  // A tile in StridedKeyOrder: its rows are fours of neighbours to the map of the tensor, which has
-  // only whole fours. A tile with others is loaded row of four by row of four, every fourth row at
-  // a time.
   template <int kColumns>
   ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
                                 uint32 full, const Source& source) {
-    const int fours = params.base.seqlen_kv / 4 * 4;
-    const bool whole =
-        fours == params.base.seqlen_kv || source.first_key + kConfig.block_kv <= fours;
-#pragma unroll 1
-    for (int slab = 0; slab < kColumns / 64; ++slab, tile += kConfig.block_kv * 128) {
-      if (whole) {
-        ptx::tensor_load(tile, map, full, 64 * slab, source.first_key / 4, 0, source.head,
-                         source.batch);
-        continue;
-      }
-#pragma unroll 1
-      for (int row = 0; row < 4; ++row) {
-        ptx::tensor_load(tile + row * kConfig.block_kv / 4 * 128, tail, full, 64 * slab,
-                         source.first_key + row, source.head, source.batch);
-      }
-    }
+    load_strided_keys<kColumns, kConfig.block_kv>(tile, map, tail, full, source.keys,
+                                                  params.base.seqlen_kv);
   }
 };
 

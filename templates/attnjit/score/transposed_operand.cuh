@@ -79,7 +79,7 @@ struct TransposedTileRegisters {
 // ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
 template <ScoreShape kShape>
 struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv == 128);
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
 
   uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
 

@@ -1190,6 +1190,56 @@ struct KeyTileWalk : Base {
   }
 };
 
+// The walk of a thread block that keeps a tile of queries of one head: over the tiles of keys that
+// they see. `Base` is a BackwardBlock.
+template <class Base>
+struct QueryTileWalk : Base {
+  using Base::Base;
+  using Base::block, Base::features, Base::params;
+  using Base::kBlockKv, Base::kGqaRatio;
+
+  // A tile of keys to be worked on; none after the last.
+  struct Job {
+    int tile;
+    TileUse use;  // what the mask says
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  int q_tile_index;
+  KeyRange keys;
+  int next_tile, end_tile;
+
+  // Finds the block's place. Later rows come first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const uint32 tiles = params.num_q_tiles;
+    // Planes are query heads here.
+    const struct {
+      uint32 section_planes, num_planes;
+    } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
+               static_cast<uint32>(params.num_planes) * kGqaRatio};
+    const auto [plane, part] = find_plane_part(heads, tiles);
+    q_tile_index = static_cast<int>(tiles - 1 - part);
+    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
+                      static_cast<int>(plane % params.num_heads_q));
+    this->set_rows(block, q_tile_index);
+    keys = this->keys_of(q_tile_index);
+    next_tile = keys.begin / kBlockKv;
+    end_tile = (keys.end + kBlockKv - 1) / kBlockKv;
+  }
+
+  ATTNJIT_DEVICE Job next_job() {
+    while (next_tile < end_tile) {
+      const int tile = next_tile++;
+      const TileUse use = this->look_up(tile, [&](int index) {
+        return index < end_tile ? features.tile_use(block.batch, block.head, q_tile_index, index)
+                                : TileUse::kSkip;
+      });
+      if (use != TileUse::kSkip) return {tile, use};
+    }
+    return {0, TileUse::kSkip};
+  }
+};
+
 }  // namespace attnjit::kernel
 
 // ---- attnjit/backward_config.h
@@ -2397,14 +2447,15 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// The same of elements that are a byte each, from a source whose
 // row_address(block, row) is where the row's elements begin.
 template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
 struct ByteRegisters {
-  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static_assert(kShape.queries_in_rows());
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines];
+  uint64 bytes[kLines][kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
@@ -2414,11 +2465,15 @@ struct ByteRegisters {
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
       const uint8* row = source.row_address(block, last);
-      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        bytes[line][s] =
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+      }
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:
@@ -2584,7 +2639,7 @@ struct TransposedTileRegisters {
 // ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
 template <ScoreShape kShape>
 struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv == 128);
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
 
   uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
 

@@ -1190,6 +1190,56 @@ struct KeyTileWalk : Base {
   }
 };
 
+// The walk of a thread block that keeps a tile of queries of one head: over the tiles of keys that
+// they see. `Base` is a BackwardBlock.
+template <class Base>
+struct QueryTileWalk : Base {
+  using Base::Base;
+  using Base::block, Base::features, Base::params;
+  using Base::kBlockKv, Base::kGqaRatio;
+
+  // A tile of keys to be worked on; none after the last.
+  struct Job {
+    int tile;
+    TileUse use;  // what the mask says
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+
+  int q_tile_index;
+  KeyRange keys;
+  int next_tile, end_tile;
+
+  // Finds the block's place. Later rows come first: under a causal mask they take longest.
+  ATTNJIT_DEVICE void locate() {
+    const uint32 tiles = params.num_q_tiles;
+    // Planes are query heads here.
+    const struct {
+      uint32 section_planes, num_planes;
+    } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
+               static_cast<uint32>(params.num_planes) * kGqaRatio};
+    const auto [plane, part] = find_plane_part(heads, tiles);
+    q_tile_index = static_cast<int>(tiles - 1 - part);
+    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
+                      static_cast<int>(plane % params.num_heads_q));
+    this->set_rows(block, q_tile_index);
+    keys = this->keys_of(q_tile_index);
+    next_tile = keys.begin / kBlockKv;
+    end_tile = (keys.end + kBlockKv - 1) / kBlockKv;
+  }
+
+  ATTNJIT_DEVICE Job next_job() {
+    while (next_tile < end_tile) {
+      const int tile = next_tile++;
+      const TileUse use = this->look_up(tile, [&](int index) {
+        return index < end_tile ? features.tile_use(block.batch, block.head, q_tile_index, index)
+                                : TileUse::kSkip;
+      });
+      if (use != TileUse::kSkip) return {tile, use};
+    }
+    return {0, TileUse::kSkip};
+  }
+};
+
 }  // namespace attnjit::kernel
 
 // ---- attnjit/backward_config.h
@@ -1865,8 +1915,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
 
 }  // namespace attnjit::kernel
 
-// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores_mma.cuh. Nothing
-// is added up by several thread blocks, so its results are the same bits every time.
+// The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores_mma.cuh.
+// Nothing is added up by several thread blocks, so its results are the same bits every time.
 //
 // One thread block computes block_q rows of one query head and walks over the keys, tile by tile. A
 // warp owns whole rows, so that its dS is an operand of dS K as it lies in registers.
@@ -1875,24 +1925,14 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features>
-struct BackwardDq : GradientScores<kConfig, Features> {
+struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
   static_assert(kConfig.key_warps() == 1, "the kernel of dq needs query_warps == num_warps");
-  using Base = GradientScores<kConfig, Features>;
-  using Base::block, Base::features, Base::params;
-  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
-      typename Base::VTile;
+  using Base = QueryTileWalk<GradientScores<kConfig, Features>>;
+  using Base::block, Base::end_tile, Base::features, Base::keys, Base::next_tile, Base::params;
+  using typename Base::DoutTile, typename Base::Job, typename Base::KTile, typename Base::QTile,
+      typename Base::Tile, typename Base::VTile;
   static constexpr int kColumnGroups = kConfig.padded_head_dim() / 8;
 
-  // A tile of keys to be worked on; none after the last.
-  struct Job {
-    int tile;
-    TileUse use;  // what the mask says
-    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
-  };
-
-  int q_tile_index;
-  KeyRange keys;
-  int next_tile, end_tile;
   Fragments<Base::kRowTiles, kColumnGroups> dq;
 
   ATTNJIT_DEVICE BackwardDq(const BackwardParams& p, const Features& f) : Base(p, f) {}
@@ -1906,36 +1946,6 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE KTile k_tile(int slot) const { return {stage(slot)}; }
   ATTNJIT_DEVICE VTile v_tile(int slot) const { return {stage(slot) + kConfig.k_bytes()}; }
   ATTNJIT_DEVICE uint32 rows() const { return stage(kConfig.num_stages); }
-
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
-  ATTNJIT_DEVICE void locate() {
-    const uint32 tiles = params.num_q_tiles;
-    // Planes are query heads here.
-    const struct {
-      uint32 section_planes, num_planes;
-    } heads = {static_cast<uint32>(params.section_planes) * kConfig.gqa_ratio,
-               static_cast<uint32>(params.num_planes) * kConfig.gqa_ratio};
-    const auto [plane, part] = find_plane_part(heads, tiles);
-    q_tile_index = static_cast<int>(tiles - 1 - part);
-    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
-                      static_cast<int>(plane % params.num_heads_q));
-    this->enter_tile(q_tile_index);
-    keys = this->keys_of(q_tile_index);
-    next_tile = keys.begin / kConfig.block_kv;
-    end_tile = (keys.end + kConfig.block_kv - 1) / kConfig.block_kv;
-  }
-
-  ATTNJIT_DEVICE Job next_job() {
-    while (next_tile < end_tile) {
-      const int tile = next_tile++;
-      const TileUse use = this->look_up(tile, [&](int index) {
-        return index < end_tile ? features.tile_use(block.batch, block.head, q_tile_index, index)
-                                : TileUse::kSkip;
-      });
-      if (use != TileUse::kSkip) return {tile, use};
-    }
-    return {0, TileUse::kSkip};
-  }
 
   ATTNJIT_DEVICE void load_keys_of(int slot, const Job& job) {
     if (!job.exists()) return;
@@ -2018,16 +2028,17 @@ struct BackwardDq : GradientScores<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void run() {
-    locate();
-    const LiveRows live = this->load_live(block.head, q_tile_index);
+    this->locate();
+    this->enter_tile(this->q_tile_index);
+    const LiveRows live = this->load_live(block.head, this->q_tile_index);
     if (!live.any()) end_tile = next_tile;
     this->template load_queries<kConfig.head_dim>(q_tile(), params.q, params.q_strides, block.head,
-                                                  q_tile_index, live);
+                                                  this->q_tile_index, live);
     this->template load_queries<kConfig.head_dim_v>(dout_tile(), params.dout, params.dout_strides,
-                                                    block.head, q_tile_index, live);
-    this->load_rows(rows(), block.head, q_tile_index);
+                                                    block.head, this->q_tile_index, live);
+    this->load_rows(rows(), block.head, this->q_tile_index);
     dq = 0.0f;
-    this->walk([&] { return next_job(); },
+    this->walk([&] { return this->next_job(); },
                [&](int slot, const Job& job) { load_keys_of(slot, job); },
                [&](const Job& job, int slot) { attend(job, slot); });
     write();
@@ -2228,14 +2239,15 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// The same of elements that are a byte each, from a source whose
 // row_address(block, row) is where the row's elements begin.
 template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
 struct ByteRegisters {
-  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static_assert(kShape.queries_in_rows());
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines];
+  uint64 bytes[kLines][kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
@@ -2245,11 +2257,15 @@ struct ByteRegisters {
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
       const uint8* row = source.row_address(block, last);
-      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        bytes[line][s] =
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+      }
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:
@@ -2415,7 +2431,7 @@ struct TransposedTileRegisters {
 // ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
 template <ScoreShape kShape>
 struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv == 128);
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
 
   uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
 

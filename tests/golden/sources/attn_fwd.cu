@@ -1890,14 +1890,15 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, for shapes of 32 keys, from a source whose
+// The same of elements that are a byte each, from a source whose
 // row_address(block, row) is where the row's elements begin.
 template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
 struct ByteRegisters {
-  static_assert(kShape.queries_in_rows() && kShape.keys() == 32);
+  static_assert(kShape.queries_in_rows());
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines];
+  uint64 bytes[kLines][kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
@@ -1907,11 +1908,15 @@ struct ByteRegisters {
       // Rows past the tensor repeat its last one; they are dead.
       const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
       const uint8* row = source.row_address(block, last);
-      bytes[line] = eight_keys(row, first_key + block.thread_key, source.params, block.seqlen_kv);
+#pragma unroll
+      for (int s = 0; s < kSpans; ++s) {
+        bytes[line][s] =
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+      }
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0] >> (8 * key) & 0xff) == 0;
+    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:
@@ -2097,7 +2102,7 @@ struct TransposedTileRegisters {
 // ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
 template <ScoreShape kShape>
 struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv == 128);
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
 
   uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
 

@@ -1,0 +1,37 @@
+#pragma once
+#include "attnjit/ptx/load_if.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// A tile of queries of one head; one that does not exist comes after the last.
+struct BackwardJob {
+  int head, tile;
+  bool masks;  // keys are dropped from it
+
+  static constexpr int kNone = -1;  // head
+
+  ATTNJIT_DEVICE bool exists() const { return head != kNone; }
+};
+
+// Jobs in shared memory, on their way from the walk to those that multiply: 8 bytes each.
+struct BackwardJobs {
+  // One thread of those that call it, the one with `writes`, does.
+  ATTNJIT_DEVICE static void put_if(bool writes, uint32 address, const BackwardJob& job) {
+    ptx::store_shared_4_if(writes, address, static_cast<uint32>(job.head));
+    ptx::store_shared_4_if(writes, address + 4,
+                           static_cast<uint32>(2 * job.tile + (job.masks ? 1 : 0)));
+  }
+  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used.
+  ATTNJIT_DEVICE static BackwardJob take(uint32 address) {
+    const bool reads = ptx::lane_index() == 0;
+    const uint32 head = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
+    const uint32 rest = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
+    return {static_cast<int>(head), static_cast<int>(rest >> 1), (rest & 1) != 0};
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,28 @@
+#pragma once
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+
+namespace attnjit::kernel {
+
+// Sets rows of a tile to zero, by a warp: four lines of 128 bytes at a time, eight lanes each.
+template <int kColumns, int kRows, class Hidden>
+ATTNJIT_DEVICE void clear_rows(uint32 tile, Hidden hidden) {
+  const int chunk = ptx::lane_index() & 7;
+  for (int row = ptx::lane_index() >> 3; row < kRows; row += 4) {
+    if (!hidden(row)) continue;
+    for (int slab = 0; slab < kColumns / 64; ++slab) {
+      ptx::store_shared_16(tile + (slab * kRows + row) * 128 + 16 * chunk, {});
+    }
+  }
+}
+// Shows what the warp has written to those who wait for `full`.
+ATTNJIT_DEVICE void show_rows(uint32 full) {
+  ptx::fence_async_proxy();
+  ptx::warp_sync();  // all rows are zero
+  ptx::barrier_arrive_if(ptx::lane_index() == 0, full);
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,36 @@
+#pragma once
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/tensor_map.h"
+
+namespace attnjit::kernel {
+
+// A tile of keys of one head.
+struct KeySource {
+  int first_key, head, batch;
+};
+
+// Starts loading kKeys keys by kColumns columns in StridedKeyOrder; one thread does. The rows of
+// the tile are fours of neighbours to the map of the tensor, which has only whole fours of its
+// `seqlen_kv` keys. A tile with others is loaded row of four by row of four, every fourth row at a
+// time.
+template <int kColumns, int kKeys>
+ATTNJIT_DEVICE void load_strided_keys(uint32 tile, const TensorMap& map, const TensorMap& tail,
+                                      uint32 full, const KeySource& source, int seqlen_kv) {
+  const int fours = seqlen_kv / 4 * 4;
+  const bool whole = fours == seqlen_kv || source.first_key + kKeys <= fours;
+#pragma unroll 1
+  for (int slab = 0; slab < kColumns / 64; ++slab, tile += kKeys * 128) {
+    if (whole) {
+      ptx::tensor_load(tile, map, full, 64 * slab, source.first_key / 4, 0, source.head,
+                       source.batch);
+      continue;
+    }
+#pragma unroll 1
+    for (int row = 0; row < 4; ++row) {
+      ptx::tensor_load(tile + row * kKeys / 4 * 128, tail, full, 64 * slab, source.first_key + row,
+                       source.head, source.batch);
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
