@@ -1,7 +1,9 @@
 #pragma once
 #include "attnjit/backward_config.h"
+#include "attnjit/backward_dq_wgmma_config.h"
 #include "attnjit/backward_preprocess_config.h"
 #include "attnjit/backward_wgmma_config.h"
+#include "attnjit/backward_wide_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_config.h"
@@ -76,6 +78,26 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
       base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
+}
+
+constexpr auto fields(const BackwardWideConfig*) {
+  using C = BackwardWideConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
+      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"producer_registers", &C::producer_registers});
+}
+
+constexpr auto fields(const BackwardDqWgmmaConfig*) {
+  using C = BackwardDqWgmmaConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"k_stages", &C::k_stages},
+      base::Field{"v_stages", &C::v_stages},
+      base::Field{"producer_registers", &C::producer_registers});
 }
 
 constexpr auto fields(const BackwardPreprocessConfig*) {

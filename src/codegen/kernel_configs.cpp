@@ -107,8 +107,34 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .producer_registers = narrow ? 40 : 32,
           .dq_registers = narrow ? 72 : 64};
 }
+kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
+                                           const BackwardTunables& tunables) {
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim = f.scores.head_dim,
+          .head_dim_v = f.scores.head_dim_v,
+          .gqa_ratio = f.scores.gqa_ratio,
+          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .bias_tiles = f.scores.bias == Extent::kPerPair,
+          .mask_tiles = f.scores.mask == Extent::kPerPair,
+          .num_stages = tunables.dkv.num_stages,
+          .producer_registers = 40};
+}
 kernel::BackwardConfig dq_config(const BackwardFamily& f, const BackwardTunables& tunables) {
   return backward_config(f, tunables.dq, false);
+}
+kernel::BackwardDqWgmmaConfig dq_wgmma_config(const BackwardFamily& f,
+                                              const BackwardTunables& tunables) {
+  kernel::BackwardDqWgmmaConfig config{.dtype = kernel_dtype(f.scores.dtype),
+                                       .head_dim = f.scores.head_dim,
+                                       .head_dim_v = f.scores.head_dim_v,
+                                       .gqa_ratio = f.scores.gqa_ratio,
+                                       .scale_first = scales_first(f.scores, Pass::kBackward),
+                                       .k_stages = tunables.dq.num_stages,
+                                       .v_stages = tunables.dq.num_stages,
+                                       .producer_registers = 24};
+  // V is used for a shorter time than K.
+  if (config.shared_bytes() > config.kMaxSharedBytes) config.v_stages = 1;
+  return config;
 }
 kernel::BackwardConfig dbias_config(const BackwardFamily& f, const BackwardTunables& tunables) {
   return backward_config(f, tunables.dbias, false);
@@ -125,7 +151,7 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
-          .pieces = tunables.dkv.path == Path::kWgmma};
+          .pieces = tunables.dkv.path == Path::kWgmma && !has_wide_heads(f)};
 }
 
 kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {

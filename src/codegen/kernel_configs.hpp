@@ -1,8 +1,10 @@
 #pragma once
 #include <optional>
 
+#include "attnjit/backward_dq_wgmma_config.h"
 #include "attnjit/backward_preprocess_config.h"
 #include "attnjit/backward_wgmma_config.h"
+#include "attnjit/backward_wide_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_wgmma_config.h"
@@ -29,8 +31,13 @@ kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
                                   const BackwardTunables& tunables);
 kernel::BackwardWgmmaConfig dkv_wgmma_config(const problem::BackwardFamily& family,
                                              const BackwardTunables& tunables);
+/// The same of wide heads, see has_wide_heads().
+kernel::BackwardWideConfig dkv_wide_config(const problem::BackwardFamily& family,
+                                           const BackwardTunables& tunables);
 kernel::BackwardConfig dq_config(const problem::BackwardFamily& family,
                                  const BackwardTunables& tunables);
+kernel::BackwardDqWgmmaConfig dq_wgmma_config(const problem::BackwardFamily& family,
+                                              const BackwardTunables& tunables);
 kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
                                     const BackwardTunables& tunables);
 std::optional<kernel::MaskClassesConfig> mask_classes_config(const problem::BackwardFamily& family);

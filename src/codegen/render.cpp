@@ -179,17 +179,22 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
                            const TemplateSet& templates) {
   const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;
   if (tunables.dkv.path == Path::kWgmma) {
+    const bool wide = has_wide_heads(family);
     ScoreKernel kernel{.entry = "attn_bwd_dkv",
-                       .header = "backward_dkv_wgmma.cuh",
-                       .function = "backward_dkv_wgmma",
+                       .header = wide ? "backward_dkv_wide.cuh" : "backward_dkv_wgmma.cuh",
+                       .function = wide ? "backward_dkv_wide" : "backward_dkv_wgmma",
                        .params = {"BackwardWgmmaParams", "params"},
                        .policies = {bias_grad_in_dkv(tunables, family)}};
     if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {kBiasGrad};
     if (adds_groups) kernel.headers = {kBatchGroupsHeader};
-    return render(
-        kernel, "BackwardWgmmaConfig", dkv_wgmma_config(family, tunables),
-        fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
-        family.scores, Pass::kBackward, templates);
+    const auto render_with = [&](const char* config_type, const auto& config) {
+      return render(
+          kernel, config_type, config,
+          fmt::format("attn_bwd_dkv {} | {}", describe(family), describe_tile(tunables.dkv)),
+          family.scores, Pass::kBackward, templates);
+    };
+    return wide ? render_with("BackwardWideConfig", dkv_wide_config(family, tunables))
+                : render_with("BackwardWgmmaConfig", dkv_wgmma_config(family, tunables));
   }
   ScoreKernel kernel{.entry = "attn_bwd_dkv",
                      .header = "backward_dkv_mma.cuh",
@@ -206,6 +211,15 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
 
 Source render_backward_dq(const BackwardFamily& family, const BackwardTunables& tunables,
                           const TemplateSet& templates) {
+  if (tunables.dq.path == Path::kWgmma) {
+    return render({.entry = "attn_bwd_dq",
+                   .header = "backward_dq_wgmma.cuh",
+                   .function = "backward_dq_wgmma",
+                   .params = {"BackwardDqWgmmaParams", "params"}},
+                  "BackwardDqWgmmaConfig", dq_wgmma_config(family, tunables),
+                  fmt::format("attn_bwd_dq {} | {}", describe(family), describe_tile(tunables.dq)),
+                  family.scores, Pass::kBackward, templates);
+  }
   return render({.entry = "attn_bwd_dq",
                  .header = "backward_dq_mma.cuh",
                  .function = "backward_dq",

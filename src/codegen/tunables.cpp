@@ -42,24 +42,60 @@ Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const A
   return why_invalid(config, config.shared_bytes(), arch);
 }
 
-Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
-  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
-  if (t.dq_method != DqMethod::kAdd) return "dq_method must be add where dkv has path wgmma";
-  const kernel::BackwardWgmmaConfig config = dkv_wgmma_config(f, t);
-  const BackwardTile& tile = t.dkv;
+// The rule for the tile of a kernel of a backward on path wgmma that has `config`.
+template <class Config>
+Rule why_wgmma_unfit(const char* what, const BackwardTile& tile, const Config& config,
+                     const Arch& arch) {
   if (tile.block_kv != config.block_kv) {
-    return fmt::format("dkv: block_kv must be {} with path wgmma", config.block_kv);
+    return fmt::format("{}: block_kv must be {} with path wgmma", what, config.block_kv);
   }
   if (tile.num_warps * 32 != config.num_threads() || tile.query_warps != 1 ||
       tile.min_blocks != 1) {
-    return fmt::format("dkv: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
-                       config.num_threads() / 32);
+    return fmt::format("{}: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
+                       what, config.num_threads() / 32);
   }
   if (tile.late || tile.fresh != kernel::Fresh::kNone) {
-    return "dkv: late must be false and fresh none with path wgmma";
+    return fmt::format("{}: late must be false and fresh none with path wgmma", what);
   }
   const Rule rule = why_invalid(config, config.shared_bytes(), arch);
-  return rule ? Rule(fmt::format("dkv: {}", *rule)) : std::nullopt;
+  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
+}
+
+// The rule for the kernel of dq, whichever its path.
+Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
+  if (t.dq.path == Path::kMma) {
+    const kernel::BackwardConfig config = dq_config(f, t);
+    if (Rule rule = why_invalid("dq", t.dq, config, config.dq_shared_bytes(), arch)) return rule;
+    if (config.key_warps() != 1) return "dq: query_warps must equal num_warps";
+    return std::nullopt;
+  }
+  if (!arch.wgmma) return fmt::format("dq: path: {} has no wgmma; use mma", arch.name);
+  if (!f.scores.aligned) {
+    return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
+           "bytes; use mma";
+  }
+  const kernel::BackwardDqWgmmaConfig config = dq_wgmma_config(f, t);
+  if (t.dq.block_q != config.block_q) {
+    return fmt::format("dq: block_q must be {} with path wgmma", config.block_q);
+  }
+  return why_wgmma_unfit("dq", t.dq, config, arch);
+}
+
+Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
+  if (!has_wide_heads(f)) {
+    if (t.dq_method != DqMethod::kAdd) return "dq_method must be add where dkv has path wgmma";
+    return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
+  }
+  if (t.dq_method != DqMethod::kKernel) {
+    return "dq_method must be kernel where dkv has path wgmma and heads more than 128 columns";
+  }
+  const kernel::BackwardWideConfig config = dkv_wide_config(f, t);
+  if (t.dkv.block_q != config.block_q) {
+    return fmt::format("dkv: block_q must be {} with path wgmma and more than 128 columns",
+                       config.block_q);
+  }
+  return why_wgmma_unfit("dkv", t.dkv, config, arch);
 }
 
 // Products of what is in range fit into an int; the rules of a kernel are much stricter.
@@ -111,19 +147,27 @@ bool narrow(const BackwardFamily& f) {
 
 }  // namespace
 
+bool has_wide_heads(const BackwardFamily& f) {
+  return f.scores.head_dim > 128 || f.scores.head_dim_v > 128;
+}
+
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
   if (!f.scores.aligned) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
-  if (f.scores.head_dim > 128 || f.scores.head_dim_v > 128) {
-    return "wgmma has no registers for heads of more than 128 columns in a backward";
-  }
   if (f.scores.mask == Extent::kPerPair && !f.scores.mask_vectorized) {
     return "wgmma needs rows of the mask to be multiples of 16 bytes";
   }
-  if (!f.scores.positive_scale) return "wgmma needs a positive scale in a backward";
   if (f.scores.softcap) return "wgmma has no registers for the derivative of a softcap";
+  if (has_wide_heads(f)) {
+    const DbiasMethod dbias = default_dbias_method(f);
+    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
+      return "wgmma has no tiles of dbias beside more than 128 columns";
+    }
+  } else if (!f.scores.positive_scale) {
+    return "wgmma needs a positive scale in a backward of up to 128 columns";
+  }
   if (f.dbias == Extent::kPerPair && !f.dbias_reduces_planes) {
     if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
     if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
@@ -189,9 +233,7 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
     if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
   }
   if (tunables.dq_method == DqMethod::kKernel) {
-    const auto dq = dq_config(f, tunables);
-    if (auto rule = why_invalid("dq", tunables.dq, dq, dq.dq_shared_bytes(), arch)) return rule;
-    if (dq.key_warps() != 1) return "dq: query_warps must equal num_warps";
+    if (auto rule = why_dq_unfit(tunables, f, arch)) return rule;
   }
   if (tunables.dbias_method == DbiasMethod::kKernel) {
     const auto dbias = dbias_config(f, tunables);

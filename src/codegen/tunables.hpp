@@ -15,7 +15,7 @@ namespace attnjit::codegen {
 /// The main loop of a kernel.
 enum class Path {
   kMma,    ///< mma.sync, for every architecture
-  kWgmma,  ///< wgmma and TMA, for sm_90a; of a backward the kernel of dk and dv alone
+  kWgmma,  ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardConfig and ForwardWgmmaConfig.
@@ -98,6 +98,10 @@ constexpr Path main_path(const BackwardTunables& tunables) { return tunables.dkv
 
 /// The method that serves `family` where nothing speaks for another.
 DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
+
+/// Whether a backward of `family` on Path::kWgmma has the kernels of wide heads: dk and dv of 64
+/// keys without dq, which has a kernel of its own.
+bool has_wide_heads(const problem::BackwardFamily& family);
 
 /// The rule that keeps every forward of `family` on `arch`, or the kernel of dk and dv of every
 /// backward, from Path::kWgmma, or nullopt.

@@ -43,6 +43,8 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
     const bool stores_dbias = spec.tunables.dbias_method == DbiasMethod::kStore;
     set_tensor_maps(*spec.wgmma, stores_dbias, problem, args, encode, values_.dkv);
   }
+  if (spec.wide) set_tensor_maps(*spec.wide, problem, args, encode, values_.dkv);
+  if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, encode, values_.dq);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   set_shapes(problem);
   list_parameters();
@@ -83,7 +85,7 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
       forward.bias.extent != Extent::kAbsent && forward.bias.num_batches < forward.batch;
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
-  values_.dq = values_.dbias = p;
+  values_.dq.base = values_.dbias = p;
   // Under a causal mask the last keys have the fewest queries, and come to each before the others.
   p.last_keys_first =
       spec_.wgmma && spec_.wgmma->ordered && forward.bounded_right && !forward.bounded_left;
@@ -92,7 +94,8 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
     values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
     values_.dkv.turns = at<kernel::uint32>(layout_.turns);
   }
-  if (spec_.dq) set_tiles(values_.dq, *spec_.dq, forward);
+  if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
+  if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);
   if (spec_.dbias) set_tiles(values_.dbias, *spec_.dbias, forward);
 }
 
@@ -279,8 +282,8 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const std::int64_t q_planes = std::int64_t{p.batch} * p.num_heads_q;
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
   set_shape(BackwardStep::kDkv, grid.kv_planes * grid.kv_tiles * grid.splits);
-  if (spec_.dq) {
-    set_shape(BackwardStep::kDq, q_planes * values_.dq.num_q_tiles);
+  if (spec_.has_dq_kernel()) {
+    set_shape(BackwardStep::kDq, q_planes * values_.dq.base.num_q_tiles);
   } else {
     set_shape(BackwardStep::kDqSum, q_planes * grid.row_blocks);
   }

@@ -41,8 +41,9 @@ class BackwardArguments {
 
   /// The parameter values.
   struct Values {
-    kernel::BackwardWgmmaParams dkv{};     ///< of this kernel; mma takes the base alone
-    kernel::BackwardParams dq{}, dbias{};  ///< of these kernels
+    kernel::BackwardWgmmaParams dkv{};   ///< of this kernel; mma takes the base alone
+    kernel::BackwardDqWgmmaParams dq{};  ///< of this kernel; mma takes the base alone
+    kernel::BackwardParams dbias{};      ///< of this kernel
     kernel::BiasPlanes planes{};
     kernel::BiasGradParams dkv_dbias{};    ///< where the kernel of dk and dv puts dS
     kernel::BiasGradParams dbias_dbias{};  ///< where the kernel of dbias does

@@ -31,9 +31,16 @@ void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
 
 }  // namespace
 
-std::size_t BackwardPlanSpec::dkv_step() const {
-  const auto found = std::ranges::find(steps, BackwardStep::kDkv, &Step::kind);
+std::size_t BackwardPlanSpec::find_step(BackwardStep kind) const {
+  const auto found = std::ranges::find(steps, kind, &Step::kind);
   return static_cast<std::size_t>(found - steps.begin());
+}
+
+std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec) {
+  std::vector<std::size_t> steps;
+  if (spec.wgmma || spec.wide) steps.push_back(spec.dkv_step());
+  if (spec.dq_wgmma) steps.push_back(spec.find_step(BackwardStep::kDq));
+  return steps;
 }
 
 BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
@@ -45,7 +52,11 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
                         .mask_classes = codegen::mask_classes_config(family),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method)};
-  if (tunables.dq_method == DqMethod::kKernel) spec.dq = codegen::dq_config(family, tunables);
+  if (spec.has_dq_kernel() && tunables.dq.path == codegen::Path::kWgmma) {
+    spec.dq_wgmma = codegen::dq_wgmma_config(family, tunables);
+  } else if (spec.has_dq_kernel()) {
+    spec.dq = codegen::dq_config(family, tunables);
+  }
   if (tunables.dbias_method == DbiasMethod::kKernel) {
     spec.dbias = codegen::dbias_config(family, tunables);
   }
@@ -60,7 +71,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   const auto preprocess = codegen::preprocess_config(family, tunables);
   add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
       preprocess, 0);
-  if (tunables.dkv.path == codegen::Path::kWgmma) {
+  if (tunables.dkv.path == codegen::Path::kWgmma && codegen::has_wide_heads(family)) {
+    spec.wide = codegen::dkv_wide_config(family, tunables);
+    add_dkv(spec, *spec.wide, spec.wide->scale_first, arch, templates);
+  } else if (tunables.dkv.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
     add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates);
   } else {
@@ -71,7 +85,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     const auto config = codegen::fragment_sum_config(family, columns);
     add(kind, codegen::render_fragment_sum(config, templates), config, config.shared_bytes());
   };
-  if (spec.dq) {
+  if (spec.dq_wgmma) {
+    add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq_wgmma,
+        spec.dq_wgmma->shared_bytes());
+  } else if (spec.dq) {
     add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
         spec.dq->dq_shared_bytes());
   } else {
@@ -143,7 +160,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                           kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
   }
   layout.sums = layout.bytes;
-  if (!spec.dq) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  if (!spec.has_dq_kernel()) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
         layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);

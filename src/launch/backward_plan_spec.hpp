@@ -37,19 +37,26 @@ struct BackwardPlanSpec {
   };
 
   Dkv dkv;
-  std::optional<kernel::BackwardWgmmaConfig> wgmma;  ///< of that kernel on this path
-  std::optional<kernel::BackwardConfig> dq, dbias;   ///< where these have kernels of their own
+  std::optional<kernel::BackwardWgmmaConfig> wgmma;       ///< of that kernel on this path
+  std::optional<kernel::BackwardWideConfig> wide;         ///< likewise, where heads are wide
+  std::optional<kernel::BackwardConfig> dq, dbias;        ///< where these have kernels of their own
+  std::optional<kernel::BackwardDqWgmmaConfig> dq_wgmma;  ///< in place of `dq`, on this path
   std::optional<kernel::MaskClassesConfig> mask_classes;
   std::optional<kernel::BiasSumConfig> bias_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
   std::vector<Step> steps;
 
+  bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
+  /// The step of that kind, or the end of `steps`.
+  std::size_t find_step(BackwardStep kind) const;
   /// The kernel of dk and dv.
-  std::size_t dkv_step() const;
+  std::size_t dkv_step() const { return find_step(BackwardStep::kDkv); }
 };
 
 inline std::size_t main_step(const BackwardPlanSpec& spec) { return spec.dkv_step(); }
+/// The kernels of Path::kWgmma.
+std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec);
 
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,

@@ -133,6 +133,33 @@ void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int block
   encode_map(encode, s, dtype, every_fourth, tail);
 }
 
+// All maps of a kernel of dk and dv but that of dbias.
+template <class Config>
+void set_key_tile_maps(const Config& config, const problem::BackwardProblem& problem,
+                       const BackwardArgs& args, EncodeTensorMap encode,
+                       kernel::BackwardWgmmaParams& params) {
+  const problem::Problem& p = problem.forward;
+  if (p.seqlen_kv == 0) return;  // there is no thread block
+  const ForwardArgs& forward = args.forward;
+  const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
+                        int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
+    const Source source{name, tensor.data, strides, p.batch, heads, seqlen, columns};
+    encode_rows(encode, source, p.dtype, box, map);
+  };
+  rows("k", forward.k, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim, config.block_kv, params.k);
+  rows("v", forward.v, p.v, p.num_heads_kv, p.seqlen_kv, p.head_dim_v, config.block_kv, params.v);
+  if (p.seqlen_q == 0) return;  // nothing of the others is loaded
+  rows("q", forward.q, p.q, p.num_heads_q, p.seqlen_q, p.head_dim, config.block_q, params.q);
+  rows("dout", args.dout, problem.dout, p.num_heads_q, p.seqlen_q, p.head_dim_v, config.block_q,
+       params.dout);
+  if (config.bias_tiles) {
+    encode_rows(encode, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
+  }
+  if (config.mask_tiles) {
+    encode_rows(encode, mask_source(p, forward), p.dtype, config.block_q, params.mask);
+  }
+}
+
 }  // namespace
 
 CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
@@ -174,34 +201,38 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
+  set_key_tile_maps(config, problem, args, encode, params);
   const problem::Problem& p = problem.forward;
-  if (p.seqlen_kv == 0) return;  // there is no thread block
+  if (!stores_dbias || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
+  const problem::BiasGradient& g = problem.dbias;
+  const Source dbias{"dbias",    args.dbias->data, {g.batch_stride, g.head_stride, g.query_stride},
+                     g.batches,  g.heads,          p.seqlen_q,
+                     p.seqlen_kv};
+  encode_rows(encode, dbias, p.dtype, config.block_q, params.dbias);
+}
+
+void set_tensor_maps(const kernel::BackwardWideConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
+  set_key_tile_maps(config, problem, args, encode, params);
+}
+
+void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardDqWgmmaParams& params) {
+  const problem::Problem& p = problem.forward;
+  if (p.seqlen_q == 0) return;  // there is no thread block
   const ForwardArgs& forward = args.forward;
-  const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
-                        int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
-    const Source source{name, tensor.data, strides, p.batch, heads, seqlen, columns};
-    encode_rows(encode, source, p.dtype, box, map);
-  };
-  rows("k", forward.k, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim, config.block_kv, params.k);
-  rows("v", forward.v, p.v, p.num_heads_kv, p.seqlen_kv, p.head_dim_v, config.block_kv, params.v);
-  if (p.seqlen_q == 0) return;  // nothing of the others is loaded
-  rows("q", forward.q, p.q, p.num_heads_q, p.seqlen_q, p.head_dim, config.block_q, params.q);
-  rows("dout", args.dout, problem.dout, p.num_heads_q, p.seqlen_q, p.head_dim_v, config.block_q,
-       params.dout);
-  if (config.bias_tiles) {
-    encode_rows(encode, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
-  }
-  if (config.mask_tiles) {
-    encode_rows(encode, mask_source(p, forward), p.dtype, config.block_q, params.mask);
-  }
-  if (stores_dbias) {
-    const problem::BiasGradient& g = problem.dbias;
-    const Source dbias{
-        "dbias",    args.dbias->data, {g.batch_stride, g.head_stride, g.query_stride},
-        g.batches,  g.heads,          p.seqlen_q,
-        p.seqlen_kv};
-    encode_rows(encode, dbias, p.dtype, config.block_q, params.dbias);
-  }
+  const Source q{"q", forward.q.data, p.q, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim};
+  const Source dout{"dout",        args.dout.data, problem.dout, p.batch,
+                    p.num_heads_q, p.seqlen_q,     p.head_dim_v};
+  encode_rows(encode, q, p.dtype, config.block_q, params.q);
+  encode_rows(encode, dout, p.dtype, config.block_q, params.dout);
+  if (p.seqlen_kv == 0) return;  // nothing of the others is loaded
+  const Source k{"k", forward.k.data, p.k, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
+  const Source v{"v", forward.v.data, p.v, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
+  encode_keys(encode, k, p.dtype, config.block_kv, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
 }
 
 }  // namespace attnjit::launch

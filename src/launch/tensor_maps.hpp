@@ -2,7 +2,9 @@
 #include <cuda.h>
 
 #include "attnjit/backward.hpp"
+#include "attnjit/backward_dq_wgmma_config.h"
 #include "attnjit/backward_wgmma_config.h"
+#include "attnjit/backward_wide_config.h"
 #include "attnjit/forward.hpp"
 #include "attnjit/forward_wgmma_config.h"
 #include "problem/backward_problem.hpp"
@@ -27,5 +29,11 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
+void set_tensor_maps(const kernel::BackwardWideConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
+void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
+                     const problem::BackwardProblem& problem, const BackwardArgs& args,
+                     EncodeTensorMap encode, kernel::BackwardDqWgmmaParams& params);
 
 }  // namespace attnjit::launch

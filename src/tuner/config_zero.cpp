@@ -52,7 +52,9 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
   const Traits t = traits(key, method, arch);
   const codegen::BackwardTile dkv = defaults.dkv.find(t).use;
   const bool wgmma = dkv.path == codegen::Path::kWgmma;
-  return {.dq_method = f.deterministic && !wgmma ? DqMethod::kKernel : DqMethod::kAdd,
+  // Wide heads of wgmma have no other way; mma is not deterministic when it adds.
+  const bool adds_dq = wgmma ? !codegen::has_wide_heads(f) : !f.deterministic;
+  return {.dq_method = adds_dq ? DqMethod::kAdd : DqMethod::kKernel,
           .dbias_method = wgmma ? codegen::default_dbias_method(f) : method,
           .split = !f.deterministic,
           .dkv = dkv,

@@ -89,6 +89,7 @@ std::string config_of_backward(const instance::ProblemSpec& spec, const codegen:
   const auto zero =
       tuner::config_zero(problem::plan_key(problem::make_problem(host.backward_args())), arch);
   if (zero.dkv.path == codegen::Path::kMma) return "{}";
+  if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
   return wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
 }
 

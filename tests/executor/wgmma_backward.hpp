@@ -14,4 +14,16 @@ inline std::string wgmma_backward(int block_q, int num_stages = 2, bool split = 
       split, block_q, num_stages);
 }
 
+/// The tunables of a backward of wide heads, whose dk and dv come from one kernel of Hopper and dq
+/// from another.
+inline std::string wide_backward(int num_stages = 2, bool split = false) {
+  constexpr const char* kTile =
+      R"("path": "wgmma", "num_warps": 12, "query_warps": 1, "min_blocks": 1, "late": false,
+         "fresh": "none", "block_kv": 64)";
+  return fmt::format(
+      R"({{"dq_method": "kernel", "split": {}, "dkv": {{{}, "block_q": 64, "num_stages": {}}},
+          "dq": {{{}, "block_q": 128, "num_stages": 2}}}})",
+      split, kTile, num_stages, kTile);
+}
+
 }  // namespace attnjit::executor_test

@@ -8,7 +8,7 @@ TEST_CASE("configuration 0 of backwards compiles without a spill for every pair 
   test::expect_sound(test::backward_grid());
 }
 
-TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that it serves") {
+TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that they serve") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   test::GridJobs jobs;
   using problem::Extent;
@@ -27,7 +27,7 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
                                {kAbsent, kPerPair, kPerPair, true},
                                {kPerKey, kPerKey, kPerKey, true},
                                {kPerPair, kPerPair, kPerPair, true}};
-  for (const int head_dim : {64, 96, 128}) {
+  for (const int head_dim : {64, 96, 128, 192, 256}) {
     for (const int band : {0, 1, 2, 3}) {
       // Types, lengths and operands by turns: every pair of choices is there.
       const int turn = band + head_dim / 32;
@@ -56,7 +56,7 @@ TEST_CASE("the Hopper kernel of dk, dv and dq compiles unserialised for all that
         CHECK(tunables.dkv.path == codegen::Path::kWgmma);
         CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
         const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
-        jobs.add(arch, plan.steps[plan.dkv_step()]);
+        for (const std::size_t step : launch::wgmma_steps(plan)) jobs.add(arch, plan.steps[step]);
       }
     }
   }

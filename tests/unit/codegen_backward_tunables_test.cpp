@@ -161,10 +161,13 @@ TEST_CASE("a patch that cannot be read says why") {
 }
 
 TEST_CASE("a path that a kernel of the backward does not have is refused") {
-  CHECK(unfit_after([](BackwardTunables& t) {
-          t.dq.path = Path::kWgmma;
-          t.dq_method = codegen::DqMethod::kKernel;
-        }) == "dq: path: there is no such kernel with wgmma; use mma");
-  CHECK(unfit_after([](BackwardTunables& t) { t.dq.path = Path::kWgmma; }) ==
-        "");  // it does not run
+  BackwardFamily f = family();
+  f.scores.bias = f.dbias = problem::Extent::kPerPair;
+  f.dbias_reduces_planes = true;
+  BackwardTunables t = legal();
+  t.dbias.path = Path::kWgmma;
+  t.dbias_method = DbiasMethod::kAdd;
+  CHECK(unfit(t, f) == "");  // it does not run
+  t.dbias_method = DbiasMethod::kKernel;
+  CHECK(unfit(t, f) == "dbias: path: there is no such kernel with wgmma; use mma");
 }

@@ -35,10 +35,6 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   const std::pair<void (*)(problem::Family&), std::string> cases[] = {
       {[](auto& f) { f.aligned = false; },
        "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
-      {[](auto& f) { f.head_dim = 136; },
-       "wgmma has no registers for heads of more than 128 columns in a backward"},
-      {[](auto& f) { f.head_dim_v = 136; },
-       "wgmma has no registers for heads of more than 128 columns in a backward"},
       {[](auto& f) { f.mask = problem::Extent::kPerPair; },
        "wgmma needs rows of the mask to be multiples of 16 bytes"},
       {[](auto& f) { f.bias = problem::Extent::kPerQuery; },
@@ -55,7 +51,8 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
          f.bias_vectorized = f.mask_vectorized = true;
        },
        "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 columns"},
-      {[](auto& f) { f.positive_scale = false; }, "wgmma needs a positive scale in a backward"},
+      {[](auto& f) { f.positive_scale = false; },
+       "wgmma needs a positive scale in a backward of up to 128 columns"},
       {[](auto& f) { f.softcap = true; },
        "wgmma has no registers for the derivative of a softcap"}};
   for (const auto& [change, expected] : cases) {
@@ -105,6 +102,62 @@ TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
     BackwardTunables tunables = kTunables;
     change(tunables);
     CHECK(unfit(tunables) == expected);
+  }
+}
+
+TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
+  BackwardTunables wide = kTunables;
+  wide.dq_method = codegen::DqMethod::kKernel;
+  wide.dkv.block_kv = 64;
+  wide.dkv.num_warps = 12;
+  wide.dq = wide.dkv;
+  wide.dq.block_q = 128;
+  BackwardFamily family = kFamily;
+  family.scores.head_dim = 136;
+  family.scores.positive_scale = false;
+  CHECK(unfit(wide, family) == "");
+  std::swap(family.scores.head_dim, family.scores.head_dim_v);
+  CHECK(unfit(wide, family) == "");
+  const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
+      {[](auto& t) { t.dq_method = codegen::DqMethod::kAdd; },
+       "dq_method must be kernel where dkv has path wgmma and heads more than 128 columns"},
+      {[](auto& t) { t.dkv.block_q = 128; },
+       "dkv: block_q must be 64 with path wgmma and more than 128 columns"},
+      {[](auto& t) { t.dkv.block_kv = 128; }, "dkv: block_kv must be 64 with path wgmma"},
+      {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
+      {[](auto& t) { t.dq.block_q = 64; }, "dq: block_q must be 128 with path wgmma"},
+      {[](auto& t) { t.dq.num_warps = 16; },
+       "dq: num_warps must be 12, query_warps and min_blocks 1 with path wgmma"},
+      {[](auto& t) { t.dq.late = true; }, "dq: late must be false and fresh none with path wgmma"},
+      {[](auto& t) { t.dq.num_stages = 3; }, "dq: num_stages must be 1 or 2"}};
+  for (const auto& [change, expected] : cases) {
+    BackwardTunables tunables = wide;
+    change(tunables);
+    CHECK(unfit(tunables, family) == expected);
+  }
+  wide.dkv.path = Path::kMma;
+  CHECK(unfit(wide, family, "sm_80").find("dq: path: sm_80 has no wgmma; use mma") !=
+        std::string::npos);
+  wide.dkv.path = Path::kWgmma;
+  family.dbias = problem::Extent::kPerPair;
+  family.dbias_vectorized = true;
+  family.scores.bias = problem::Extent::kPerPair;
+  family.scores.bias_vectorized = true;
+  wide.dbias_method = codegen::DbiasMethod::kStore;
+  CHECK(unfit(wide, family) ==
+        "dkv: path: wgmma has no tiles of dbias beside more than 128 columns; use mma");
+}
+
+TEST_CASE("V has one buffer in the kernel of dq where two do not fit") {
+  BackwardTunables tunables = kTunables;
+  tunables.dq.num_stages = 2;
+  BackwardFamily family = kFamily;
+  for (const auto& [head_dim, v_stages] : {std::pair{192, 2}, {256, 1}}) {
+    family.scores.head_dim = family.scores.head_dim_v = head_dim;
+    const kernel::BackwardDqWgmmaConfig config = codegen::dq_wgmma_config(family, tunables);
+    CHECK(config.v_stages == v_stages);
+    CHECK(config.shared_bytes() <= config.kMaxSharedBytes);
+    CHECK(config.producer_registers + 2 * config.product_registers() <= 504);
   }
 }
 

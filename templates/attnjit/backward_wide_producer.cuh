@@ -1,0 +1,149 @@
+#pragma once
+#include "attnjit/backward_wgmma_producer.cuh"
+#include "attnjit/backward_wide_shared.cuh"
+
+// The warps of the Hopper backward of wide heads that do not multiply.
+namespace attnjit::kernel {
+
+// Walks over the tiles of queries and loads.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideProducer {
+  using Shared = BackwardWideShared<kConfig>;
+  using Walk = BackwardWalk<kConfig, Features>;
+
+  const BackwardWgmmaParams& params;
+  Shared shared;
+  Walk walk;
+  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
+  typename Shared::StageTurn turn = {};
+
+  ATTNJIT_DEVICE BackwardWideProducer(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    walk.locate();
+    load_keys();
+    typename Walk::Job job = walk.next();
+    Shared::put_if(issues, shared.job(0), job);
+    ptx::barrier_arrive_if(issues, shared.keys_full());
+    for (; job.exists(); turn.advance()) {
+      const typename Walk::Job next = walk.next();
+      const uint32 stage = turn.slot();
+      ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());
+      Shared::put_if(issues, shared.job(turn.turn + 1), next);
+      if (issues) load_queries(job, stage);
+      ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());
+      if (issues) load_outputs(job, stage);
+      job = next;
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void load_keys() {
+    const bool hides = walk.hides_keys(walk.keys_of_head());
+    if (!issues) return;
+    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
+    ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
+    const int key = walk.kv_tile * kConfig.block_kv;
+    load_slabs<kConfig.padded_head_dim()>(shared.k(), params.k, full, key, walk.kv_head());
+    load_slabs<kConfig.padded_head_dim_v()>(shared.v(), params.v, full, key, walk.kv_head());
+  }
+  // Announces a tile of `bytes` and returns the barrier at which it is to land.
+  ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
+                                 int bytes) {
+    const uint32 full = job.hides ? shared.landed(stream, stage) : shared.full(stream, stage);
+    ptx::barrier_arrive_expecting(full, bytes);
+    return full;
+  }
+  ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
+    constexpr Stream kStream = Stream::kQueries;
+    const uint32 full = announce(
+        kStream, job, stage,
+        kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
+    const int row = job.tile * kConfig.block_q;
+    load_slabs<kConfig.padded_head_dim()>(shared.tile(kStream, stage), params.q, full, row,
+                                          job.head);
+    load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
+    if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
+      Block block = walk.block;
+      block.head = job.head;
+      block.first_query = row;
+      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
+                              shared.operands(stage), full);
+    }
+  }
+  ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
+    constexpr Stream kStream = Stream::kOutputs;
+    const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
+    load_slabs<kConfig.padded_head_dim_v()>(shared.tile(kStream, stage), params.dout, full,
+                                            job.tile * kConfig.block_q, job.head);
+    load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
+  }
+  ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
+                                const typename Walk::Job& job) {
+    const int64 plane = static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
+    ptx::bulk_load(target, rows + plane * params.base.padded_rows + job.tile * kConfig.block_q,
+                   kConfig.row_bytes(), full);
+  }
+  // Tiles of queries and of keys have 64 rows both.
+  template <int kColumns>
+  ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row,
+                                 int head) {
+    static_assert(kConfig.block_q == 64 && kConfig.block_kv == 64);
+#pragma unroll 1
+    for (int slab = 0; slab < kColumns / 64; ++slab) {
+      ptx::tensor_load(tile + slab * 64 * 128, map, full, 64 * slab, row, head, walk.block.batch);
+    }
+  }
+};
+
+// Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
+// dO.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideHider {
+  using Shared = BackwardWideShared<kConfig>;
+
+  Shared shared;
+  BackwardWalk<kConfig, Features> walk;
+
+  ATTNJIT_DEVICE BackwardWideHider(const BackwardWgmmaParams& p, const Features& f)
+      : walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    walk.locate();
+    hide_keys();
+    typename Shared::StageTurn turn = {};
+    uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
+    for (;; turn.advance()) {
+      const auto job = walk.next();
+      if (!job.exists()) return;
+      if (!job.hides) continue;
+      const uint32 stage = turn.slot(), phase = phases >> stage & 1;
+      phases ^= 1u << stage;
+      const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
+      hide<Stream::kQueries, kConfig.padded_head_dim()>(stage, phase, live);
+      hide<Stream::kOutputs, kConfig.padded_head_dim_v()>(stage, phase, live);
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void hide_keys() {
+    const KeyRange keys = walk.keys_of_head();
+    if (!walk.hides_keys(keys)) return;
+    const LiveRows read = walk.read_keys(keys);
+    const auto hidden = [&](int row) { return !read.has(row); };
+    ptx::barrier_wait(shared.keys_landed(), 0);
+    clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
+    clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
+    show_rows(shared.keys_full());
+  }
+  template <Stream kStream, int kColumns>
+  ATTNJIT_DEVICE void hide(uint32 stage, uint32 phase, const LiveRows& live) {
+    ptx::barrier_wait(shared.landed(kStream, stage), phase);
+    clear_rows<kColumns, kConfig.block_q>(shared.tile(kStream, stage),
+                                          [&](int row) { return !live.has(row); });
+    show_rows(shared.full(kStream, stage));
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,122 @@
+#pragma once
+#include "attnjit/backward_wide_product.cuh"
+#include "attnjit/ptx/math.cuh"
+
+// The two warpgroups of the Hopper backward of wide heads that multiply.
+namespace attnjit::kernel {
+
+// Computes P and dv, and hands P, as it is rounded, to the other.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQueries,
+                                                BackwardWideValues<kConfig, Features>> {
+  using Base = BackwardWideProduct<kConfig, Features, Stream::kQueries, BackwardWideValues>;
+  using Base::Base;
+  using Base::block, Base::features, Base::kGroups, Base::kv_tile, Base::lane, Base::operand,
+      Base::params, Base::scores, Base::shared;
+  using typename Base::Shared;
+
+  // Turns to a job, whose operands then begin to arrive.
+  ATTNJIT_DEVICE void begin(const BackwardJob& job, uint32 stage) {
+    if constexpr (Features::kPerHead) this->enter_head(job.head);
+    this->set_rows(block, job.tile);
+    block.thread_row = block.first_row + kConfig.scores().lane_row(lane);
+    features.receive_tile(shared.operands(stage));
+    features.fetch(block, kv_tile * kConfig.block_kv,
+                   job.masks ? TileUse::kMasked : TileUse::kPlain);
+  }
+  ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
+    const int first_key = kv_tile * kConfig.block_kv;
+    if constexpr (kConfig.scale_first) {
+      scores *= params.score_scale;
+      features.add(block, scores, first_key);
+    }
+    if (job.masks) features.mask(block, scores, first_key);
+    exponentiate(shared.rows(Stream::kQueries, stage));
+    const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
+#pragma unroll
+    for (int i = 0; i < kGroups / 2; ++i) {
+      ptx::store_shared_16(place + i * 128 * 16, {operand[2 * i][0], operand[2 * i][1],
+                                                  operand[2 * i + 1][0], operand[2 * i + 1][1]});
+    }
+    ptx::named_barrier_arrive(Shared::p_full(stage), Shared::kPThreads);
+  }
+
+ private:
+  // operand = P, times probability_scale(). A bias may be so large that lse has few digits left
+  // after the point: scores that hold one are compared with lse before they are scaled.
+  ATTNJIT_DEVICE void exponentiate(uint32 lse) {
+    constexpr float kLogScale = kConfig.dtype == DType::kFloat16 ? 14.0f : 0.0f;
+    static_assert(kConfig.probability_scale() == (kLogScale == 0.0f ? 1.0f : 16384.0f));
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const ptx::Vector8 of_queries = ptx::load_shared_8(lse + 4 * (8 * n + 2 * (lane & 3)));
+      float p[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float lse_of_query = ptx::as_float(of_queries.word[e & 1]);
+        const float score = scores[0][n][e];
+        if constexpr (kConfig.scale_first) {
+          p[e] = ptx::exp2_approx((score - lse_of_query) * kLog2E + kLogScale);
+        } else {
+          p[e] =
+              ptx::exp2_approx(score * params.exponent_scale - (lse_of_query * kLog2E - kLogScale));
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        operand[n][h] = ptx::pack<kConfig.dtype>(p[2 * h], p[2 * h + 1]);
+      }
+    }
+  }
+};
+
+// Computes dS and dk, of P as the other has it.
+template <BackwardWideConfig kConfig, class Features, class BiasGrad>
+struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutputs,
+                                              BackwardWideKeys<kConfig, Features, BiasGrad>> {
+  using Base = BackwardWideProduct<kConfig, Features, Stream::kOutputs, BackwardWideKeys>;
+  using Base::block, Base::kGroups, Base::kv_tile, Base::lane, Base::operand, Base::scores,
+      Base::shared, Base::warp_row;
+  using typename Base::Shared;
+
+  BiasGrad bias_grad;
+
+  ATTNJIT_DEVICE BackwardWideKeys(const BackwardWgmmaParams& p, const Features& f,
+                                  const BiasGrad& g)
+      : Base(p, f), bias_grad(g) {}
+
+  ATTNJIT_DEVICE void begin(const BackwardJob&, uint32) {}
+  // Of dP, which the scores are here.
+  ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
+    constexpr float kInverse = 1.0f / kConfig.probability_scale();
+    bias_grad.begin_tile(block.batch, job.head, kv_tile * kConfig.block_kv + warp_row);
+    ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
+    const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
+    const uint32 delta = shared.rows(Stream::kOutputs, stage);
+#pragma unroll
+    for (int n = 0; n < kGroups; n += 2) {
+      const ptx::Vector16 p = ptx::load_shared_16(place + n / 2 * 128 * 16);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const ptx::Vector8 of_queries =
+            ptx::load_shared_8(delta + 4 * (8 * (n + i) + 2 * (lane & 3)));
+        float ds[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const uint32 bits = p.word[2 * i + e / 2] >> (16 * (e & 1));
+          ds[e] = (scores[0][n + i][e] - ptx::as_float(of_queries.word[e & 1])) *
+                  ptx::widen<kConfig.dtype>(static_cast<uint16>(bits));
+          if constexpr (kInverse != 1.0f) ds[e] *= kInverse;
+        }
+        bias_grad.add(ds);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          operand[n + i][h] = ptx::pack<kConfig.dtype>(ds[2 * h], ds[2 * h + 1]);
+        }
+      }
+    }
+    bias_grad.end_tile();
+  }
+};
+
+}  // namespace attnjit::kernel

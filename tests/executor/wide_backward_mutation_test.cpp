@@ -1,0 +1,134 @@
+// The Hopper backward of wide heads without one of its safeguards at a time: each must lead to the
+// report that names it.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "mutations.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kProducer = "attnjit/backward_wide_producer.cuh";
+const std::string kProduct = "attnjit/backward_wide_product.cuh";
+const std::string kRoles = "attnjit/backward_wide_roles.cuh";
+const std::string kShared = "attnjit/backward_wide_shared.cuh";
+const std::string kEntry = "attnjit/backward_dkv_wide.cuh";
+const std::string kDqProducer = "attnjit/backward_dq_wgmma_producer.cuh";
+const std::string kDqConsumer = "attnjit/backward_dq_wgmma_consumer.cuh";
+const std::string kDqShared = "attnjit/backward_dq_wgmma_shared.cuh";
+const std::string kDqEntry = "attnjit/backward_dq_wgmma.cuh";
+const std::string kClear = "attnjit/tile/clear_rows.cuh";
+
+// Rings go round, and keys end within a tile.
+const ProblemSpec kSpec = {.seqlen_q = 400, .seqlen_kv = 300, .head_dim = 136, .backward = true};
+const Run kRun = {kSpec, wide_backward()};
+
+// The same with dead rows and unread keys inside of the tensors.
+const Run kHidden = [] {
+  ProblemSpec spec = kSpec;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {390};
+  spec.seqlens_kv = {290};
+  spec.poison_dropped_keys = true;
+  return Run{spec, wide_backward()};
+}();
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") {
+  expect_report(
+      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());", ""},
+      kRun, {"arrives at the mbarrier at +"});
+  expect_report(
+      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());", ""},
+      kRun, {"tensor_load: writes shared memory at +"});
+  expect_report({kProduct, "ptx::barrier_wait(shared.full(kFirst, stage), turn.full());", ""}, kRun,
+                {"shared memory at +", "barrier_wait is missing"});
+  expect_report({kProduct, "ptx::barrier_wait(shared.keys_full(), 0);", ""}, kRun,
+                {"load_shared_4_if: reads shared memory at +"});
+  expect_report({kProduct, "    ptx::wgmma_wait<0>();\n    hold_scores();", "    hold_scores();"},
+                kRun, {"wgmma"});
+  expect_report({kProduct, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
+  expect_report({kRoles, "ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);", ""},
+                kRun, {"load_shared_16: reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an arrival that is missing") {
+  expect_report({kProduct,
+                 "ptx::barrier_arrive_if(lane == 0 && turn.turn != 0, shared.empty(kSecond, "
+                 "before));",
+                 ""},
+                kRun, {"deadlock", "of 8 arrivals"});
+  expect_report({kProduct, "ptx::barrier_arrive_if(lane == 0, shared.empty(kFirst, stage));", ""},
+                kRun, {"deadlock", "of 8 arrivals"});
+  expect_report(
+      {kRoles, "ptx::named_barrier_arrive(Shared::p_full(stage), Shared::kPThreads);", ""}, kRun,
+      {"deadlock", "128 of 256 threads arrived"});
+  expect_report({kProducer, "ptx::barrier_arrive_if(issues, shared.keys_full());", ""}, kRun,
+                {"deadlock", "1 of 2 arrivals"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing") {
+  expect_report({kShared, "ptx::barrier_init_fence();", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kProduct, "ptx::warp_sync();  // all lanes have read what came with the tile", ""},
+                kRun, {"bulk_load: writes shared memory at +"});
+  expect_report({kClear, "  ptx::fence_async_proxy();\n", ""}, kHidden,
+                {"fence_async_proxy is missing"});
+  expect_report({kClear, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
+                {"multiply_async: reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden") {
+  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
+                 "const bool hides = false;"},
+                kHidden, {"deadlock"});
+  expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
+  expect_report({kProducer, "return !read.has(row);", "return false;"}, kHidden, {"not finite"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is missing") {
+  expect_report({kDqProducer, "ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());", ""},
+                kRun, {"arrives at the mbarrier at +"});
+  // Where V has as many buffers as K, those of K keep it back as well.
+  Run widest = kRun;
+  widest.spec.head_dim = 256;
+  expect_report({kDqProducer, "ptx::barrier_wait(shared.v_empty(v_stage), v_turn.empty());", ""},
+                widest, {"arrives at the mbarrier at +"});
+  expect_report({kDqConsumer, "ptx::barrier_wait(shared.queries_full(), 0);", ""}, kRun,
+                {"load_shared_4_if: reads shared memory at +"});
+  expect_report({kDqConsumer, "ptx::barrier_wait(shared.k_full(k_stage), k_turn().full());", ""},
+                kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report({kDqConsumer, "ptx::barrier_wait(shared.v_full(v_stage), v_turn().full());", ""},
+                kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report({kDqConsumer, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
+  expect_report({kDqConsumer, "    ptx::wgmma_wait<0>();\n    hold(dp);", "    hold(dp);"}, kRun,
+                {"dq:", "not finite"});
+}
+
+TEST_CASE_FIXTURE(Mutations,
+                  "caught in the Hopper kernel of dq: an arrival or a fence is missing") {
+  expect_report(
+      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));", ""},
+      kRun, {"deadlock", "0 of 8 arrivals"});
+  expect_report(
+      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_turn().slot()));", ""},
+      kRun, {"deadlock", "0 of 8 arrivals"});
+  expect_report({kDqShared, "ptx::barrier_init_fence();", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kDqEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,
+                {"barrier_init_fence and a block_sync must come in between"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: rows that are not hidden") {
+  expect_report({kDqProducer, "return hidden.has(row);", "return false;"}, kHidden,
+                {"dq:", "not finite"});
+  expect_report({kDqConsumer, "x = live[e / 2] ? x : 0.0f;", ""}, kHidden, {"dq:"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test
