@@ -50,6 +50,11 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   return spec;
 }
 
+std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec) {
+  if (!spec.wgmma) return {};
+  return {spec.forward_step()};
+}
+
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem) {
   const ForwardTile& tile = spec.tile;
   const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.packed_heads;

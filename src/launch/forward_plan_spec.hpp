@@ -51,6 +51,8 @@ struct ForwardPlanSpec {
 
 /// The attention kernel itself; of a backward, that of dk and dv.
 inline std::size_t main_step(const ForwardPlanSpec& spec) { return spec.forward_step(); }
+/// The kernels of Path::kWgmma.
+std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec);
 
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,

@@ -11,12 +11,11 @@ namespace {
 // queries or in the threads that load.
 constexpr int kMostSpilled = 256;
 
+// Of a kernel that is in no bundle and not on disk nothing is known, unless it may be compiled.
 template <class Spec>
-std::optional<compiler::Facts> main_facts(Engine& engine, const Spec& spec,
-                                          const codegen::Arch& arch,
-                                          const problem::ProblemText& problem,
-                                          Compiling compiling) {
-  const std::size_t step = main_step(spec);
+std::optional<compiler::Facts> facts_of(Engine& engine, const Spec& spec, std::size_t step,
+                                        const codegen::Arch& arch,
+                                        const problem::ProblemText& problem, Compiling compiling) {
   if (compiling == Compiling::kAllowed) {
     return facts(*get_kernels(engine, spec, arch, problem)[step]);
   }
@@ -39,11 +38,12 @@ std::optional<std::string> why_slow(const compiler::Facts& facts) {
 template <class Spec>
 std::optional<std::string> why_slow(Engine& engine, const Spec& spec, const codegen::Arch& arch,
                                     const problem::ProblemText& problem, Compiling compiling) {
-  if (codegen::main_path(spec.tunables) != codegen::Path::kWgmma) return std::nullopt;
-  const auto known = main_facts(engine, spec, arch, problem, compiling);
-  const auto reason = known ? why_slow(*known) : std::nullopt;
-  if (!reason) return std::nullopt;
-  return fmt::format("{} {}", codegen::describe_tile(spec.tunables), *reason);
+  for (const std::size_t step : launch::wgmma_steps(spec)) {
+    const auto known = facts_of(engine, spec, step, arch, problem, compiling);
+    const auto reason = known ? why_slow(*known) : std::nullopt;
+    if (reason) return fmt::format("{} {}", codegen::describe_tile(spec.tunables), *reason);
+  }
+  return std::nullopt;
 }
 
 template std::optional<std::string> why_slow(Engine&, const launch::ForwardPlanSpec&,

@@ -17,10 +17,10 @@ enum class Compiling { kAllowed, kForbidden };
 /// or nullopt.
 std::optional<std::string> why_slow(const compiler::Facts& facts);
 
-/// The reason against the main kernel of `spec`, such as "wgmma q128 kv128 s2 was serialised by
-/// NVRTC 13.0.88 (C7511)"; nullopt for a sound one and for other paths. With Compiling::kAllowed
-/// the kernels of `spec` are compiled where need be; else a main kernel that is in no bundle and
-/// not on disk counts as sound. `problem` is for messages.
+/// The reason against a wgmma kernel of `spec`, such as "wgmma q128 kv128 s2 was serialised by
+/// NVRTC 13.0.88 (C7511)"; nullopt where all are sound or there is none. With Compiling::kAllowed
+/// the kernels of `spec` are compiled where need be; else a kernel that is in no bundle and not on
+/// disk counts as sound. `problem` is for messages.
 template <class Spec>
 std::optional<std::string> why_slow(Engine& engine, const Spec& spec, const codegen::Arch& arch,
                                     const problem::ProblemText& problem, Compiling compiling);
