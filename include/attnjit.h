@@ -80,6 +80,7 @@ typedef struct attnjit_forward_args {
   int64_t window_right;       /* keys after i + off; -1 = all */
   float softcap;              /* c of c tanh(scale * q k^T / c), before the bias; 0 = none */
   int64_t diagonal_offset;    /* added to off; -2^29 to 2^29 */
+  const attnjit_tensor* sink; /* null or [1, Hq, 1, 1], q's dtype or fp32: a score without a key */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap
@@ -96,6 +97,7 @@ typedef struct attnjit_backward_args {
   /* Null, or the gradient of the bias: on each axis full (over batch and heads: as the bias, where
      that has several planes), or 1 where the bias has size 1 or stride 0; its dtype or fp32. */
   const attnjit_tensor* dbias;
+  const attnjit_tensor* dsink; /* null or [1, Hq, 1, 1] fp32 */
 } attnjit_backward_args;
 
 /* Settings that take the place of environment variables (README.md lists them). */

@@ -1,6 +1,7 @@
 #include "random_problem.hpp"
 
 #include <array>
+#include <limits>
 #include <random>
 #include <span>
 
@@ -155,6 +156,11 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   spec.want_lse = dice.chance(0.8);
   spec.poison_dropped_keys = dice.chance(0.3);
   choose_groups(spec.seed, spec);
+  spec.use_sink = dice.chance(0.25);
+  if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
+  if (spec.use_sink && dice.chance(0.3)) {
+    spec.sinks = {80.0f, -std::numeric_limits<float>::infinity(), 17.0f, -1e30f, 0.0f};
+  }
   return spec;
 }
 
@@ -184,6 +190,7 @@ ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
   spec.want_lse = true;
   spec.want_dlse = dice.chance(0.4);
   spec.memory.expand_dout = dice.chance(0.1);
+  spec.want_dsink = spec.use_sink && dice.chance(0.75);
   if (!spec.bias.empty() && dice.chance(0.75)) {
     spec.want_dbias = true;
     if (dice.chance(0.4)) spec.dbias_dtype = DType::kFloat32;

@@ -35,6 +35,7 @@ struct ForwardArgs : ScoreOptions {
   Tensor out;  ///< [B, Hq, Lq, Dv], q's dtype, allocated by the caller, without overlap
   std::optional<Tensor> mask;  ///< [n, Hq|Hkv|1, Lq|1, Lk|1], kBool, true = keep; n divides B
   std::optional<Tensor> bias;  ///< same shapes as mask; q's dtype or fp32; added to the scores
+  std::optional<Tensor> sink;  ///< [1, Hq, 1, 1], q's dtype or fp32: a score without key or value
   float* lse = nullptr;        ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
   const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use

@@ -70,6 +70,9 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
   if (args.dbias) {
     verdict.dbias = judge("dbias", *args.dbias, &reference::BackwardResult::dbias);
   }
+  if (args.dsink) {
+    verdict.dsink = judge("dsink", *args.dsink, &reference::BackwardResult::dsink);
+  }
   return verdict;
 }
 
@@ -81,7 +84,7 @@ reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget
 
 reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget) {
   constexpr double kProducts = 5;  // of the size that out takes: S twice, dP, dS and P
-  const bool join_batches = spec.want_dbias && spec.bias[0] == '1';
+  const bool join_batches = spec.want_dsink || (spec.want_dbias && spec.bias[0] == '1');
   const bool join_heads = spec.want_dbias && spec.bias[1] == '1';
   const std::int64_t batches = join_batches ? spec.batch : 1;  // of one set
   const std::int64_t heads = join_heads ? spec.heads_kv : 1;

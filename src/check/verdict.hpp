@@ -29,6 +29,7 @@ struct BackwardVerdict : Findings {
   reference::Report dk;
   reference::Report dv;
   reference::Report dbias;
+  reference::Report dsink;
 };
 
 /// Judges the outputs in `problem`: the accuracy rule per head and row on the selected rows, every

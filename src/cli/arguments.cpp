@@ -85,6 +85,13 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       "normal (default), minus-infinity, lowest, huge-logit, very-negative, graded");
 }
 
+void add_sinks(CLI::App& verb, ProblemFlags& flags) {
+  verb.add_flag("--sink", flags.sink, "A score per query head that has no key")->group("Problem");
+  verb.add_option("--sink-dtype", flags.sink_dtype, "bf16, fp16 or fp32; default --dtype")
+      ->group("Problem");
+  verb.add_flag("--dsink", flags.dsink, "With the gradient of the sinks")->group("Problem");
+}
+
 void add_gradients(CLI::App& verb, ProblemFlags& flags) {
   const auto add = [&](const char* name, bool& value, const char* help) {
     verb.add_flag(name, value, help)->group("Problem");
@@ -101,6 +108,7 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
                  const char* manifest_names = "--manifest") {
   add_sizes(verb, options.problem);
   add_features(verb, options.problem);
+  add_sinks(verb, options.problem);
   add_gradients(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");

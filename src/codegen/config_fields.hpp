@@ -102,9 +102,10 @@ constexpr auto fields(const BackwardDqWgmmaConfig*) {
 
 constexpr auto fields(const BackwardPreprocessConfig*) {
   using C = BackwardPreprocessConfig;
-  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
-                            base::Field{"head_dim_v", &C::head_dim_v},
-                            base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces});
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
+      base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
+      base::Field{"sink", &C::sink}, base::Field{"sink_dtype", &C::sink_dtype});
 }
 
 constexpr auto fields(const FragmentSumConfig*) {

@@ -59,6 +59,12 @@ std::string band(const Family& f, Pass) {
 
 std::string length(const Family& f, Pass) { return has_band(f) ? "" : "Length<kScores>"; }
 
+// In the backward lse tells of it.
+std::string sink(const Family& f, Pass pass) {
+  if (!f.sink || pass == Pass::kBackward) return "";
+  return fmt::format("Sink<{}>", literal(kernel_dtype(f.sink_dtype)));
+}
+
 template <auto member>
 const void* value(const FeatureValues& values) {
   return &(values.*member);
@@ -85,6 +91,7 @@ constexpr Feature kFeatures[] = {
      &Family::mask_groups_batch},
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
+    {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
 };
 
 static_assert(std::size(kFeatures) == kNumFeatures);

@@ -8,6 +8,7 @@
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/seqlens_params.h"
+#include "attnjit/score/sink_params.h"
 #include "problem/backward_problem.hpp"
 
 /// The features of the scores, in one table: what the stub of a kernel says of each, and which
@@ -17,7 +18,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 9;
+inline constexpr std::size_t kNumFeatures = 10;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -28,6 +29,7 @@ struct FeatureValues {
   kernel::PackedMaskParams packed_mask{};
   kernel::ByteMaskParams byte_mask{};
   kernel::BandParams band{};
+  kernel::SinkParams sink{};
 };
 
 /// A row of the table.

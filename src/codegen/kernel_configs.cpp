@@ -151,11 +151,19 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
-          .pieces = tunables.dkv.path == Path::kWgmma && !has_wide_heads(f)};
+          .pieces = tunables.dkv.path == Path::kWgmma && !has_wide_heads(f),
+          .sink = f.scores.sink,
+          .sink_dtype = kernel_dtype(f.scores.sink_dtype)};
 }
 
 kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {
   return {.dtype = kernel_dtype(f.scores.dtype), .head_dim = columns, .aligned = f.scores.aligned};
+}
+
+std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
+  if (!f.dsink) return std::nullopt;
+  return kernel::BiasSumConfig{
+      .dtype = kernel::DType::kFloat32, .vectorized = false, .over_queries = true};
 }
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {

@@ -26,6 +26,9 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& fa
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
 
+/// Of the kernel that adds up the gradient of a sink, if it is wanted.
+std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFamily& family);
+
 // The kernels of a backward.
 kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
                                   const BackwardTunables& tunables);

@@ -248,11 +248,11 @@ Source render_mask_classes(const kernel::MaskClassesConfig& config, const Templa
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
-  return render_small(
-      "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
-      fmt::format("backward_preprocess {} dv{}{}{}", name(config.dtype), config.head_dim_v,
-                  config.aligned ? "" : " unaligned", config.pieces ? " pieces" : ""),
-      config, kThreadsAndOne, templates);
+  return render_small("backward_preprocess", "backward_preprocess", "BackwardPreprocess",
+                      fmt::format("backward_preprocess {} dv{}{}{}{}", name(config.dtype),
+                                  config.head_dim_v, config.aligned ? "" : " unaligned",
+                                  config.pieces ? " pieces" : "", config.sink ? " sink" : ""),
+                      config, kThreadsAndOne, templates);
 }
 
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {

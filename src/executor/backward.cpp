@@ -27,6 +27,8 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
   add_tensor(memory, "dq", args.dq, TensorRole::kOutput);
   add_tensor(memory, "dk", args.dk, TensorRole::kOutput);
   add_tensor(memory, "dv", args.dv, TensorRole::kOutput);
+  if (forward.sink) add_tensor(memory, "sink", *forward.sink, TensorRole::kInput);
+  if (args.dsink) add_tensor(memory, "dsink", *args.dsink, TensorRole::kOutput);
   if (args.dbias) add_tensor(memory, "dbias", *args.dbias, TensorRole::kOutput);
 }
 
@@ -40,7 +42,9 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
   add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "row pieces", values.dkv.row_pieces, rows * (kernel::kRowPieceBytes / 4),
             kFloatBytes, TensorRole::kOutput);
-  add_array(memory, "dlse of live rows", values.preprocess.dlse_rows, rows, kFloatBytes,
+  add_array(memory, "sums of rows of dS", values.preprocess.ds_rows, rows, kFloatBytes,
+            TensorRole::kOutput);
+  add_array(memory, "dsink of rows", values.preprocess.dsink_rows, rows, kFloatBytes,
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
             arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);

@@ -33,6 +33,11 @@ Tensor expanded(const ProblemSpec& spec, Tensor view) {
   return view;
 }
 
+Tensor head_view(const ProblemSpec& spec, DType dtype) {
+  const std::int64_t stride = 1 + spec.memory.row_padding;
+  return {nullptr, dtype, {1, spec.heads_q, 1, 1}, {spec.heads_q * stride, stride, 1, 1}};
+}
+
 struct Shapes {
   explicit Shapes(const ProblemSpec& spec)
       : q{spec.batch, spec.heads_q, spec.seqlen_q, spec.head_dim},
@@ -64,6 +69,9 @@ void add_backward(const ProblemSpec& spec, std::vector<BufferSpec>& specs) {
   specs.push_back({"dq", BufferRole::kDq, true, sequence_view(spec, shapes.q, differs)});
   specs.push_back({"dk", BufferRole::kDk, true, sequence_view(spec, shapes.k, differs)});
   specs.push_back({"dv", BufferRole::kDv, true, sequence_view(spec, shapes.v, false)});
+  if (spec.want_dsink) {
+    specs.push_back({"dsink", BufferRole::kDsink, true, head_view(spec, DType::kFloat32)});
+  }
   if (spec.want_dbias) {
     const DType dtype = spec.dbias_dtype.value_or(spec.score_dtype());
     specs.push_back(
@@ -89,6 +97,10 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   if (!spec.mask.empty()) {
     const Tensor mask = score_view(spec, spec.mask, "mask", DType::kBool);
     specs.push_back({"mask", BufferRole::kMask, false, expanded(spec, mask)});
+  }
+  if (spec.use_sink) {
+    specs.push_back(
+        {"sink", BufferRole::kSink, false, head_view(spec, spec.sink_dtype.value_or(spec.dtype))});
   }
   if (spec.want_lse) {
     specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});

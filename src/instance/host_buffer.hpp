@@ -27,6 +27,8 @@ enum class BufferRole {
   kDk,
   kDv,
   kDbias,
+  kSink,
+  kDsink,
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds

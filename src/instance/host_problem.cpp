@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "attnjit/score/sink_params.h"
 #include "instance/buffer_specs.hpp"
 #include "instance/poison.hpp"
 #include "reference/forward.hpp"
+#include "reference/score_tiles.hpp"
 #include "tensor/fill.hpp"
+#include "tensor/half.hpp"
 #include "tensor/random.hpp"
 
 namespace attnjit::instance {
@@ -67,6 +71,12 @@ void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kDbias:
       args.dbias = tensor;
       break;
+    case BufferRole::kSink:
+      args.forward.sink = tensor;
+      break;
+    case BufferRole::kDsink:
+      args.dsink = tensor;
+      break;
   }
 }
 
@@ -104,6 +114,9 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kBias:
         tensor::fill_bias(buffer.tensor(), spec_.bias_kind, random, jobs);
         break;
+      case BufferRole::kSink:
+        fill_sink(buffer, random, jobs);
+        break;
       case BufferRole::kSeqlensQ:
         fill_seqlens(buffer, spec_.seqlens_q, spec_.seqlen_q);
         break;
@@ -116,6 +129,7 @@ void HostProblem::fill(unsigned jobs) {
       case BufferRole::kDk:
       case BufferRole::kDv:
       case BufferRole::kDbias:
+      case BufferRole::kDsink:
         break;
     }
   }
@@ -132,14 +146,32 @@ void HostProblem::fill(unsigned jobs) {
 
 void HostProblem::fill_backward_inputs(unsigned jobs) {
   const ForwardArgs call = args();
+  const reference::Rows rows = reference::Rows::every();
   const reference::ForwardResult result =
-      reference::forward(call, reference::Arithmetic::kRounded, reference::Rows::every(), jobs);
-  std::ranges::transform(result.lse, call.lse, [](double lse) { return static_cast<float>(lse); });
+      reference::forward(call, reference::Arithmetic::kRounded, rows, jobs);
+  const reference::ScoreRule rule(call);
+  const reference::BlockContext context{call, rule, rows};
+  for (std::size_t row = 0; row < result.lse.size(); ++row) {
+    const auto head = static_cast<std::int64_t>(row) / spec_.seqlen_q % spec_.heads_q;
+    const auto sink = static_cast<float>(context.sink(head));
+    const auto lse = static_cast<float>(result.lse[row]);
+    const bool lifts = !result.dead[row] && std::isfinite(sink) && !std::isnan(lse);
+    call.lse[row] = lifts ? std::max(lse, kernel::least_live_lse(sink)) : lse;
+  }
   tensor::store_dense(call.out, result.out);
   if (spec_.poison_dropped_keys) {
     const HostBuffer* dlse = find(BufferRole::kDlse);
-    poison_dead_rows(call.lse, find(BufferRole::kDout)->tensor(),
+    poison_dead_rows(result.dead, call.lse, find(BufferRole::kDout)->tensor(),
                      dlse == nullptr ? nullptr : static_cast<float*>(dlse->data()));
+  }
+}
+
+void HostProblem::fill_sink(HostBuffer& buffer, tensor::Random random, unsigned jobs) {
+  const Tensor sink = buffer.tensor();
+  tensor::fill_normal(sink, random, 0, 2, jobs);
+  for (std::int64_t head = 0; !spec_.sinks.empty() && head < spec_.heads_q; ++head) {
+    const float given = spec_.sinks[static_cast<std::size_t>(head) % spec_.sinks.size()];
+    tensor::store(sink.data, sink.dtype, head * sink.strides[1], given);
   }
 }
 

@@ -65,18 +65,19 @@ void poison_unread_keys(const ForwardArgs& args) {
   }
 }
 
-void poison_dead_rows(const float* lse, const Tensor& dout, float* dlse) {
+void poison_dead_rows(const std::vector<std::uint8_t>& dead, const float* lse, const Tensor& dout,
+                      float* dlse) {
   const auto& [batches, heads, seqlen_q, dim_v] = dout.shape;
   const bool shared = dout.strides[0] == 0 || dout.strides[1] == 0 || dout.strides[2] == 0;
   for (std::int64_t index = 0; index < batches * heads * seqlen_q; ++index) {
-    if (lse[index] != -std::numeric_limits<float>::infinity()) {
+    if (!dead[static_cast<std::size_t>(index)]) {
       continue;
     }
     if (!shared) {
       const std::int64_t plane = index / seqlen_q;
       poison_row(dout, plane / heads, plane % heads, index % seqlen_q);
     }
-    if (dlse != nullptr) {
+    if (dlse != nullptr && lse[index] == -std::numeric_limits<float>::infinity()) {
       dlse[index] = std::numeric_limits<float>::quiet_NaN();
     }
   }

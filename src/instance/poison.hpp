@@ -1,4 +1,7 @@
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "attnjit/forward.hpp"
 
 namespace attnjit::instance {
@@ -8,8 +11,10 @@ namespace attnjit::instance {
 /// result must never show.
 void poison_unread_keys(const ForwardArgs& args);
 
-/// Overwrites dout [B, Hq, Lq, Dv] and, if not null, dlse [B, Hq, Lq] with NaN and infinities at
-/// every row whose `lse` [B, Hq, Lq] is -inf. A dout whose rows share memory is left as it is.
-void poison_dead_rows(const float* lse, const Tensor& dout, float* dlse);
+/// Overwrites dout [B, Hq, Lq, Dv] with NaN and infinities at every row that is `dead` [B, Hq, Lq],
+/// and dlse [B, Hq, Lq], if not null, at every row whose `lse` is -inf: those of other dead rows go
+/// to dsink. A dout whose rows share memory is left as it is.
+void poison_dead_rows(const std::vector<std::uint8_t>& dead, const float* lse, const Tensor& dout,
+                      float* dlse);
 
 }  // namespace attnjit::instance

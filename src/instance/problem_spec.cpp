@@ -48,14 +48,17 @@ void check_seqlens(std::string_view name, bool used, const std::vector<std::int3
 }
 
 void check_backward(const ProblemSpec& spec) {
-  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.deterministic ||
-                         spec.leave_out || spec.memory.expand_dout)) {
+  if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.want_dsink ||
+                         spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
     refuse(
-        "want_dlse, want_dbias, deterministic, leave_out, expand_dout: set for a forward; expected "
-        "backward to be set");
+        "want_dlse, want_dbias, want_dsink, deterministic, leave_out, expand_dout: set for a "
+        "forward; expected backward to be set");
   }
   if (spec.backward && !spec.want_lse) {
     refuse("want_lse: unset for a backward; expected it to be set, for lse is an input");
+  }
+  if (spec.want_dsink && !spec.use_sink) {
+    refuse("want_dsink: set without a sink; expected use_sink to be set");
   }
   if (spec.want_dbias && spec.bias.empty()) {
     refuse("want_dbias: set without a bias; expected a pattern in bias");
@@ -96,6 +99,10 @@ void validate(const ProblemSpec& spec) {
   }
   if (spec.bias_dtype && *spec.bias_dtype != spec.dtype && *spec.bias_dtype != DType::kFloat32) {
     refuse(fmt::format("bias_dtype: {}; expected {} or fp32", tensor::dtype_name(*spec.bias_dtype),
+                       tensor::dtype_name(spec.dtype)));
+  }
+  if (spec.sink_dtype && *spec.sink_dtype != spec.dtype && *spec.sink_dtype != DType::kFloat32) {
+    refuse(fmt::format("sink_dtype: {}; expected {} or fp32", tensor::dtype_name(*spec.sink_dtype),
                        tensor::dtype_name(spec.dtype)));
   }
   if (!spec.mask.empty()) {
@@ -176,10 +183,14 @@ std::string describe(const ProblemSpec& spec) {
     const auto& given = spec.*scalar.given;
     add(given.has_value(), fmt::format("{}={}", scalar.name, given.value_or(0)));
   }
+  add(spec.use_sink,
+      fmt::format("sink:{}{}", tensor::dtype_name(spec.sink_dtype.value_or(spec.dtype)),
+                  spec.sinks.empty() ? "" : ":given"));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");
   add(spec.want_dlse, "dlse");
+  add(spec.want_dsink, "dsink");
   add(spec.want_dbias,
       fmt::format("dbias:{}", tensor::dtype_name(spec.dbias_dtype.value_or(spec.score_dtype()))));
   add(spec.deterministic, "deterministic");

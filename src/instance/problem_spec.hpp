@@ -46,6 +46,10 @@ struct ProblemSpec : ScoreOptions {
   tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
 
+  bool use_sink = false;
+  std::optional<DType> sink_dtype;  ///< default: dtype
+  std::vector<float> sinks;         ///< by turns of the heads. Empty: drawn at random
+
   bool use_seqlens_q = false;
   bool use_seqlens_kv = false;
   /// Values to use, [batch]. Empty: drawn at random, with the first full, then (as far as the batch
@@ -59,6 +63,7 @@ struct ProblemSpec : ScoreOptions {
   bool want_dlse = false;
   bool want_dbias = false;           ///< axes of size 1 where the bias's pattern has a '1'
   std::optional<DType> dbias_dtype;  ///< default: the bias's
+  bool want_dsink = false;
   bool deterministic = false;
   bool leave_out = false;  ///< out and lse hold poison: whoever runs the backward runs the forward
 

@@ -46,6 +46,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   if (spec.wide) set_tensor_maps(*spec.wide, problem, args, encode, values_.dkv);
   if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, encode, values_.dq);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
+  if (spec.sink_sum) set_dsink(problem, *args.dsink);
   set_shapes(problem);
   list_parameters();
 }
@@ -147,7 +148,9 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .lse = args.forward.lse,
       .dlse = args.dlse,
       .rows = values_.dkv.base.rows,
-      .dlse_rows = rows ? at<float>(layout_.dlse_rows) : nullptr,
+      .sink = values_.features.sink,
+      .ds_rows = rows ? at<float>(layout_.ds_rows) : nullptr,
+      .dsink_rows = spec_.sink_sum ? at<float>(layout_.dsink_rows) : nullptr,
       .sums = at<float>(layout_.sums),
       .sum_pieces = static_cast<std::int64_t>(layout_.sum_bytes) / kPiece,
       .out_strides = row_strides(forward.out),
@@ -215,7 +218,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
     case DbiasMethod::kKernel:
       return;
     case DbiasMethod::kRows:
-      parts = at<float>(layout_.dlse_rows);
+      parts = at<float>(layout_.ds_rows);
       query = 1;
       head = layout_.grid.padded_rows();
       batch = hq * head;
@@ -276,6 +279,21 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
             std::int64_t{g.batches} * g.heads * sum.row.size * sum.num_column_blocks);
 }
 
+void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink) {
+  const problem::Problem& p = problem.forward;
+  const std::int64_t rows = layout_.grid.padded_rows();
+  values_.sink_sum = {.parts = at<float>(layout_.dsink_rows),
+                      .target = dsink.data,
+                      .batch = {1, p.batch, p.num_heads_q * rows, 0},
+                      .head = {p.num_heads_q, 1, rows, problem.dsink_stride},
+                      .row = {1, 1, 0, 0},
+                      .column = {1, p.seqlen_q, 1, 0},
+                      .num_column_blocks = 1,
+                      .fragments = 0,
+                      .num_queries = 0};
+  set_shape(BackwardStep::kSinkSum, p.num_heads_q);
+}
+
 void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const BackwardGrid& grid = layout_.grid;
@@ -322,6 +340,7 @@ void BackwardArguments::list_parameters() {
   lists_[index(BackwardStep::kDkSum)][0] = &values_.dk_sum;
   lists_[index(BackwardStep::kDvSum)][0] = &values_.dv_sum;
   lists_[index(BackwardStep::kBiasSum)][0] = &values_.bias_sum;
+  lists_[index(BackwardStep::kSinkSum)][0] = &values_.sink_sum;
 }
 
 }  // namespace attnjit::launch

@@ -27,7 +27,7 @@ class BackwardArguments {
   BackwardArguments(const BackwardArguments&) = delete;
   BackwardArguments& operator=(const BackwardArguments&) = delete;
 
-  static constexpr std::size_t kKinds = 9;  ///< of BackwardStep
+  static constexpr std::size_t kKinds = 10;  ///< of BackwardStep
   /// Whether a step has anything to do.
   bool runs(BackwardStep step) const { return shapes_[index(step)].grid[0] != 0; }
   const cuda::LaunchShape& shape(BackwardStep step) const { return shapes_[index(step)]; }
@@ -51,7 +51,7 @@ class BackwardArguments {
     kernel::MaskClassesParams classes{};
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
-    kernel::BiasSumParams bias_sum{};
+    kernel::BiasSumParams bias_sum{}, sink_sum{};
   };
   const Values& values() const { return values_; }
 
@@ -63,6 +63,7 @@ class BackwardArguments {
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);
   void set_dbias(const problem::BackwardProblem& problem, const BackwardArgs& args);
+  void set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink);
   void set_shapes(const problem::BackwardProblem& problem);
   void set_shape(BackwardStep step, std::int64_t blocks);
   void list_parameters();

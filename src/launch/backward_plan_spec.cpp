@@ -51,7 +51,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                         .tunables = tunables,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
                         .mask_classes = codegen::mask_classes_config(family),
-                        .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method)};
+                        .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
+                        .sink_sum = codegen::sink_sum_config(family)};
   if (spec.has_dq_kernel() && tunables.dq.path == codegen::Path::kWgmma) {
     spec.dq_wgmma = codegen::dq_wgmma_config(family, tunables);
   } else if (spec.has_dq_kernel()) {
@@ -106,6 +107,10 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kBiasSum, codegen::render_bias_sum(*spec.bias_sum, templates), *spec.bias_sum,
         spec.bias_sum->shared_bytes());
   }
+  if (spec.sink_sum) {
+    add(BackwardStep::kSinkSum, codegen::render_bias_sum(*spec.sink_sum, templates), *spec.sink_sum,
+        spec.sink_sum->shared_bytes());
+  }
   return spec;
 }
 
@@ -153,7 +158,8 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   layout.live = take(rows / 8);
   if (spec.wgmma) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
   const DbiasMethod dbias = spec.tunables.dbias_method;
-  if (dbias == DbiasMethod::kRows) layout.dlse_rows = take(rows * kFloat);
+  if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
+  if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_classes) {
     const std::int64_t mask_planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
     layout.classes = take(mask_planes * (spec.mask_classes->per_pair ? layout.grid.row_blocks : 1) *

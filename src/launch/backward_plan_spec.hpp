@@ -18,6 +18,7 @@ enum class BackwardStep {
   kDvSum,        ///< rounds dv; likewise
   kDbias,        ///< dbias, where it has a kernel of its own
   kBiasSum,      ///< reduces and rounds dbias
+  kSinkSum,      ///< adds up dsink
 };
 
 /// The backward as an ordered list of kernels. Needs no GPU.
@@ -42,7 +43,7 @@ struct BackwardPlanSpec {
   std::optional<kernel::BackwardConfig> dq, dbias;        ///< where these have kernels of their own
   std::optional<kernel::BackwardDqWgmmaConfig> dq_wgmma;  ///< in place of `dq`, on this path
   std::optional<kernel::MaskClassesConfig> mask_classes;
-  std::optional<kernel::BiasSumConfig> bias_sum;
+  std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
   std::vector<Step> steps;
@@ -79,7 +80,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 
 /// The places of what the steps hand to each other, as byte offsets into one workspace that is
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
-///   4 (B Hq ceil64(Lq) (D + 4) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
+///   4 (B Hq ceil64(Lq) (D + 5) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
 /// wgmma has 8 instead of the 4, 9 if it is deterministic, and whole tiles of block_q queries
@@ -88,7 +89,8 @@ struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
   std::size_t row_pieces = 0;                ///< of path wgmma
-  std::size_t dlse_rows = 0;                 ///< where dbias does not vary over keys
+  std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
+  std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t classes = 0;                   ///< a byte per mask tile
   std::size_t sums = 0;                      ///< where what is set to zero begins
   std::size_t sum_bytes = 0;

@@ -37,6 +37,7 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.bias.extent != Extent::kAbsent) {
     values.bias = operand_params(problem.bias, *args.bias, problem);
   }
+  if (problem.sink.exists) values.sink = {args.sink->data, problem.sink.head_stride};
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);
   }

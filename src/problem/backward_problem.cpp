@@ -82,6 +82,22 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
       dbias.strides[3] == 1 && is_multiple(address(dbias.data) | all * element_size(g.dtype), 16);
 }
 
+void check_dsink(const BackwardArgs& args, BackwardProblem& p) {
+  if (!args.dsink) return;
+  if (!p.forward.sink.exists) reject("dsink: the call has no sink; leave dsink out");
+  const Tensor& dsink = *args.dsink;
+  if (dsink.dtype != DType::kFloat32) {
+    reject("dsink: dtype is {}; expected fp32", name(dsink.dtype));
+  }
+  for (int axis = 0; axis < 4; ++axis) {
+    expect_size("dsink", dsink, axis, args.forward.sink->shape[axis], "as sink");
+  }
+  check_memory("dsink", dsink);
+  check_no_overlap("dsink", dsink);
+  p.has_dsink = true;
+  p.dsink_stride = dsink.shape[1] == 1 ? 0 : dsink.strides[1];
+}
+
 }  // namespace
 
 BackwardProblem make_problem(const BackwardArgs& args) {
@@ -92,6 +108,7 @@ BackwardProblem make_problem(const BackwardArgs& args) {
   }
   check_tensors(args, p);
   check_dbias(args, p);
+  check_dsink(args, p);
   check_aligned_pointer("dlse", args.dlse);
   p.has_dlse = args.dlse != nullptr;
   p.deterministic = args.deterministic;
@@ -103,6 +120,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   f.scores = family(problem.forward);
   f.scores.aligned = problem.aligned;
   f.dbias = problem.dbias.extent;
+  f.dsink = problem.has_dsink;
   f.deterministic = problem.deterministic;
   if (f.dbias == Extent::kAbsent) return f;
   f.dbias_dtype = problem.dbias.dtype;

@@ -28,16 +28,18 @@ struct BackwardProblem {
   bool aligned = false;  ///< all of the tensors: addresses and strides are multiples of 16 bytes
   BiasGradient dbias;
   bool has_dlse = false;
+  bool has_dsink = false;
+  std::int64_t dsink_stride = 0;  // elements; 0 where there is one head
   bool deterministic = false;
 
   /// Whether the bias's gradient adds up planes: batch elements or heads.
   bool dbias_reduces_planes() const {
     return dbias.batches != forward.batch || dbias.heads != forward.num_heads_q;
   }
-  /// Whether no output has an element. A dbias that sums over nothing is 0 and has some.
+  /// Whether no output has an element. A dbias or dsink that sums over nothing is 0 and has some.
   bool empty() const {
     return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0)) &&
-           dbias.extent == Extent::kAbsent;
+           dbias.extent == Extent::kAbsent && !has_dsink;
   }
   bool operator==(const BackwardProblem&) const = default;
 };
@@ -54,6 +56,7 @@ struct BackwardFamily {
   bool dbias_reduces_planes = false;
   bool dbias_groups_batch = false;  ///< batch elements share planes of dbias, which has several
   bool dbias_scalar = false;
+  bool dsink = false;
   bool deterministic = false;
 
   auto operator<=>(const BackwardFamily&) const = default;
@@ -67,6 +70,7 @@ constexpr auto fields(const BackwardFamily*) {
                             base::Field{"dbias_reduces_planes", &F::dbias_reduces_planes},
                             base::Field{"dbias_groups_batch", &F::dbias_groups_batch},
                             base::Field{"dbias_scalar", &F::dbias_scalar},
+                            base::Field{"dsink", &F::dsink},
                             base::Field{"deterministic", &F::deterministic});
 }
 

@@ -50,6 +50,7 @@ std::string describe(const Problem& p) {
   if (p.bias.extent != Extent::kAbsent) {
     text += fmt::format(" bias={}({})", pattern(p, p.bias), name(p.bias.dtype));
   }
+  if (p.sink.exists) text += fmt::format(" sink({})", name(p.sink.dtype));
   for (const Scalar& s : kScalars) {
     if (p.*s.value != s.usual(p)) text += fmt::format(" {}={}", s.name, p.*s.value);
   }
@@ -73,6 +74,7 @@ std::string describe(const Family& f) {
     text += fmt::format(" bias={},{}{}{}", base::word(f.bias), name(f.bias_dtype),
                         f.bias_vectorized ? "" : ",scalar", f.bias_groups_batch ? ",grouped" : "");
   }
+  if (f.sink) text += fmt::format(" sink={}", name(f.sink_dtype));
   if (!f.aligned) text += " unaligned";
   if (!f.positive_scale) text += " scale<=0";
   return text;
@@ -89,6 +91,7 @@ std::string describe(const BackwardProblem& p) {
   if (p.dbias.extent != Extent::kAbsent) {
     text += fmt::format(" dbias={}({})", dbias_pattern(p), name(p.dbias.dtype));
   }
+  if (p.has_dsink) text += " dsink";
   if (p.has_dlse) text += " dlse";
   if (p.deterministic) text += " deterministic";
   if (p.forward.aligned && !p.aligned) text += " unaligned";
@@ -108,6 +111,7 @@ std::string describe(const BackwardFamily& f) {
                                                  : "",
                         f.dbias_vectorized ? "" : ",scalar");
   }
+  if (f.dsink) text += " dsink";
   if (f.deterministic) text += " deterministic";
   return text;
 }

@@ -32,6 +32,10 @@ Json members(const Problem& p) {
     line["bias"] = pattern(p, p.bias);
     line["bias_dtype"] = name(p.bias.dtype);
   }
+  if (p.sink.exists) {
+    line["sink"] = true;
+    line["sink_dtype"] = name(p.sink.dtype);
+  }
   for (const Scalar& s : kScalars) {
     if (p.*s.value != s.usual(p)) line[s.name] = p.*s.value;
   }
@@ -52,6 +56,7 @@ std::string manifest_line(const BackwardProblem& problem) {
     line["dbias"] = true;
     line["dbias_dtype"] = name(problem.dbias.dtype);
   }
+  if (problem.has_dsink) line["dsink"] = true;
   if (problem.has_dlse) line["dlse"] = true;
   if (problem.deterministic) line["deterministic"] = true;
   return line.dump();

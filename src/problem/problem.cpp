@@ -128,6 +128,21 @@ void check_operands(const ForwardArgs& args, Problem& p) {
   }
 }
 
+PerHead check_per_head(const char* what, const Tensor& tensor, const Problem& p) {
+  for (const int axis : {0, 2, 3}) expect_size(what, tensor, axis, 1, "a number per query head");
+  expect_size(what, tensor, 1, p.num_heads_q, "q's heads");
+  check_memory(what, tensor);
+  return {true, tensor.dtype, p.num_heads_q == 1 ? 0 : tensor.strides[1]};
+}
+
+void check_sink(const ForwardArgs& args, Problem& p) {
+  if (!args.sink) return;
+  if (args.sink->dtype != p.dtype && args.sink->dtype != DType::kFloat32) {
+    reject("sink: dtype is {}; expected {} (as q) or fp32", name(args.sink->dtype), name(p.dtype));
+  }
+  p.sink = check_per_head("sink", *args.sink, p);
+}
+
 std::int32_t window_side(const char* side, std::int64_t width) {
   if (width < -1) reject("window: {} is {}; expected -1 (open) or a number of keys", side, width);
   // Past every key even if the diagonal moves as far as it may.
@@ -165,6 +180,7 @@ Problem make_problem(const ForwardArgs& args) {
   check_shapes(args, p);
   check_tensors(args, p);
   check_operands(args, p);
+  check_sink(args, p);
   check_band(args, p);
   check_aligned_pointer("lse", args.lse);
   check_aligned_pointer("seqlens_q", args.seqlens_q);
@@ -203,6 +219,8 @@ Family family(const Problem& problem) {
   f.bounded_left = problem.bounded_left;
   f.bounded_right = problem.bounded_right;
   f.seqlens = problem.has_seqlens_q || problem.has_seqlens_kv;
+  f.sink = problem.sink.exists;
+  f.sink_dtype = problem.sink.dtype;
   return f;
 }
 

@@ -34,6 +34,15 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
+/// A number per query head in canonical form.
+struct PerHead {
+  bool exists = false;
+  DType dtype = DType::kFloat32;
+  std::int64_t head_stride = 0;  // elements; 0 where there is one head
+
+  bool operator==(const PerHead&) const = default;
+};
+
 /// Strides of q, k, v or out over (batch, head, row), in elements; 0 on axes of size 1.
 struct RowStrides {
   std::int64_t batch = 0, head = 0, row = 0;
@@ -50,6 +59,7 @@ struct Problem {
   RowStrides q, k, v, out;
   bool aligned = false;  ///< q, k, v, out: addresses and strides are multiples of 16 bytes
   Operand mask, bias;
+  PerHead sink;
   bool bounded_left = false, bounded_right = false;  ///< window; causal bounds the right at 0
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
   bool bottom_right = false;                         ///< false unless bounded
@@ -115,6 +125,8 @@ struct Family {
   bool bias_groups_batch = false;
   bool bounded_left = false, bounded_right = false;
   bool seqlens = false;
+  bool sink = false;
+  DType sink_dtype = DType::kFloat32;
 
   auto operator<=>(const Family&) const = default;
 };
@@ -133,7 +145,8 @@ constexpr auto fields(const Family*) {
       base::Field{"bias_vectorized", &F::bias_vectorized},
       base::Field{"bias_groups_batch", &F::bias_groups_batch},
       base::Field{"bounded_left", &F::bounded_left},
-      base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens});
+      base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
+      base::Field{"sink", &F::sink}, base::Field{"sink_dtype", &F::sink_dtype});
 }
 
 /// Flags that descriptions name where they are set.

@@ -7,6 +7,7 @@
 #include "reference/check_args.hpp"
 #include "reference/gradient_tiles.hpp"
 #include "reference/plane_gradients.hpp"
+#include "reference/sink_gradient.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -34,6 +35,7 @@ void compute(const GradientContext& context, const Planes& planes, unsigned jobs
   if (context.args.dbias) {
     compute_dbias<Real>(context, planes, jobs, result.dbias);
   }
+  if (context.args.dsink) compute_dsink(context, planes, result.dsink);
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const P
                         unsigned jobs) {
   check_args(args);
   BackwardResult result{not_computed(args.dq), not_computed(args.dk), not_computed(args.dv),
-                        args.dbias ? not_computed(*args.dbias) : Gradient{}};
+                        args.dbias ? not_computed(*args.dbias) : Gradient{},
+                        args.dsink ? not_computed(*args.dsink) : Gradient{}};
   const Rows rows = Rows::every();
   const ForwardResult outputs = forward(args.forward, arithmetic, rows, jobs, planes);
   const ScoreRule rule(args.forward);

@@ -25,6 +25,7 @@ struct BackwardResult {
   Gradient dk;     ///< [B, Hkv, Lk, D]
   Gradient dv;     ///< [B, Hkv, Lk, Dv]; nothing cancels, so its terms are 0
   Gradient dbias;  ///< the shape of args.dbias; empty without one
+  Gradient dsink;  ///< [1, Hq, 1, 1]; empty without args.dsink
 };
 
 /// Gradients on the CPU, by the formulas of docs/semantics.md. Every pointer of `args` is a host
@@ -33,7 +34,7 @@ struct BackwardResult {
 ///
 /// Arithmetic::kRounded also rounds p, ds and the results to q's dtype (dbias to its own); p in
 /// fp16 as a multiple of 2^-14, so that small ones keep their digits. A dbias that is broadcast
-/// over keys is the sum of dlse in both, which the sum of ds amounts to.
+/// over keys is the sum of dlse in both, less what a sink takes, which the sum of ds amounts to.
 ///
 /// Computes the planes selected, and of dbias the rows to which selected planes alone add. Runs on
 /// `jobs` threads; the result does not depend on their number.

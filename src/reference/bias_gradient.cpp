@@ -6,6 +6,7 @@
 
 #include "base/parallel.hpp"
 #include "reference/gradient_sums.hpp"
+#include "reference/sink_gradient.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -117,19 +118,22 @@ void BiasSolver<Real>::add_block(const RowBlock& block) {
   }
 }
 
-// ds of a row sums to its dlse. Adding up ds would leave noise of its terms instead.
+// ds of a row sums to its dlse, less what the row adds to dsink. Adding up ds would leave noise of
+// its terms instead.
 template <typename Real>
 void BiasSolver<Real>::add_dlse(const RowBlock& block) {
   for (std::int64_t query = block.first; query < block.end; ++query) {
     const std::int64_t index = context_.row_index(block.batch, block.head, query);
     const double lse = context_.forward.lse[index];
-    if (lse == -std::numeric_limits<double>::infinity()) {
+    if (context_.forward.dead[index]) {
       continue;
     }
     const double dlse = context_.args.dlse == nullptr ? 0 : context_.args.dlse[index];
-    const double value = std::isfinite(lse) ? dlse : std::numeric_limits<double>::quiet_NaN();
+    const SinkTerm sink = sink_term(context_, block.batch, block.head, query);
+    const double value =
+        std::isfinite(lse) ? dlse - sink.value : std::numeric_limits<double>::quiet_NaN();
     sums_.row(target(query))[0] += static_cast<Real>(value);
-    sums_.squares[target(query)] += static_cast<Real>(value * value);
+    sums_.squares[target(query)] += static_cast<Real>(dlse * dlse + sink.size * sink.size);
   }
 }
 

@@ -59,6 +59,13 @@ void check_shapes(const ForwardArgs& args) {
   check_axis("out", "feature", args.out.shape[3], args.v.shape[3]);
 }
 
+void check_per_head(std::string_view name, const Tensor& tensor, const ForwardArgs& args) {
+  check_axis(name, "batch", tensor.shape[0], 1);
+  check_axis(name, "head", tensor.shape[1], args.q.shape[1]);
+  check_axis(name, "query", tensor.shape[2], 1);
+  check_axis(name, "key", tensor.shape[3], 1);
+}
+
 void check_same_shape(std::string_view name, const Tensor& tensor, const Tensor& model) {
   static constexpr std::string_view kAxes[] = {"batch", "head", "sequence", "feature"};
   for (std::size_t axis = 0; axis < model.shape.size(); ++axis) {
@@ -82,6 +89,7 @@ void check_args(const ForwardArgs& args) {
       refuse("bias: dtype is bool; a boolean mask belongs in mask");
     }
   }
+  if (args.sink) check_per_head("sink", *args.sink, args);
   if (args.window.left < -1 || args.window.right < -1) {
     refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", args.window.left,
                        args.window.right));
@@ -101,6 +109,10 @@ void check_args(const BackwardArgs& args) {
   check_same_shape("dq", args.dq, args.forward.q);
   check_same_shape("dk", args.dk, args.forward.k);
   check_same_shape("dv", args.dv, args.forward.v);
+  if (args.dsink && !args.forward.sink) {
+    refuse("dsink: asked for without a sink; expected a sink");
+  }
+  if (args.dsink) check_per_head("dsink", *args.dsink, args.forward);
   if (args.dbias && !args.forward.bias) {
     refuse("dbias: asked for without a bias; expected a bias");
   }

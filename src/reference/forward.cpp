@@ -46,6 +46,8 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
   result.out.assign(static_cast<std::size_t>(batch * heads * count * dim_v), kNotComputed);
   result.lse.assign(static_cast<std::size_t>(batch * heads * count), kNotComputed);
 
+  result.dead.assign(result.lse.size(), 0);
+
   const ScoreRule rule(args);
   const BlockContext context{args, rule, rows};
   const std::int64_t step = rows_per_block(args.k.shape[2]);
@@ -59,7 +61,8 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
       return;
     }
     const std::int64_t row = plane * count + first;
-    compute(context, block, result.out.data() + row * dim_v, result.lse.data() + row);
+    compute(context, block,
+            {result.out.data() + row * dim_v, result.lse.data() + row, result.dead.data() + row});
   });
   return result;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "attnjit/forward.hpp"
@@ -16,7 +17,8 @@ enum class Arithmetic {
 /// Results for the selected rows, dense, in the order of Rows; NaN in planes not selected.
 struct ForwardResult {
   std::vector<double> out;  ///< [B, Hq, rows, Dv]
-  std::vector<double> lse;  ///< [B, Hq, rows], natural logarithm; -inf for a row with no live key
+  std::vector<double> lse;  ///< [B, Hq, rows], natural logarithm; -inf where nothing is summed
+  std::vector<std::uint8_t> dead;  ///< [B, Hq, rows]: 1 for a row without a live key
 };
 
 /// Attention on the CPU. Every pointer of `args` is a host pointer; `out` is read for its shape

@@ -19,7 +19,7 @@ template <typename Real>
 class BlockSolver {
  public:
   BlockSolver(const BlockContext& context, const RowBlock& block);
-  void run(double* out, double* lse);
+  void run(const BlockResult& result);
 
  private:
   static constexpr bool kRounds = sizeof(Real) == sizeof(float);
@@ -30,7 +30,7 @@ class BlockSolver {
   void find_maxima();
   void add_tile(std::int64_t tile);
   void exponentiate(const Real* scores);
-  void write(double* out, double* lse) const;
+  void write(const BlockResult& result) const;
   Real round(Real value) const {
     return kRounds ? static_cast<Real>(tensor::round_to(context_.args.q.dtype, value)) : value;
   }
@@ -73,13 +73,13 @@ BlockSolver<Real>::BlockSolver(const BlockContext& context, const RowBlock& bloc
           static_cast<std::size_t>(tiles_.count() * padded_rows_ * kTile))) {}
 
 template <typename Real>
-void BlockSolver<Real>::run(double* out, double* lse) {
+void BlockSolver<Real>::run(const BlockResult& result) {
   for (std::int64_t tile = 0; tile < tiles_.count(); ++tile) {
     tile_dead_[tile] = !tiles_.compute(tile, tile_scores(tile));
   }
   find_maxima();
   for (std::int64_t tile = 0; tile < tiles_.count(); ++tile) add_tile(tile);
-  write(out, lse);
+  write(result);
 }
 
 template <typename Real>
@@ -133,25 +133,37 @@ void BlockSolver<Real>::exponentiate(const Real* scores) {
 }
 
 template <typename Real>
-void BlockSolver<Real>::write(double* out, double* lse) const {
+void BlockSolver<Real>::write(const BlockResult& result) const {
+  const Real sink = static_cast<Real>(context_.sink(block_.head));
+  const std::int64_t in_use = context_.rule.rows_in_use(block_.batch);
   for (std::int64_t row = 0; row < rows_; ++row) {
     const bool dead = maximum_[row] <= static_cast<Real>(kDeadScore);
+    const Real keys = dead ? kDropped : maximum_[row] + std::log(sum_[row]);
+    const bool adds = sink > kDropped && tiles_.query(row) < in_use;
+    const Real highest = std::max(keys, sink);
+    const Real lse = !adds ? keys
+                     : dead
+                         ? sink
+                         : highest + std::log(std::exp(keys - highest) + std::exp(sink - highest));
+    const Real factor = adds && !dead ? std::exp(keys - lse) : Real{1};
     for (std::int64_t d = 0; d < dim_v_; ++d) {
-      out[row * dim_v_ + d] = dead ? 0.0 : round(accumulator_[row * padded_dim_v_ + d] / sum_[row]);
+      result.out[row * dim_v_ + d] =
+          dead ? 0.0 : round(accumulator_[row * padded_dim_v_ + d] / sum_[row] * factor);
     }
-    lse[row] = dead ? -std::numeric_limits<double>::infinity()
-                    : static_cast<Real>(maximum_[row] + std::log(sum_[row]));
+    result.lse[row] = lse;
+    result.dead[row] = dead;
   }
 }
 
 }  // namespace
 
-void compute_exact(const BlockContext& context, const RowBlock& block, double* out, double* lse) {
-  BlockSolver<double>(context, block).run(out, lse);
+void compute_exact(const BlockContext& context, const RowBlock& block, const BlockResult& result) {
+  BlockSolver<double>(context, block).run(result);
 }
 
-void compute_rounded(const BlockContext& context, const RowBlock& block, double* out, double* lse) {
-  BlockSolver<float>(context, block).run(out, lse);
+void compute_rounded(const BlockContext& context, const RowBlock& block,
+                     const BlockResult& result) {
+  BlockSolver<float>(context, block).run(result);
 }
 
 }  // namespace attnjit::reference

@@ -3,9 +3,15 @@
 
 namespace attnjit::reference {
 
-/// Computes a block in fp64, or by the rounded arithmetic in fp32. `out` [end - first, Dv] and
-/// `lse` [end - first] belong to the block.
-void compute_exact(const BlockContext& context, const RowBlock& block, double* out, double* lse);
-void compute_rounded(const BlockContext& context, const RowBlock& block, double* out, double* lse);
+/// The results of a block of rows.
+struct BlockResult {
+  double* out;         ///< [end - first, Dv]
+  double* lse;         ///< [end - first]
+  std::uint8_t* dead;  ///< [end - first]
+};
+
+/// Computes a block in fp64, or by the rounded arithmetic in fp32.
+void compute_exact(const BlockContext& context, const RowBlock& block, const BlockResult& result);
+void compute_rounded(const BlockContext& context, const RowBlock& block, const BlockResult& result);
 
 }  // namespace attnjit::reference

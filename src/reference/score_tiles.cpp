@@ -14,6 +14,13 @@ double BlockContext::scale() const {
   return args.scale ? *args.scale : 1.0 / std::sqrt(static_cast<double>(args.q.shape[3]));
 }
 
+double BlockContext::sink(std::int64_t head) const {
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  if (!args.sink) return kNone;
+  const double sink = tensor::load(args.sink->data, args.sink->dtype, head * args.sink->strides[1]);
+  return sink <= kDeadScore ? kNone : sink;
+}
+
 template <typename Real>
 ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
     : context_(context),

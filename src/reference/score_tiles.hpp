@@ -32,6 +32,8 @@ struct BlockContext {
     return head / (args.q.shape[1] / args.k.shape[1]);
   }
   double scale() const;
+  /// The score of a head that has no key; -inf: none.
+  double sink(std::int64_t head) const;
   double softcap() const { return args.softcap.value_or(0.0f); }  ///< 0: none
 };
 

@@ -75,6 +75,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.out = tensor(c.out);
   args.mask = tensor(c.mask);
   args.bias = tensor(c.bias);
+  args.sink = tensor(c.sink);
   args.lse = c.lse;
   args.seqlens_q = c.seqlens_q;
   args.seqlens_kv = c.seqlens_kv;
@@ -97,6 +98,7 @@ BackwardArgs backward_args(const attnjit_backward_args* pointer) {
   args.dk = tensor(c.dk);
   args.dv = tensor(c.dv);
   args.dbias = tensor(c.dbias);
+  args.dsink = tensor(c.dsink);
   args.deterministic = c.deterministic != 0;
   return args;
 }

@@ -44,6 +44,7 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   check_address(driver, "seqlens_kv", args.seqlens_kv);
   if (args.mask) check_address(driver, "mask", args.mask->data);
   if (args.bias) check_address(driver, "bias", args.bias->data);
+  if (args.sink) check_address(driver, "sink", args.sink->data);
 }
 
 void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
@@ -54,6 +55,7 @@ void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
   check_address(driver, "dk", args.dk.data);
   check_address(driver, "dv", args.dv.data);
   if (args.dbias) check_address(driver, "dbias", args.dbias->data);
+  if (args.dsink) check_address(driver, "dsink", args.dsink->data);
 }
 
 bool captures(const cuda::Driver& driver, Stream stream) {

@@ -139,6 +139,9 @@ std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides&
 std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
 }
+std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride) {
+  return {Axis{1, 0}, {p.num_heads_q, stride}, {1, 0}, {1, 0}};
+}
 std::array<Axis, 4> lse_axes(const problem::Problem& p) {
   const std::int64_t rows = p.seqlen_q;
   return {Axis{p.batch, p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
@@ -155,6 +158,9 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   }
   if (p.bias.extent != problem::Extent::kAbsent) {
     args.bias.emplace().data = maker.fill(p.bias.dtype, operand_axes(p, p.bias));
+  }
+  if (p.sink.exists) {
+    args.sink.emplace().data = maker.fill(p.sink.dtype, head_axes(p, p.sink.head_stride));
   }
   if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
   if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
@@ -191,6 +197,10 @@ BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
   if (backward.dbias.extent != problem::Extent::kAbsent) {
     args_.dbias.emplace().data =
         maker.output(backward.dbias.dtype, gradient_axes(p, backward.dbias), outputs_);
+  }
+  if (backward.has_dsink) {
+    args_.dsink.emplace().data =
+        maker.output(DType::kFloat32, head_axes(p, backward.dsink_stride), outputs_);
   }
   args_.deterministic = backward.deterministic;
 }

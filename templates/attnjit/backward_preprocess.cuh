@@ -5,11 +5,16 @@
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/sink.cuh"
 #include "attnjit/tile/copy.cuh"
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
+//
+// and, for gradients of sinks and of biases that are the same for all keys of a row,
+//
+//   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
 // One thread block takes kRowBlock rows of one query head. No shared memory.
 namespace attnjit::kernel {
@@ -57,15 +62,22 @@ struct BackwardPreprocess {
     }
   }
 
+  ATTNJIT_DEVICE float sink_of(int64 plane) const {
+    if constexpr (!kConfig.sink) return -ptx::infinity();
+    return load_sink<kConfig.sink_dtype>(params.sink, static_cast<int>(plane % params.num_heads_q));
+  }
+  // Whether a row with that lse has a live key. Those without one have the sink's, or are not in
+  // use.
+  ATTNJIT_DEVICE bool is_live(int64 plane, float lse) const {
+    return lse != -ptx::infinity() && lse != sink_of(plane);
+  }
+
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
-    const bool live = lse != -ptx::infinity();
+    const bool live = is_live(plane, lse);
     const int64 index = padded_row(plane, row);
     ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
-    if (params.dlse_rows != nullptr) {
-      ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
-    }
     const uint32 word = ptx::warp_ballot(live);
     if (ptx::lane_index() == 0) ptx::store_global(params.rows.live + index / 32, word);
   }
@@ -73,7 +85,8 @@ struct BackwardPreprocess {
   // kLanes neighbouring lanes per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_delta(int64 plane, int row) const {
     const int lane = ptx::thread_index() % kLanes;
-    const bool live = lse_of(plane, row) != -ptx::infinity();
+    const float lse = lse_of(plane, row);
+    const bool live = is_live(plane, lse);
     float sum = 0.0f;
     if (live) {
       const uint16* out = row_of(params.out, params.out_strides, plane, row);
@@ -88,13 +101,33 @@ struct BackwardPreprocess {
       const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
       ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
       if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
+      write_sums(plane, row, live, delta);
+    }
+  }
+  ATTNJIT_DEVICE void write_sums(int64 plane, int row, bool live, float delta) const {
+    const float lse = lse_of(plane, row);
+    const float dlse = lse == -ptx::infinity() ? 0.0f : dlse_of(plane, row);
+    float dsink = 0.0f;
+    if constexpr (kConfig.sink) {
+      const float sink = sink_of(plane);
+      // The sink is all that a dead row in use has.
+      if (sink != -ptx::infinity() && lse != -ptx::infinity()) {
+        dsink = live ? -ptx::exp2_approx((sink - lse) * kLog2E) * delta : dlse;
+      }
+      if (params.dsink_rows != nullptr) {
+        ptx::store_global(params.dsink_rows + padded_row(plane, row), dsink);
+      }
+    }
+    if (params.ds_rows != nullptr) {
+      ptx::store_global(params.ds_rows + padded_row(plane, row), live ? dlse - dsink : 0.0f);
     }
   }
   // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
   // it is 0.
   ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
     const float lse = lse_of(plane, row);
-    const bool vanishes = !live || lse == ptx::infinity();
+    // No score comes near the largest sinks either, and a product with scale might overflow.
+    const bool vanishes = !live || lse == ptx::infinity() || (kConfig.sink && lse > 0x1p36f);
     ptx::Vector16 v{};
     split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
     split(-delta, v, 3);

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_params.h"
+#include "attnjit/score/sink_params.h"
 
 namespace attnjit::kernel {
 
@@ -9,6 +10,8 @@ struct BackwardPreprocessConfig {
   int head_dim_v;
   bool aligned;  // rows of out and dout move in 16-byte pieces
   bool pieces;   // writes row_pieces
+  bool sink;     // heads have sinks
+  DType sink_dtype;
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -25,9 +28,12 @@ struct BackwardPreprocessParams {
   const float* lse;   // [batch, num_heads_q, seqlen_q]
   const float* dlse;  // likewise, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
-  float* dlse_rows;   // [batch][query head][padded row]: dlse of live rows, else 0; or null
-  float* sums;        // memory to be set to zero, 16-byte aligned
-  int64 sum_pieces;   // of 16 bytes
+  SinkParams sink;
+  // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
+  // adds to dsink.
+  float *ds_rows, *dsink_rows;
+  float* sums;       // memory to be set to zero, 16-byte aligned
+  int64 sum_pieces;  // of 16 bytes
   RowStrides out_strides, dout_strides;
   int32 num_heads_q;
   int32 seqlen_q;

@@ -289,7 +289,8 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const ClosedRow row = close_row(m, h);
+        ClosedRow row = close_row(m, h);
+        features.close(block, row);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
           ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
         }
@@ -315,8 +316,9 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const ClosedRow row = close_row(m, h);
+        ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
+        if (split() == 0) features.close(block, row);
         const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);

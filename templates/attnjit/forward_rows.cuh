@@ -73,11 +73,12 @@ ATTNJIT_DEVICE TileRange split_tiles(const KeyRange& keys, int block_kv, int num
 // A row after its last tile: its owner, its state, and what its output is to be multiplied by.
 struct ClosedRow {
   RowOwner owner;
-  float lse;      // -inf for a dead row
+  float keys_lse;  // of the keys alone; -inf for a dead row
+  float lse;
   float inverse;  // of the sum
   ATTNJIT_DEVICE float scaled(float value) const {
     // A select, not a product with 0: the sum of a dead row may hold NaN.
-    return lse == -ptx::infinity() ? 0.0f : value * inverse;
+    return keys_lse == -ptx::infinity() ? 0.0f : value * inverse;
   }
 };
 
@@ -87,8 +88,9 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
                                    int distance) {
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
-  if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
-  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, ptx::reciprocal_approx(row.sum)};
+  if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f};
+  const float lse = row.max + ptx::log2_approx(row.sum) * kLn2;
+  return {owner, lse, lse, ptx::reciprocal_approx(row.sum)};
 }
 
 ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,

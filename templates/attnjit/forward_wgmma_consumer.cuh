@@ -294,6 +294,7 @@ struct ForwardConsumer {
     for (int h = 0; h < 2; ++h) {
       closed[h] = close_row<kConfig.packed_heads()>(features, closing.block,
                                                     closing.softmax.finish(0, h), 8 * h);
+      if (closing.split == 0) features.close(closing.block, closed[h]);
     }
     if (p.num_splits > 1) {
       write_partial(closing, closed);

@@ -69,6 +69,8 @@ TEST_CASE("every member reaches its field") {
   CHECK(biased.bias_kind == tensor::BiasKind::kHugeLogit);
   CHECK(only_spec(R"("scale": -0.5)").scale == -0.5f);
   CHECK(only_spec(R"("causal": "top_left", "diagonal_offset": -9)").diagonal_offset == -9);
+  CHECK(only_spec(R"("sink": true, "sink_dtype": "fp32")").sink_dtype == DType::kFloat32);
+  CHECK(only_spec(R"("pass": "backward", "sink": true, "dsink": true)").want_dsink);
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
   CHECK(only_spec(R"("layout": "bshd")").memory.layout == instance::Layout::kBshd);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_q);

@@ -119,6 +119,23 @@ TEST_CASE_FIXTURE(Mutations,
                 {spec, warps}, {"dbias:"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught: a dead row of a head with a sink that counts as live") {
+  const ProblemSpec spec{.seqlen_q = 70,
+                         .seqlen_kv = 100,
+                         .head_dim = 64,
+                         .mask = "11qk",
+                         .mask_kind = tensor::MaskKind::kDeadRows,
+                         .use_sink = true,
+                         .backward = true,
+                         .want_dlse = true,
+                         .want_dsink = true,
+                         .poison_dropped_keys = true};
+  expect_report({"attnjit/backward_preprocess.cuh", " && lse != sink_of(plane)", ""},
+                {spec, kAlternating}, {"dv:"});
+  expect_report({"attnjit/backward_preprocess.cuh", "* delta : dlse;", "* delta : 0.0f;"},
+                {spec, kAlternating}, {"dsink:"});
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as small as they are") {
   // A bias per key, from 0 down to -16: as many queries as a single weak key needs to show.
   const ProblemSpec spec{.dtype = DType::kFloat16,

@@ -1,6 +1,7 @@
 // The forward's kernels by name: each way through them, under several configurations.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,36 @@ TEST_CASE_FIXTURE(Kernels, "kernels: a diagonal that moves, off the tensors as w
       spec.window = {20, 10};
       expect_right(spec);
     }
+  }
+}
+
+// Finite, none, far above and far below all scores, and near the least digits of a key's share.
+const std::vector<float> kSinks = {0.5f, -std::numeric_limits<float>::infinity(), 80.0f, -1e30f,
+                                   17.0f};
+
+TEST_CASE_FIXTURE(Kernels, "kernels: sinks, also of rows without a live key and of split keys") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+    ProblemSpec spec = {.batch = 2,
+                        .heads_q = 5,
+                        .heads_kv = 5,
+                        .seqlen_q = 70,
+                        .seqlen_kv = 50,
+                        .head_dim = 64,
+                        .mask = "b1qk",
+                        .bias = "1hq1",
+                        .mask_kind = MaskKind::kDeadRows,
+                        .bias_kind = BiasKind::kMinusInfinity,
+                        .use_sink = true,
+                        .sink_dtype = dtype,
+                        .sinks = kSinks,
+                        .use_seqlens_q = true};
+    expect_right(spec, kSoftmaxes);
+    spec.seqlen_q = 2;
+    spec.seqlen_kv = 3000;
+    spec.heads_q = 10;
+    expect_right(spec);
+    spec.seqlen_kv = 0;
+    expect_right(spec);
   }
 }
 

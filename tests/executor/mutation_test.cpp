@@ -210,5 +210,13 @@ TEST_CASE_FIXTURE(Mutations, "caught: a NaN at a key that nobody keeps") {
       {spec}, {"4480 not finite"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught: a sink that every split of the keys adds") {
+  const ProblemSpec spec{
+      .seqlen_q = 2, .seqlen_kv = 3000, .head_dim = 64, .use_sink = true, .sinks = {8.0f}};
+  expect_report({"attnjit/forward_mma.cuh", "if (split() == 0) features.close(block, row);",
+                 "features.close(block, row);"},
+                {spec, "{}"}, {"lse of 2 rows fails"});
+}
+
 }  // namespace
 }  // namespace attnjit::executor_test

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -181,6 +182,18 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: a diagonal that moves") {
     spec.diagonal_offset = offset;
     expect_right(spec);
   }
+}
+
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: sinks, also of rows without a live key") {
+  ProblemSpec spec = kSmall;
+  spec.heads_q = 4;
+  spec.use_sink = true;
+  spec.sinks = {0.5f, -std::numeric_limits<float>::infinity(), 80.0f, -1e30f};
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kDeadRows;
+  spec.use_seqlens_q = true;
+  expect_right(spec);
+  expect_right(spec, tile(64, 64, 2, true));
 }
 
 TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: capped scores") {

@@ -56,6 +56,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.aligned = row.at("aligned");
   f.positive_scale = row.at("positive_scale");
   f.softcap = row.at("softcap");
+  f.sink = row.at("sink");
   f.mask = grid_extent(mask);
   f.mask_vectorized = vectorized(mask);
   f.bias = grid_extent(bias);

@@ -70,6 +70,8 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
     if (spec.batch != 6 || pattern->empty() || planes.empty()) continue;
     *pattern = "s" + pattern->substr(1) + planes;
   }
+  spec.use_sink = any(false, false, false, true);
+  if (spec.use_sink) spec.sink_dtype = any(spec.dtype, DType::kFloat32);
   spec.diagonal_offset = any(0, 0, 0, 7, -40);
   if (any(0, 0, 0, 1) == 1) spec.softcap = any(0.3f, 2.0f, 30.0f);
   return spec;

@@ -76,7 +76,8 @@ struct Workspace {
                               part(layout.live, rows / 8)};
     if (spec.wgmma) list.push_back(part(layout.row_pieces, rows * 16));
     const DbiasMethod method = spec.tunables.dbias_method;
-    if (method == DbiasMethod::kRows) list.push_back(part(layout.dlse_rows, rows * 4));
+    if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
+    if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
     if (spec.tunables.dq_method == DqMethod::kAdd) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));

@@ -169,6 +169,17 @@ TEST_CASE("element types and addresses of mask and bias") {
       with_operands());
 }
 
+TEST_CASE("a sink is a number per query head") {
+  ForwardArgs base = forward_args();
+  base.sink = Tensor::contiguous(base.q.data, base.q.dtype, {1, 32, 1, 1});
+  check_refused(
+      {{[](auto& a) { a.sink->shape[0] = 4; }, "sink: batch axis is 4;", "expected 1"},
+       {[](auto& a) { a.sink->shape[1] = 8; }, "sink: head axis is 8;", "32 (q's heads)"},
+       {[](auto& a) { a.sink->dtype = DType::kFloat16; }, "sink: dtype is fp16;", "bf16 (as q)"},
+       {[](auto& a) { a.sink->data = nullptr; }, "sink: data is null", "device address"}},
+      base);
+}
+
 TEST_CASE("options that mean nothing are refused") {
   check_refused({{[](auto& a) { a.scale = std::numeric_limits<float>::quiet_NaN(); }, "scale: nan;",
                   "finite"},

@@ -59,6 +59,10 @@ class WideProblem {
       bias_.emplace(*args_.forward.bias);
       args_.forward.bias = bias_->view;
     }
+    if (args_.forward.sink) {
+      sink_.emplace(*args_.forward.sink);
+      args_.forward.sink = sink_->view;
+    }
   }
 
   BackwardResult gradients() const {
@@ -70,11 +74,12 @@ class WideProblem {
   double worst(const BackwardResult& result) {
     double ratio =
         std::max({step(q_, result.dq, 1), step(k_, result.dk, 2), step(v_, result.dv, 3)});
-    return bias_ ? std::max(ratio, step(*bias_, result.dbias, 4)) : ratio;
+    if (bias_) ratio = std::max(ratio, step(*bias_, result.dbias, 4));
+    return sink_ ? std::max(ratio, step(*sink_, result.dsink, 5)) : ratio;
   }
 
  private:
-  // sum(out * dout) + sum(lse * dlse) over the live rows.
+  // sum(out * dout) over the live rows + sum(lse * dlse) over those that have an lse.
   double loss() const {
     const ForwardResult result = forward(args_.forward, Arithmetic::kExact, Rows::every(), 2);
     const auto [batches, heads, rows, dim_v] = args_.dout.shape;
@@ -86,7 +91,8 @@ class WideProblem {
       const std::int64_t dout = plane / heads * args_.dout.strides[0] +
                                 plane % heads * args_.dout.strides[1] +
                                 index % rows * args_.dout.strides[2];
-      for (std::int64_t d = 0; d < dim_v; ++d) {
+      const bool dead = result.dead[static_cast<std::size_t>(index)] != 0;
+      for (std::int64_t d = 0; !dead && d < dim_v; ++d) {
         sum += result.out[static_cast<std::size_t>(index * dim_v + d)] *
                load(args_.dout.data, args_.dout.dtype, dout + d);
       }
@@ -134,7 +140,7 @@ class WideProblem {
   HostProblem problem_;
   BackwardArgs args_;
   WideTensor q_, k_, v_;
-  std::optional<WideTensor> bias_;
+  std::optional<WideTensor> bias_, sink_;
 };
 
 void compare_with_differences(const ProblemSpec& spec) {
@@ -148,6 +154,7 @@ ProblemSpec random_backward(std::uint64_t seed) {
   const Random random = Random(99).stream(seed);
   spec.backward = true;
   spec.want_dbias = !spec.bias.empty();
+  spec.want_dsink = spec.use_sink;
   spec.want_dlse = random.below(0, 2) == 1;
   spec.memory.expand_dout = random.below(1, 8) == 1;
   return spec;

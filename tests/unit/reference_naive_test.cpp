@@ -40,13 +40,16 @@ Real element_of(const ForwardArgs& args, const Tensor& t, std::int64_t b, std::i
   return element(t, b * t.shape[0] / args.q.shape[0], h * t.shape[1] / args.q.shape[1], i, j);
 }
 
+std::int64_t rows_in_use(const ForwardArgs& args, std::int64_t b) {
+  const std::int64_t rows = args.q.shape[2];
+  if (args.seqlens_q == nullptr) return rows;
+  return std::max<std::int64_t>(0, std::min<std::int64_t>(rows, args.seqlens_q[b]));
+}
+
 bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t i,
            std::int64_t j) {
-  std::int64_t rows = args.q.shape[2];
+  const std::int64_t rows = rows_in_use(args, b);
   std::int64_t keys = args.k.shape[2];
-  if (args.seqlens_q != nullptr) {
-    rows = std::max<std::int64_t>(0, std::min<std::int64_t>(rows, args.seqlens_q[b]));
-  }
   if (args.seqlens_kv != nullptr) {
     keys = std::max<std::int64_t>(0, std::min<std::int64_t>(keys, args.seqlens_kv[b]));
   }
@@ -90,8 +93,14 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
     maximum = std::max(maximum, score);
   }
   NaiveRow row{std::vector<Real>(static_cast<std::size_t>(args.v.shape[3]), 0), -kInfinity};
+  Real sink = -kInfinity;
+  if (args.sink && i < rows_in_use(args, b)) {
+    sink = tensor::load(args.sink->data, args.sink->dtype, h * args.sink->strides[1]);
+  }
+  if (maximum == -kInfinity) row.lse = sink;
   if (maximum == -kInfinity) return row;
-  Real sum = 0;
+  maximum = std::max(maximum, sink);
+  Real sum = std::exp(sink - maximum);
   for (std::int64_t j = 0; j < args.k.shape[2]; ++j) {
     const Real score = scores[static_cast<std::size_t>(j)];
     if (score == -kInfinity) continue;

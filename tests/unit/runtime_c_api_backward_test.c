@@ -14,11 +14,12 @@ static attnjit_backward_args backward_args(attnjit_forward_args* forward) {
 }
 
 static void check_layout(void) {
-  CHECK(sizeof(attnjit_backward_args) == 360);
+  CHECK(sizeof(attnjit_backward_args) == 368);
   CHECK(offsetof(attnjit_backward_args, dout) == 16);
   CHECK(offsetof(attnjit_backward_args, dlse) == 96);
   CHECK(offsetof(attnjit_backward_args, deterministic) == 344);
   CHECK(offsetof(attnjit_backward_args, dbias) == 352);
+  CHECK(offsetof(attnjit_backward_args, dsink) == 360);
 }
 
 static void check_arguments(attnjit_context* context) {
@@ -36,10 +37,10 @@ static void check_arguments(attnjit_context* context) {
   args.forward = &forward;
   forward.struct_size = 0;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
-              "forward: struct_size is 0; expected 424"));
-  args.struct_size = sizeof args - 1;
+              "forward: struct_size is 0; expected 432"));
+  args.struct_size = offsetof(attnjit_backward_args, dbias) - 1;
   CHECK(fails(attnjit_prepare_backward(context, &args), wrong,
-              "args: struct_size is 359; expected 360"));
+              "args: struct_size is 351; expected 368"));
 }
 
 /* Each member reaches the validation, which names it. */

@@ -74,6 +74,9 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
     args.bias =
         dense(spec.bias_dtype.value_or(spec.dtype), pattern_shape(spec, spec.bias, "bias"), "bias");
   }
+  if (spec.use_sink) {
+    args.sink = dense(spec.sink_dtype.value_or(spec.dtype), {1, hq, 1, 1}, "sink");
+  }
   if (spec.want_lse) args.lse = static_cast<float*>(placeholder());
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
   if (spec.use_seqlens_q) args.seqlens_q = lengths;
@@ -94,6 +97,7 @@ BackwardArgs backward_shape_args(const instance::ProblemSpec& spec) {
     args.dbias = args.forward.bias;
     args.dbias->dtype = spec.dbias_dtype.value_or(args.dbias->dtype);
   }
+  if (spec.want_dsink) args.dsink = dense(DType::kFloat32, {1, spec.heads_q, 1, 1}, "dsink");
   args.deterministic = spec.deterministic;
   return args;
 }

@@ -112,6 +112,15 @@ void set_bias(const ProblemFlags& flags, ProblemSpec& spec) {
   spec.bias_kind = *kind;
 }
 
+void set_sink(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (!flags.sink && (flags.sink_dtype || flags.dsink)) {
+    usage_error("{} has no effect without --sink; add it or leave {} out",
+                flags.dsink ? "--dsink" : "--sink-dtype", flags.dsink ? "--dsink" : "--sink-dtype");
+  }
+  spec.use_sink = flags.sink;
+  if (flags.sink_dtype) spec.sink_dtype = choose("--sink-dtype", *flags.sink_dtype, kBiasDtypes);
+}
+
 void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   const auto expect_backward = [&](bool given, std::string_view flag) {
     if (!given || flags.backward) return;
@@ -119,6 +128,7 @@ void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   };
   expect_backward(flags.dbias, "--dbias");
   expect_backward(flags.dlse, "--dlse");
+  expect_backward(flags.dsink, "--dsink");
   expect_backward(flags.deterministic, "--deterministic");
   expect_companion(flags.dbias, "--dbias", flags.bias.has_value(), "--bias");
   if (flags.dbias_dtype && !flags.dbias) {
@@ -127,6 +137,7 @@ void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   spec.backward = flags.backward;
   spec.want_dbias = flags.dbias;
   spec.want_dlse = flags.dlse;
+  spec.want_dsink = flags.dsink;
   spec.deterministic = flags.deterministic;
   if (flags.dbias_dtype) {
     spec.dbias_dtype = choose("--dbias-dtype", *flags.dbias_dtype, kBiasDtypes);
@@ -141,6 +152,7 @@ Case make_case(const ProblemFlags& flags) {
   set_band(flags, spec);
   set_mask(flags, spec);
   set_bias(flags, spec);
+  set_sink(flags, spec);
   set_gradients(flags, spec);
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto given = flags.scalars.find(scalar.name);

@@ -23,6 +23,8 @@ struct ProblemFlags {
   bool seqlens = false;
   bool backward = false, dbias = false, dlse = false, deterministic = false;
   std::optional<std::string> dbias_dtype;
+  bool sink = false, dsink = false;
+  std::optional<std::string> sink_dtype;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

@@ -52,6 +52,7 @@ void judge(const instance::HostProblem& host, const Sample& sample, unsigned job
   const check::BackwardVerdict verdict = check::judge_backward(host, sample.planes, jobs);
   result.findings = verdict;
   result.outputs = {{"dq", verdict.dq}, {"dk", verdict.dk}, {"dv", verdict.dv}};
+  if (host.spec().want_dsink) result.outputs.push_back({"dsink", verdict.dsink});
   if (host.spec().want_dbias) result.outputs.push_back({"dbias", verdict.dbias});
 }
 

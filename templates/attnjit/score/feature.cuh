@@ -91,6 +91,9 @@ struct Feature {
   ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
   ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+  // Adds to a ClosedRow what has no key; called once for a row.
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block&, Row&) {}
 };
 
 // All features of a kernel as one.
@@ -157,6 +160,10 @@ struct FeatureSet : Features... {
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);
+  }
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    (Features::close(block, row), ...);
   }
 
  private:

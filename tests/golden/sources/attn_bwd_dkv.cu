@@ -478,6 +478,9 @@ struct Feature {
   ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
   ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+  // Adds to a ClosedRow what has no key; called once for a row.
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block&, Row&) {}
 };
 
 // All features of a kernel as one.
@@ -544,6 +547,10 @@ struct FeatureSet : Features... {
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);
+  }
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    (Features::close(block, row), ...);
   }
 
  private:
@@ -2914,7 +2921,9 @@ namespace attnjit::kernel {
 
 // Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
 struct BandParams {
-  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
+  // Keys before / after the diagonal, used where the config bounds that side; negative where it ends
+  // on the other side.
+  int32 left, right;
   int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
 };
 

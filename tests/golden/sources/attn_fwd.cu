@@ -469,6 +469,9 @@ struct Feature {
   ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
   ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+  // Adds to a ClosedRow what has no key; called once for a row.
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block&, Row&) {}
 };
 
 // All features of a kernel as one.
@@ -535,6 +538,10 @@ struct FeatureSet : Features... {
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);
+  }
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    (Features::close(block, row), ...);
   }
 
  private:
@@ -658,11 +665,12 @@ ATTNJIT_DEVICE TileRange split_tiles(const KeyRange& keys, int block_kv, int num
 // A row after its last tile: its owner, its state, and what its output is to be multiplied by.
 struct ClosedRow {
   RowOwner owner;
-  float lse;      // -inf for a dead row
+  float keys_lse;  // of the keys alone; -inf for a dead row
+  float lse;
   float inverse;  // of the sum
   ATTNJIT_DEVICE float scaled(float value) const {
     // A select, not a product with 0: the sum of a dead row may hold NaN.
-    return lse == -ptx::infinity() ? 0.0f : value * inverse;
+    return keys_lse == -ptx::infinity() ? 0.0f : value * inverse;
   }
 };
 
@@ -672,8 +680,9 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
                                    int distance) {
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
-  if (row.sum == 0.0f) return {owner, -ptx::infinity(), 0.0f};
-  return {owner, row.max + ptx::log2_approx(row.sum) * kLn2, ptx::reciprocal_approx(row.sum)};
+  if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f};
+  const float lse = row.max + ptx::log2_approx(row.sum) * kLn2;
+  return {owner, lse, lse, ptx::reciprocal_approx(row.sum)};
 }
 
 ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
@@ -1598,7 +1607,8 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const ClosedRow row = close_row(m, h);
+        ClosedRow row = close_row(m, h);
+        features.close(block, row);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
           ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
         }
@@ -1624,8 +1634,9 @@ struct Forward {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const ClosedRow row = close_row(m, h);
+        ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
+        if (split() == 0) features.close(block, row);
         const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
@@ -2408,7 +2419,9 @@ namespace attnjit::kernel {
 
 // Axis limits of a window around the diagonal; causal is right = 0 without a left limit.
 struct BandParams {
-  int32 left, right;   // keys before / after the diagonal, used where the config bounds that side
+  // Keys before / after the diagonal, used where the config bounds that side; negative where it ends
+  // on the other side.
+  int32 left, right;
   int32 bottom_right;  // 1: the diagonal ends at the last query and key; 0: it starts at the first
 };
 

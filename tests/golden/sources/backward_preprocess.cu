@@ -149,6 +149,24 @@ struct BackwardParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/sink_params.h
+
+namespace attnjit::kernel {
+
+// A score per query head that has no key and no value.
+struct SinkParams {
+  const void* data;  // [num_heads_q]
+  int64 head_stride;
+};
+
+// The least lse of a row with a live key: above the sink, if only by the last digits of a float. A
+// row in use without one has the sink itself, which tells the backward that it is dead.
+ATTNJIT_CONSTEXPR float least_live_lse(float sink) {
+  return sink + (sink < 0.0f ? -sink : sink) * 0x1p-22f + 0x1p-60f;
+}
+
+}  // namespace attnjit::kernel
+
 namespace attnjit::kernel {
 
 // Specialises the kernel that prepares the rows of the backward.
@@ -157,6 +175,8 @@ struct BackwardPreprocessConfig {
   int head_dim_v;
   bool aligned;  // rows of out and dout move in 16-byte pieces
   bool pieces;   // writes row_pieces
+  bool sink;     // heads have sinks
+  DType sink_dtype;
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -173,9 +193,12 @@ struct BackwardPreprocessParams {
   const float* lse;   // [batch, num_heads_q, seqlen_q]
   const float* dlse;  // likewise, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
-  float* dlse_rows;   // [batch][query head][padded row]: dlse of live rows, else 0; or null
-  float* sums;        // memory to be set to zero, 16-byte aligned
-  int64 sum_pieces;   // of 16 bytes
+  SinkParams sink;
+  // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
+  // adds to dsink.
+  float *ds_rows, *dsink_rows;
+  float* sums;       // memory to be set to zero, 16-byte aligned
+  int64 sum_pieces;  // of 16 bytes
   RowStrides out_strides, dout_strides;
   int32 num_heads_q;
   int32 seqlen_q;
@@ -444,6 +467,265 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/score/sink.cuh
+
+// ---- attnjit/score/feature.cuh
+
+// ---- attnjit/score/block.cuh
+
+namespace attnjit::kernel {
+
+// The part of the problem that one thread block works on, and the thread's place in it. Rows are
+// those of the plane that the block belongs to: queries, or (query, head) pairs where the config
+// packs heads.
+struct Block {
+  int batch;
+  int head;                    // the query head, or the first of those that are packed
+  int first_row, end_row;      // of the block, as far as they are in use
+  int num_rows;                // of the plane
+  int first_query, end_query;  // that the rows belong to
+  int query_len, kv_len;       // queries and keys in use of this batch element
+  int seqlen_q, seqlen_kv;     // of the tensors
+  int thread_row;              // the thread's first row, see ScoreShape
+  int thread_key;              // its first key of a tile
+};
+
+// Whose row a row is.
+struct RowOwner {
+  int query, head;
+};
+
+template <int kPackedHeads>
+ATTNJIT_DEVICE RowOwner owner_of(const Block& block, int row) {
+  return {row / kPackedHeads, block.head + row % kPackedHeads};
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tensor_map.h
+
+namespace attnjit::kernel {
+
+// A tensor in global memory as the copy engine sees it: address, extents, strides, box and swizzle,
+// in an encoding that is the driver's own (CUtensorMap of cuda.h).
+struct alignas(128) TensorMap {
+  uint64 word[16];
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// The work that a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// TileUse::kPlain as a type: of a tile that is known to need no mask when the kernel is compiled,
+// and to lie inside of the tensors.
+struct PlainTile {
+  ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
+};
+
+// Where the copy engine brings tiles of operands to in shared memory, and from where.
+struct OperandTiles {
+  uint32 bias, mask;
+};
+struct OperandMaps {
+  const TensorMap &bias, &mask;
+};
+
+// Keys that any query of the block may see.
+struct KeyRange {
+  int begin, end;
+};
+
+// What softmax knows of one row at the end.
+struct RowState {
+  float max;  // largest score, scale and bias included; -inf if there is none
+  float sum;  // of exp(score - max); 0 marks a dead row
+};
+
+// A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
+//
+// Those of the walk find out which tiles of keys are worked on. Those of the scores work on a tile.
+// The two share nothing but what begin() sets, so that different warps may call them, each on a set
+// of features of its own.
+struct Feature {
+  // Whether scores are changed by more than an addition: transform() and differentiate() are there.
+  static constexpr bool kTransforms = false;
+  // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
+  // tiles.
+  static constexpr bool kNarrows = false, kPicksKeys = false;
+  // Whether begin() looks at the head.
+  static constexpr bool kPerHead = false;
+  // Sets the lengths of the block's batch element.
+  ATTNJIT_DEVICE void set_lengths(Block&) {}
+  // Finds out what the feature needs to know of the block.
+  ATTNJIT_DEVICE void begin(const Block&) {}
+
+  // The walk. Narrows the keys that the block's queries may see; the threads of `Team` call it
+  // together.
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
+  // What the tile of keys `tile` needs; warps call it whole.
+  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
+  // Whether K and V of `key` may be read.
+  ATTNJIT_DEVICE bool reads_key(int) const { return true; }
+
+  // Asks for what fetch() will read of the tile that begins at `first_key`, as far as L2; one
+  // thread does.
+  ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
+
+  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
+  // place in shared memory, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
+                                uint32) {}
+  // Learns where the tile at hand has landed.
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
+
+  // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
+  // the others will want.
+  ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
+  // Changes scaled scores in place.
+  template <class S>
+  ATTNJIT_DEVICE void transform(S&) {}
+  // The same, and multiplies `slopes` by the derivative.
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S&, S&) {}
+  // Adds to the scores.
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // Sets dropped scores to -inf; called for masked tiles only.
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
+  // The same in bits (score/kept_keys.cuh), in place of mask().
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
+  // Last word on a row.
+  ATTNJIT_DEVICE void finish(const Block&, const RowOwner&, RowState&) {}
+  // Adds to a ClosedRow what has no key; called once for a row.
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block&, Row&) {}
+};
+
+// All features of a kernel as one.
+template <class... Features>
+struct FeatureSet : Features... {
+  static constexpr bool kTransforms = (Features::kTransforms || ...);
+  static constexpr bool kNarrows = (Features::kNarrows || ...);
+  static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
+  static constexpr bool kPerHead = (Features::kPerHead || ...);
+
+  ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
+
+  ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
+  ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
+  template <class Team>
+  ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {
+    (Features::narrow(team, block, keys), ...);
+  }
+  ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
+    TileUse lowest = TileUse::kPlain;
+    ((lowest = lower(lowest, Features::use(block, tile))), ...);
+    return lowest;
+  }
+  ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
+    (Features::prefetch_tile(block, first_key, bias), ...);
+  }
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
+                                const OperandTiles& tiles, uint32 full) {
+    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  }
+  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
+    (Features::receive_tile(tiles), ...);
+  }
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
+    (Features::fetch(block, first_key, use), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void transform(S& scores) {
+    (Features::transform(scores), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+    slopes = 1.0f;
+    (Features::differentiate(scores, slopes), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    (Features::add(block, scores, first_key), ...);
+  }
+  template <class S>
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    (Features::mask(block, scores, first_key), ...);
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    (Features::keep(block, kept, first_key), ...);
+  }
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    (Features::finish(block, owner, row), ...);
+  }
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    (Features::close(block, row), ...);
+  }
+
+ private:
+  ATTNJIT_DEVICE static TileUse lower(TileUse a, TileUse b) { return a < b ? a : b; }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The sink of a head; what counts as -inf is -inf, which is none.
+template <DType kDType>
+ATTNJIT_DEVICE float load_sink(const SinkParams& params, int head) {
+  const int64 index = head * params.head_stride;
+  float sink;
+  if constexpr (kDType == DType::kFloat32) {
+    sink = ptx::load_global(static_cast<const float*>(params.data) + index);
+  } else {
+    sink = ptx::widen<kDType>(ptx::load_global(static_cast<const uint16*>(params.data) + index));
+  }
+  return sink <= kDeadScore ? -ptx::infinity() : sink;
+}
+
+// Adds a sink to the sum of each row in use. Where keys are split, the first split does.
+template <DType kDType>
+struct Sink : Feature {
+  const SinkParams& params;
+
+  ATTNJIT_DEVICE explicit Sink(const SinkParams& p) : params(p) {}
+
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    if (row.owner.query >= block.query_len) return;
+    const float sink = load_sink<kDType>(params, row.owner.head);
+    if (sink == -ptx::infinity()) return;
+    if (row.keys_lse == -ptx::infinity()) {
+      row.lse = sink;
+      return;
+    }
+    const float highest = row.keys_lse > sink ? row.keys_lse : sink;
+    const float sum = ptx::exp2_approx((row.keys_lse - highest) * kLog2E) +
+                      ptx::exp2_approx((sink - highest) * kLog2E);
+    row.lse = highest + ptx::log2_approx(sum) * kLn2;
+    if (row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
+    row.inverse *= ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/copy.cuh
 
 // ---- attnjit/tile/shared_tile.cuh
@@ -565,6 +847,10 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 //
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
+// and, for gradients of sinks and of biases that are the same for all keys of a row,
+//
+//   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
+//
 // One thread block takes kRowBlock rows of one query head. No shared memory.
 namespace attnjit::kernel {
 
@@ -611,15 +897,22 @@ struct BackwardPreprocess {
     }
   }
 
+  ATTNJIT_DEVICE float sink_of(int64 plane) const {
+    if constexpr (!kConfig.sink) return -ptx::infinity();
+    return load_sink<kConfig.sink_dtype>(params.sink, static_cast<int>(plane % params.num_heads_q));
+  }
+  // Whether a row with that lse has a live key. Those without one have the sink's, or are not in
+  // use.
+  ATTNJIT_DEVICE bool is_live(int64 plane, float lse) const {
+    return lse != -ptx::infinity() && lse != sink_of(plane);
+  }
+
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
-    const bool live = lse != -ptx::infinity();
+    const bool live = is_live(plane, lse);
     const int64 index = padded_row(plane, row);
     ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
-    if (params.dlse_rows != nullptr) {
-      ptx::store_global(params.dlse_rows + index, live ? dlse_of(plane, row) : 0.0f);
-    }
     const uint32 word = ptx::warp_ballot(live);
     if (ptx::lane_index() == 0) ptx::store_global(params.rows.live + index / 32, word);
   }
@@ -627,7 +920,8 @@ struct BackwardPreprocess {
   // kLanes neighbouring lanes per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_delta(int64 plane, int row) const {
     const int lane = ptx::thread_index() % kLanes;
-    const bool live = lse_of(plane, row) != -ptx::infinity();
+    const float lse = lse_of(plane, row);
+    const bool live = is_live(plane, lse);
     float sum = 0.0f;
     if (live) {
       const uint16* out = row_of(params.out, params.out_strides, plane, row);
@@ -642,13 +936,33 @@ struct BackwardPreprocess {
       const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
       ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
       if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
+      write_sums(plane, row, live, delta);
+    }
+  }
+  ATTNJIT_DEVICE void write_sums(int64 plane, int row, bool live, float delta) const {
+    const float lse = lse_of(plane, row);
+    const float dlse = lse == -ptx::infinity() ? 0.0f : dlse_of(plane, row);
+    float dsink = 0.0f;
+    if constexpr (kConfig.sink) {
+      const float sink = sink_of(plane);
+      // The sink is all that a dead row in use has.
+      if (sink != -ptx::infinity() && lse != -ptx::infinity()) {
+        dsink = live ? -ptx::exp2_approx((sink - lse) * kLog2E) * delta : dlse;
+      }
+      if (params.dsink_rows != nullptr) {
+        ptx::store_global(params.dsink_rows + padded_row(plane, row), dsink);
+      }
+    }
+    if (params.ds_rows != nullptr) {
+      ptx::store_global(params.ds_rows + padded_row(plane, row), live ? dlse - dsink : 0.0f);
     }
   }
   // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
   // it is 0.
   ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
     const float lse = lse_of(plane, row);
-    const bool vanishes = !live || lse == ptx::infinity();
+    // No score comes near the largest sinks either, and a product with scale might overflow.
+    const bool vanishes = !live || lse == ptx::infinity() || (kConfig.sink && lse > 0x1p36f);
     ptx::Vector16 v{};
     split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
     split(-delta, v, 3);
@@ -706,6 +1020,8 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 64,
     .aligned = true,
     .pieces = false,
+    .sink = false,
+    .sink_dtype = DType::kFloat32,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -1,0 +1,47 @@
+#pragma once
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/sink_params.h"
+
+namespace attnjit::kernel {
+
+// The sink of a head; what counts as -inf is -inf, which is none.
+template <DType kDType>
+ATTNJIT_DEVICE float load_sink(const SinkParams& params, int head) {
+  const int64 index = head * params.head_stride;
+  float sink;
+  if constexpr (kDType == DType::kFloat32) {
+    sink = ptx::load_global(static_cast<const float*>(params.data) + index);
+  } else {
+    sink = ptx::widen<kDType>(ptx::load_global(static_cast<const uint16*>(params.data) + index));
+  }
+  return sink <= kDeadScore ? -ptx::infinity() : sink;
+}
+
+// Adds a sink to the sum of each row in use. Where keys are split, the first split does.
+template <DType kDType>
+struct Sink : Feature {
+  const SinkParams& params;
+
+  ATTNJIT_DEVICE explicit Sink(const SinkParams& p) : params(p) {}
+
+  template <class Row>
+  ATTNJIT_DEVICE void close(const Block& block, Row& row) {
+    if (row.owner.query >= block.query_len) return;
+    const float sink = load_sink<kDType>(params, row.owner.head);
+    if (sink == -ptx::infinity()) return;
+    if (row.keys_lse == -ptx::infinity()) {
+      row.lse = sink;
+      return;
+    }
+    const float highest = row.keys_lse > sink ? row.keys_lse : sink;
+    const float sum = ptx::exp2_approx((row.keys_lse - highest) * kLog2E) +
+                      ptx::exp2_approx((sink - highest) * kLog2E);
+    row.lse = highest + ptx::log2_approx(sum) * kLn2;
+    if (row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
+    row.inverse *= ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
+  }
+};
+
+}  // namespace attnjit::kernel
