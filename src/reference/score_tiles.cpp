@@ -7,6 +7,16 @@
 #include "tensor/half.hpp"
 
 namespace attnjit::reference {
+namespace {
+
+// 1 - tanh(x)^2, which has no digits where tanh is nearly 1.
+template <typename Real>
+Real slope_of_tanh(Real x) {
+  const Real e = std::exp(-2 * std::abs(x));
+  return 4 * e / ((1 + e) * (1 + e));
+}
+
+}  // namespace
 
 static_assert(kTile % kColumnStep == 0);
 
@@ -81,9 +91,9 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
         continue;
       }
       score *= scale_;
-      const Real tanh = softcap_ > 0 ? std::tanh(score / softcap_) : Real{0};
-      if (softcap_ > 0) score = softcap_ * tanh;
-      if (slopes != nullptr) slopes[row * kTile + column] = 1 - tanh * tanh;
+      const Real ratio = softcap_ > 0 ? score / softcap_ : Real{0};
+      if (softcap_ > 0) score = softcap_ * std::tanh(ratio);
+      if (slopes != nullptr) slopes[row * kTile + column] = slope_of_tanh(ratio);
       if (bias) {
         const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
         score += static_cast<Real>(tensor::load(bias->data, bias->dtype, index));

@@ -72,6 +72,10 @@ inline void put(Members& m, const kernel::SeqlensParams& params) {
   const auto& [q, kv] = params;
   m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
 }
+inline void put(Members& m, const kernel::SinkParams& params) {
+  const auto& [data, head_stride] = params;
+  m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
+}
 inline void put(Members& m, const std::string& name, const kernel::OperandParams& params) {
   const auto& [data, batch, head, query, key, heads_per_plane, batches_per_plane] = params;
   m[name] = text(data);
@@ -138,11 +142,12 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine] = arguments.values();
-  const auto& [problem, seqlens, bias, row_mask, packed_mask, byte_mask, band] = features;
+  const auto& [problem, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, seqlens);
   put(o.values, "bias", bias);
+  put(o.values, sink);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
   put(o.values, mask_pack);

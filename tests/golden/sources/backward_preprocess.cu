@@ -572,7 +572,8 @@ struct Feature {
   // together.
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
-  // What the tile of keys `tile` needs; warps call it whole.
+  // What the tile of keys `tile` needs. Warps call it whole, and about one tile, where a feature
+  // has a use_of_lane() for lanes that ask about a tile each.
   ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
   // Whether K and V of `key` may be read.
   ATTNJIT_DEVICE bool reads_key(int) const { return true; }
@@ -634,6 +635,11 @@ struct FeatureSet : Features... {
     ((lowest = lower(lowest, Features::use(block, tile))), ...);
     return lowest;
   }
+  ATTNJIT_DEVICE TileUse use_of_lane(const Block& block, int tile) {
+    TileUse lowest = TileUse::kPlain;
+    ((lowest = lower(lowest, use_of_lane<Features>(block, tile))), ...);
+    return lowest;
+  }
   ATTNJIT_DEVICE bool reads_key(int key) const { return (Features::reads_key(key) && ...); }
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
@@ -679,6 +685,14 @@ struct FeatureSet : Features... {
   }
 
  private:
+  template <class F>
+  ATTNJIT_DEVICE TileUse use_of_lane(const Block& block, int tile) {
+    if constexpr (requires(F & f) { f.use_of_lane(block, tile); }) {
+      return F::use_of_lane(block, tile);
+    } else {
+      return F::use(block, tile);
+    }
+  }
   ATTNJIT_DEVICE static TileUse lower(TileUse a, TileUse b) { return a < b ? a : b; }
 };
 

@@ -8,6 +8,8 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 32,
     .aligned = true,
     .pieces = true,
+    .sink = false,
+    .sink_dtype = DType::kFloat32,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
