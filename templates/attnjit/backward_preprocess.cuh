@@ -5,7 +5,7 @@
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
-#include "attnjit/score/sink.cuh"
+#include "attnjit/score/load_sink.cuh"
 #include "attnjit/tile/copy.cuh"
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:

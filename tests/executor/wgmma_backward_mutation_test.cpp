@@ -13,6 +13,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
+const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
 const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
@@ -83,9 +84,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
                 {"bulk_add_if: reads shared memory at +"});
   expect_report({kDq, "ptx::warp_sync();  // the place has been read", ""}, kRun,
                 {"store_shared_16: writes shared memory at +"});
-  expect_report({kProducer, "    ptx::fence_async_proxy();\n", ""}, kHidden,
+  expect_report({kClearRows, "  ptx::fence_async_proxy();\n", ""}, kHidden,
                 {"fence_async_proxy is missing"});
-  expect_report({kProducer, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
+  expect_report({kClearRows, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
                 {"multiply_async: reads shared memory at +"});
 }
 
