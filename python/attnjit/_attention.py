@@ -32,10 +32,13 @@ def scalars_of(
     causal: str | None,
     window: tuple[int, int] | None,
     diagonal: str | None,
+    softcap: float | None = None,
+    diagonal_offset: int = 0,
 ):
     """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
+    cap = 0.0 if softcap is None else softcap
     if causal is None and window is None and diagonal is None:
-        return scale, False, 0, -1, -1
+        return scale, False, 0, -1, -1, cap, diagonal_offset
     where = _diagonal("causal", causal)
     if diagonal is not None:
         named = _diagonal("diagonal", diagonal)
@@ -47,7 +50,7 @@ def scalars_of(
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
     if window is not None and where == 0:
         raise ValueError('window: say diagonal="top-left" or "bottom-right"; libraries differ on it')
-    return scale, causal is not None, where, left, right
+    return scale, causal is not None, where, left, right, cap, diagonal_offset
 
 
 def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None):
@@ -84,7 +87,9 @@ def attention(
     causal: Diagonal | None = None,
     window: tuple[int, int] | None = None,
     diagonal: Diagonal | None = None,
+    diagonal_offset: int = 0,
     scale: float | None = None,
+    softcap: float | None = None,
     seqlens_q: Tensor | None = None,
     seqlens_kv: Tensor | None = None,
     return_lse: bool = False,
@@ -106,7 +111,9 @@ def attention(
         window: (left, right): query i, on its diagonal, keeps that many keys before and after it; -1
             opens a side.
         diagonal: where a window without `causal` starts: "top-left" or "bottom-right".
+        diagonal_offset: keys by which that diagonal, or the one of `causal`, lies further right.
         scale: any finite number; 1 / sqrt(D) by default.
+        softcap: c turns scaled scores s into c tanh(s / c), before the bias is added; None or 0 does not.
         seqlens_q, seqlens_kv: (B,) int32 on the device: rows and keys in use. Other rows are 0.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32, -inf for a row
             that keeps no key.
@@ -126,7 +133,7 @@ def attention(
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
     contract is docs/semantics.md of the project.
     """
-    scalars = scalars_of(scale, causal, window, diagonal)
+    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
     try:
         q, k, v, bias = autocast(q, k, v, bias)
         run = attend if q.dim() == 4 else attend_any_rank

@@ -2,8 +2,8 @@
 bias broadcast to (batch, head, query, key), and absent operands are None.
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
-right side of the window), with the diagonal 0 for none, 1 for top left and 2 for bottom right, and -1 for a side
-that is open."""
+right side of the window, softcap, offset of the diagonal), with the diagonal 0 for none, 1 for top left and 2 for
+bottom right, -1 for a side that is open, and a softcap of 0 for none."""
 
 from functools import cache
 
@@ -24,7 +24,7 @@ else:
 
     _makers = (_calls.new_strided, None)
 
-Scalars = tuple[float | None, bool, int, int, int]
+Scalars = tuple[float | None, bool, int, int, int, float, int]
 
 _CURRENT_STREAM = None
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.uint8)  # by the numbers of the C API

@@ -33,8 +33,9 @@ def flash_attn_func(
         softmax_scale: 1 / sqrt(D) by default.
         causal: query i keeps keys j <= i + Lk - Lq.
         window_size: (left, right) keys around that diagonal; -1 opens a side.
+        softcap: c turns scaled scores s into c tanh(s / c); 0 does not.
         deterministic: the same gradients, bit for bit, on every run.
-        dropout_p, softcap, alibi_slopes, return_attn_probs: not supported. Slopes are a bias of
+        dropout_p, alibi_slopes, return_attn_probs: not supported. Slopes are a bias of
             `attnjit.attention`.
 
     Returns:
@@ -45,7 +46,6 @@ def flash_attn_func(
     """
     refuse(
         dropout_p=dropout_p,
-        softcap=softcap,
         alibi_slopes="a tensor" if alibi_slopes is not None else None,
         return_attn_probs=return_attn_probs,
     )
@@ -56,6 +56,7 @@ def flash_attn_func(
         window=None if is_open else window_size,
         diagonal=None if is_open else "bottom-right",
         scale=softmax_scale,
+        softcap=softcap,
         deterministic=deterministic,
     )
     return out.transpose(1, 2)

@@ -8,7 +8,10 @@ from . import _call
 from ._layout import new_gradient, new_lse, new_tensor
 
 _OPERANDS = "Tensor? mask, Tensor? bias, Tensor? seqlens_q, Tensor? seqlens_kv"
-_SCALARS = "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right"
+_SCALARS = (
+    "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right, float softcap,"
+    " SymInt diagonal_offset"
+)
 
 torch.library.define(
     "attnjit::forward",
@@ -39,17 +42,19 @@ for _name in ("attnjit::forward", "attnjit::backward"):
 
 @torch.library.impl("attnjit::forward", "CUDA")
 def _forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scale, causal, diagonal, left, right, need_lse, sequence_major
-):
-    scalars = (scale, causal, diagonal, left, right)
+    q, k, v, mask, bias, seqlens_q, seqlens_kv,
+    scale, causal, diagonal, left, right, softcap, offset, need_lse, sequence_major,
+):  # fmt: skip
+    scalars = (scale, causal, diagonal, left, right, softcap, offset)
     out, lse = _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
     return out, _absent(q) if lse is None else lse
 
 
 @torch.library.register_fake("attnjit::forward")
 def _fake_forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scale, causal, diagonal, left, right, need_lse, sequence_major
-):
+    q, k, v, mask, bias, seqlens_q, seqlens_kv,
+    scale, causal, diagonal, left, right, softcap, offset, need_lse, sequence_major,
+):  # fmt: skip
     out = new_tensor(q, v.shape[3], sequence_major)
     return out, new_lse(q) if need_lse else _absent(q)
 
@@ -57,9 +62,9 @@ def _fake_forward(
 @torch.library.impl("attnjit::backward", "CUDA")
 def _backward(
     dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, need_dbias, deterministic,
+    scale, causal, diagonal, left, right, softcap, offset, need_dbias, deterministic,
 ):  # fmt: skip
-    scalars = (scale, causal, diagonal, left, right)
+    scalars = (scale, causal, diagonal, left, right, softcap, offset)
     dq, dk, dv, dbias = _call.backward(
         dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
         scalars, need_dbias, deterministic,
@@ -70,7 +75,7 @@ def _backward(
 @torch.library.register_fake("attnjit::backward")
 def _fake_backward(
     dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, need_dbias, deterministic,
+    scale, causal, diagonal, left, right, softcap, offset, need_dbias, deterministic,
 ):  # fmt: skip
     dbias = bias.new_empty(bias.shape) if need_dbias else _absent(q)
     return new_gradient(q), new_gradient(k), new_gradient(v), dbias

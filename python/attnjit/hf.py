@@ -33,6 +33,7 @@ def attention_forward(
     is_causal: bool | None = None,
     position_bias: Tensor | None = None,
     sliding_window: int | None = None,
+    softcap: float | None = None,
     **features,
 ) -> tuple[Tensor, None]:
     """Attention of a layer, as transformers calls it.
@@ -46,13 +47,14 @@ def attention_forward(
         scaling: of the scores; 1 / sqrt(width) by default.
         is_causal: query i keeps keys j <= i, unless there is a mask, which then says so itself.
         sliding_window: keys of a causal row, itself included; likewise.
+        softcap: c turns scaled scores s into c tanh(s / c), before bias and mask.
 
     Returns:
         (batch, length, heads, width), contiguous, and None for the weights.
 
     Raises:
-        NotImplementedError: for a feature that attnjit lacks, with its name: dropout, softcap, s_aux (sinks),
-            cache (paged), output_attentions. Otherwise as `attnjit.attention`.
+        NotImplementedError: for a feature that attnjit lacks, with its name: dropout, s_aux (sinks), cache
+            (paged), output_attentions. Otherwise as `attnjit.attention`.
     """
     _refuse(dropout=dropout or None, **features)
     if is_causal is None:
@@ -61,9 +63,9 @@ def attention_forward(
     rows, keys = query.shape[2], key.shape[2]
     window = (sliding_window - 1, -1) if is_causal and sliding_window and sliding_window < keys else None
     if rows > 1:  # a cache that is longer than the rows has nothing behind them
-        scalars = scalars_of(scaling, "top-left" if is_causal else None, window, None)
+        scalars = scalars_of(scaling, "top-left" if is_causal else None, window, None, softcap)
     else:  # the last one of its sequence
-        scalars = scalars_of(scaling, None, window, "bottom-right" if window else None)
+        scalars = scalars_of(scaling, None, window, "bottom-right" if window else None, softcap)
     is_mask = attention_mask is not None and not attention_mask.is_floating_point()
     bias = position_bias
     if attention_mask is not None and not is_mask:
@@ -75,7 +77,7 @@ def attention_forward(
     return out.transpose(1, 2), None
 
 
-_UNSUPPORTED = ("softcap", "s_aux", "cache", "output_attentions")
+_UNSUPPORTED = ("s_aux", "cache", "output_attentions")
 
 
 def _refuse(dropout: float | None, **features) -> None:

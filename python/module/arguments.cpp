@@ -105,8 +105,10 @@ void ForwardCall::set_scalars(PyObject* scalars) {
   int diagonal = 0;
   long long left = 0;
   long long right = 0;
+  long long diagonal_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLL", &scale, &causal, &diagonal, &left, &right) == 0) {
+  if (PyArg_ParseTuple(scalars, "OpiLLfL", &scale, &causal, &diagonal, &left, &right,
+                       &args_.softcap, &diagonal_offset) == 0) {
     throw PythonError{};
   }
   if (!is_none(scale)) {
@@ -118,6 +120,7 @@ void ForwardCall::set_scalars(PyObject* scalars) {
   args_.diagonal = diagonal;
   args_.window_left = left;
   args_.window_right = right;
+  args_.diagonal_offset = diagonal_offset;
   args_.has_window = left != -1 || right != -1 ? 1 : 0;
 }
 

@@ -9,9 +9,10 @@ import formulas
 
 
 def _forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scale, causal, diagonal, left, right, need_lse, sequence_major
-):
-    scalars = (scale, causal, diagonal, left, right)
+    q, k, v, mask, bias, seqlens_q, seqlens_kv,
+    scale, causal, diagonal, left, right, softcap, offset, need_lse, sequence_major,
+):  # fmt: skip
+    scalars = (scale, causal, diagonal, left, right, softcap, offset)
     out, lse = formulas.attend(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars)
     out = new_tensor(q, v.shape[3], sequence_major).copy_(out)
     return out, new_lse(q).copy_(lse) if need_lse else q.new_empty(0, dtype=torch.float32)
@@ -19,9 +20,9 @@ def _forward(
 
 def _backward(
     dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, need_dbias, deterministic,
+    scale, causal, diagonal, left, right, softcap, offset, need_dbias, deterministic,
 ):  # fmt: skip
-    scalars = (scale, causal, diagonal, left, right)
+    scalars = (scale, causal, diagonal, left, right, softcap, offset)
     *found, dbias = formulas.gradients(out, dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars)
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     absent = q.new_empty(0, dtype=torch.float32)

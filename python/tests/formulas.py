@@ -20,7 +20,7 @@ def _of_rank_4(operand):
 
 def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
     """Which keys each row keeps: bool, broadcast to (batch, head, query, key)."""
-    _, causal, diagonal, left, right = scalars
+    _, causal, diagonal, left, right, _, moved = scalars
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
     device = q.device
     full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)
@@ -34,7 +34,7 @@ def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
     keep = (i < used_q) & (j < used_kv)
     if mask is not None:
         keep = keep & _per_plane(_of_rank_4(mask), q).bool()
-    offset = used_kv - used_q if diagonal == 2 else 0
+    offset = moved + (used_kv - used_q if diagonal == 2 else 0)
     if causal:
         keep = keep & (j <= i + offset)
     if left >= 0:
@@ -48,6 +48,8 @@ def _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars):
     """(weights, lse) of a head for each head of q."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
+    if scalars[5] > 0:
+        scores = scalars[5] * (scores / scalars[5]).tanh()
     if bias is not None:
         scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q)
     keep = kept(q, k, mask, seqlens_q, seqlens_kv, scalars) & (scores > -1e38)
@@ -107,6 +109,8 @@ def gradients(
     weights = _rounded(weights, rounded)  # before ds is formed, as the kernel of Hopper does
     ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
     dbias = None if bias is None else _sum_to(_of_bias(ds, bias, lse, dlse), bias.shape)
+    if scalars[5] > 0:  # 1 - tanh^2
+        ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars[5]).cosh().square()
     ds = _rounded(ds, rounded)
     dk, dv = scale * (ds.transpose(-1, -2) @ q), weights.transpose(-1, -2) @ dout
     dq, dk, dv = (

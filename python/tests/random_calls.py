@@ -23,6 +23,8 @@ class Kind:
     window: tuple[int, int] | None
     seqlens: bool
     scale: float | None
+    softcap: float | None = None
+    diagonal_offset: int = 0
 
 
 def random_kind(rng: random.Random) -> Kind:
@@ -93,12 +95,15 @@ class Call:
             "window": kind.window,
             "diagonal": diagonal,
             "scale": kind.scale,
+            "softcap": kind.softcap,
+            "diagonal_offset": kind.diagonal_offset,
             "seqlens_q": self.seqlens_q,
             "seqlens_kv": self.seqlens_kv,
         }
         left, right = kind.window or (-1, -1)
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
-        scalars = (kind.scale, kind.causal is not None, where, left, right)
+        cap = kind.softcap or 0.0
+        scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset)
         self.problem = (
             self.q, self.k, self.v, self.mask, self.bias, self.seqlens_q, self.seqlens_kv, scalars,
         )  # fmt: skip

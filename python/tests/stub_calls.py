@@ -35,7 +35,15 @@ inputs = INPUTS | {
     "seqlens_q": FakeTensor(0x8000, (2,), INT32),
     "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
 }
-scalars = {"scale": 512.5, "causal": True, "diagonal": 2, "left": 3, "right": -1}
+scalars = {
+    "scale": 512.5,
+    "causal": True,
+    "diagonal": 2,
+    "left": 3,
+    "right": -1,
+    "softcap": 1.5,
+    "offset": -7,
+}
 results = RESULTS | {"lse": FakeTensor(0x7000, (2, 8, 16), FLOAT32)}
 known = {
     "out": OUT,

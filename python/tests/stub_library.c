@@ -33,6 +33,7 @@ static void add_forward(const attnjit_forward_args* a) {
       (const void*)a->seqlens_kv, a->has_scale, (double)a->scale);
   add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
       (long long)a->window_left, (long long)a->window_right);
+  add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);
 }
 
 static attnjit_status finish(const attnjit_forward_args* a, struct CUstream_st* stream, void* workspace,

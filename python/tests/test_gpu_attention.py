@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,13 +14,15 @@ from random_calls import Call, random_kind
 
 pytestmark = pytest.mark.gpu
 
-OPEN = (None, False, 0, -1, -1)
+OPEN = (None, False, 0, -1, -1, 0.0, 0)
 KINDS, CALLS = 42, 12  # 504 problems
 
 
 @pytest.mark.parametrize("seed", range(KINDS))
 def test_random_problems(seed):
-    kind = random_kind(random.Random(seed))
+    rng = random.Random(seed)
+    kind = random_kind(rng)
+    kind = replace(kind, softcap=rng.choice((None, None, 2.0)), diagonal_offset=rng.choice((0, 0, 5, -9)))
     for index in range(CALLS):
         call = Call(kind, 1000 * seed + index, "cuda")
         uses_lse = index % 3 == 0

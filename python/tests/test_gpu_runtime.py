@@ -44,7 +44,7 @@ def test_torch_compile(dynamic):
 
 def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
-    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1)
+    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1, 0.0, 0)
     torch.library.opcheck(torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, False))
     out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False)
     backward = (torch.randn_like(out), None, q, k, v, out, lse, *operands, *scalars, True, True)
@@ -53,7 +53,9 @@ def test_opcheck():
 
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
-    out, _ = torch.ops.attnjit.forward(q, k, v, mask, bias, None, None, None, True, 1, -1, -1, False, False)
+    out, _ = torch.ops.attnjit.forward(
+        q, k, v, mask, bias, None, None, None, True, 1, -1, -1, 0.0, 0, False, False
+    )
     assert torch.equal(run(q, k, v, mask, bias), out)
 
 

@@ -30,7 +30,15 @@ V = FakeTensor(0x3000, (2, 2, 24, 32))
 OUT = FakeTensor(0x4000, (2, 8, 16, 32))
 DTYPES = (FLOAT16, BFLOAT16, FLOAT32, UINT8)
 INPUTS = {"q": Q, "k": K, "v": V, "mask": None, "bias": None, "seqlens_q": None, "seqlens_kv": None}
-SCALARS = {"scale": None, "causal": False, "diagonal": 0, "left": -1, "right": -1}
+SCALARS = {
+    "scale": None,
+    "causal": False,
+    "diagonal": 0,
+    "left": -1,
+    "right": -1,
+    "softcap": 0.0,
+    "offset": 0,
+}
 RESULTS = {"out": OUT, "lse": None, "stream": None}
 
 
@@ -97,7 +105,7 @@ def forward(**changes):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 5 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 7 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
@@ -181,8 +189,13 @@ def test_the_arguments_that_the_library_gets():
     v = "v=0x3000:1,2/1536,2/768,24/32,32/1 "
     out = "out=0x4000:1,2/4096,8/512,16/32,32/1 "
     operands = "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 "
-    arrays = "lse=0x7000 seqlens=0x8000,0x8100 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
-    no_arrays = "lse=(nil) seqlens=(nil),(nil) scale=0:0 causal=0 diagonal=0 window=0:-1,-1 "
+    arrays = (
+        "lse=0x7000 seqlens=0x8000,0x8100 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
+        "softcap=1.5 offset=-7 "
+    )
+    no_arrays = (
+        "lse=(nil) seqlens=(nil),(nil) scale=0:0 causal=0 diagonal=0 window=0:-1,-1 softcap=0 offset=0 "
+    )
     assert version == "stub"
     assert no_nvrtc == "RuntimeError: no device: nvrtc=/some/libnvrtc.so"
     assert plain == f"ValueError: {q}{k}{v}{out}{no_arrays}stream=0x5000 workspace=(nil):0"

@@ -11,7 +11,7 @@ import formulas
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
 B, H, HKV, LQ, LK, D, DV = 2, 4, 2, 5, 7, 8, 16
-OPEN = (None, False, 0, -1, -1)
+OPEN = (None, False, 0, -1, -1, 0.0, 0)
 
 
 def tensors(dtype=torch.float32, requires_grad=True):
@@ -36,7 +36,7 @@ def test_mask_and_bias_with_grouped_heads(heads):
     mask[0, 0, 2] = False  # a dead row
     bias = torch.randn(1, heads, LQ, LK, requires_grad=True)
     out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, causal="bottom-right", return_lse=True)
-    expected = formulas.attend(q, k, v, mask, bias, None, None, (None, True, 2, -1, -1))
+    expected = formulas.attend(q, k, v, mask, bias, None, None, (None, True, 2, -1, -1, 0.0, 0))
     assert_same((out, lse), expected)
     assert out[0, :, 2].abs().max() == 0 and lse[0, :, 2].max() == -torch.inf
 
@@ -74,9 +74,11 @@ def test_expanded_bias_and_expanded_dout():
 @pytest.mark.parametrize(
     ("options", "scalars"),
     [
-        ({"window": (1, 2), "diagonal": "top-left"}, (None, False, 1, 1, 2)),
-        ({"window": (1, -1), "causal": "bottom-right"}, (None, True, 2, 1, -1)),
-        ({"causal": "top-left", "diagonal": "top-left", "scale": 0.3}, (0.3, True, 1, -1, -1)),
+        ({"window": (1, 2), "diagonal": "top-left"}, (None, False, 1, 1, 2, 0.0, 0)),
+        ({"window": (1, -1), "causal": "bottom-right"}, (None, True, 2, 1, -1, 0.0, 0)),
+        ({"causal": "top-left", "diagonal": "top-left", "scale": 0.3}, (0.3, True, 1, -1, -1, 0.0, 0)),
+        ({"causal": "bottom-right", "diagonal_offset": -2}, (None, True, 2, -1, -1, 0.0, -2)),
+        ({"softcap": 0.5, "scale": 2.0}, (2.0, False, 0, -1, -1, 0.5, 0)),
     ],
 )
 def test_windows_and_scale(options, scalars):
@@ -215,12 +217,14 @@ def test_what_sdpa_refuses():
 
 def test_flash_attn_func_starts_at_the_bottom_right():
     q, k, v = tensors()
-    expected, _ = formulas.attend(q, k, v, None, None, None, None, (None, True, 2, 2, -1))
-    out = attnjit.flash_attn_func(*(t.transpose(1, 2) for t in (q, k, v)), causal=True, window_size=(2, -1))
+    expected, _ = formulas.attend(q, k, v, None, None, None, None, (None, True, 2, 2, -1, 5.0, 0))
+    out = attnjit.flash_attn_func(
+        *(t.transpose(1, 2) for t in (q, k, v)), causal=True, window_size=(2, -1), softcap=5.0
+    )
     assert out.shape == (B, LQ, H, DV)
     assert_same((out,), (expected.transpose(1, 2),))
     q, k, v = (t.detach().transpose(1, 2).contiguous() for t in (q, k, v))
     assert attnjit.flash_attn_func(q, k, v).is_contiguous()
-    for feature in ({"dropout_p": 0.1}, {"softcap": 5.0}, {"alibi_slopes": q}, {"return_attn_probs": True}):
+    for feature in ({"dropout_p": 0.1}, {"alibi_slopes": q}, {"return_attn_probs": True}):
         with pytest.raises(NotImplementedError, match=next(iter(feature))):
             attnjit.flash_attn_func(q, k, v, **feature)

@@ -62,7 +62,7 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 @pytest.mark.parametrize("need", [False, True])
 def test_opcheck(need):
     q, k, v, mask, bias = (t.detach() for t in tensors())
-    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1)
+    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1, 0.0, 0)
     forward = (q, k, v, *operands, *scalars, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
     out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, need)

@@ -43,6 +43,15 @@ def mistral():
     return transformers.MistralForCausalLM(config)
 
 
+def gemma2():
+    config = transformers.Gemma2Config(
+        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, sliding_window=4, attn_logit_softcapping=2.0, query_pre_attn_scalar=1,
+        pad_token_id=0, bos_token_id=1, eos_token_id=None,
+    )  # fmt: skip
+    return transformers.Gemma2ForCausalLM(config)
+
+
 def prepared(make):
     attnjit.hf.register()
     torch.manual_seed(0)
@@ -85,7 +94,7 @@ def assert_same(model, keep, **inputs):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("make", [llama, mistral])
+@pytest.mark.parametrize("make", [llama, mistral, gemma2])
 def test_decoders_with_padding(make, side):
     model = prepared(make)
     tokens, keep = batch(side)
@@ -145,7 +154,7 @@ def test_a_window_without_a_mask():
     torch.testing.assert_close(last.transpose(1, 2), expected[:, :, -1:])
 
 
-@pytest.mark.parametrize("feature", ["dropout", "softcap", "s_aux", "cache", "output_attentions"])
+@pytest.mark.parametrize("feature", ["dropout", "s_aux", "cache", "output_attentions"])
 def test_what_is_missing_is_named(feature):
     q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
     with pytest.raises(NotImplementedError, match=f"{feature}: attnjit has no"):
