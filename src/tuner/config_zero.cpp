@@ -82,4 +82,8 @@ std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {
       .value_or("wgmma has tiles of 64 rows and more, too many for so few");
 }
 
+std::string why_mma(const problem::BackwardPlanKey& key, const codegen::Arch& arch) {
+  return codegen::why_no_wgmma(key.family, arch).value_or("no rule names wgmma there");
+}
+
 }  // namespace attnjit::tuner

@@ -67,6 +67,18 @@ TEST_CASE("a forward's plan on Hopper says why it does not take wgmma, and may b
   CHECK(plan(job).why.find("too many for so few") != std::string::npos);
 }
 
+TEST_CASE("a backward's plan on Hopper says why it does not take wgmma") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  Planner planner(engine, std::nullopt, {}, std::nullopt);
+  Case job;
+  job.spec.backward = true;
+  CHECK(planner.plan(job, arch).why.find("path mma") == std::string::npos);
+  job.spec.softcap = 30;
+  CHECK(planner.plan(job, arch).why.find("path mma: wgmma has no registers for the derivative") !=
+        std::string::npos);
+}
+
 TEST_CASE("--path wgmma gives a backward the kernel of Hopper where that serves it") {
   runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   const codegen::Arch& arch = codegen::find_arch("sm_90a");

@@ -83,6 +83,17 @@ Planned begin_plan(const Case& job, const codegen::Arch& arch, const Choice& cho
   return planned;
 }
 
+// Adds what keeps configuration 0 from wgmma on an architecture that has it. There is nothing to
+// add where it takes wgmma, or where another configuration was chosen for its speed.
+template <class PlanKey, class Tunables>
+void add_why_mma(Planned& planned, const PlanKey& key, const Tunables& chosen,
+                 const codegen::Arch& arch) {
+  const auto takes_mma = [](const Tunables& t) { return main_path(t) == codegen::Path::kMma; };
+  if (!arch.wgmma || !takes_mma(chosen) || !takes_mma(tuner::config_zero(key, arch))) return;
+  planned.why +=
+      fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ", tuner::why_mma(key, arch));
+}
+
 // Path::kMma where --config names it: what else it names are members of that configuration 0.
 std::optional<codegen::Path> mma_of(const base::Json& config) {
   if (!config.contains("path")) return std::nullopt;
@@ -180,12 +191,7 @@ std::optional<tuner::DeviceClass> Planner::device(const codegen::Arch& arch) con
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardChoice& choice) {
   const problem::Problem problem = make_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
-  const auto zero = tuner::config_zero(problem::plan_key(problem), arch);
-  if (arch.wgmma && choice.config.path == codegen::Path::kMma && zero.path == choice.config.path &&
-      !config_ && !path_) {
-    planned.why += fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ",
-                               tuner::why_mma(problem::plan_key(problem), arch));
-  }
+  if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);
   return planned;
@@ -194,6 +200,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
 Planned Planner::make(const Case& job, const codegen::Arch& arch, const BackwardChoice& choice) {
   const problem::BackwardProblem problem = make_backward_problem(job.spec);
   Planned planned = begin_plan(job, arch, choice);
+  if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                   backward_shape_args(job.spec), engine_, arch, planned);
   return planned;
