@@ -9,7 +9,7 @@
 namespace attnjit::reference {
 namespace {
 
-// What lies below the smallest normal fp32 number may be 0 in kernels.
+// Kernels may have 0 in place of anything below the smallest normal fp32 number.
 constexpr double kNormal = 0x1p-126;
 
 double error_of(double got, double want) {

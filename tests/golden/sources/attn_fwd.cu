@@ -432,7 +432,7 @@ struct Feature {
   // together.
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block&, KeyRange&) {}
-  // What the tile of keys `tile` needs. Warps call it whole, and about one tile, where a feature
+  // Tells what the tile of keys `tile` needs. Warps call it whole, of one tile, where a feature
   // has a use_of_lane() for lanes that ask about a tile each.
   ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kPlain; }
   // Whether K and V of `key` may be read.
