@@ -29,8 +29,9 @@ struct Report {
 ///   ||x - ref|| <= 4 ||y - ref|| + 4 u ||ref||
 /// with ref = `exact`, y = `rounded`, both dense [got.shape[0], got.shape[1], rows, got.shape[3]],
 /// and u the unit roundoff of got.dtype. Only elements whose ref and y are finite are judged; there
-/// NaN in x fails. A dead row has ref = y = 0, so it must be exactly 0. Planes without an element
-/// to judge count as not looked at.
+/// NaN in x fails. A dead row has ref = y = 0, so it must be exactly 0; elsewhere both bounds gain
+/// 2^-126 an element, which kernels may have 0 in place of. Planes without an element to judge
+/// count as not looked at.
 Report check_output(const Tensor& got, const std::vector<double>& exact,
                     const std::vector<double>& rounded, const Rows& rows);
 

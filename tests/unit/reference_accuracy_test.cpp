@@ -152,6 +152,19 @@ TEST_CASE("a row that is small beside its plane is held to its own size") {
   CHECK(report.text.find("at row 10 ") != std::string::npos);
 }
 
+TEST_CASE("what lies below 2^-126 may be 0, but a row of zeros is exactly that") {
+  const auto passes = [](double got, double want) {
+    std::vector<std::uint16_t> row(8);
+    const Tensor tensor = Tensor::contiguous(row.data(), DType::kBFloat16, {1, 1, 1, 8});
+    for (std::int64_t i = 0; i < 8; ++i) store(tensor.data, tensor.dtype, i, got);
+    const std::vector<double> reference(8, want);
+    return check_output(tensor, reference, reference, Rows::every()).pass;
+  };
+  CHECK(passes(0, 0x1p-130));
+  CHECK_FALSE(passes(0, 0x1p-120));
+  CHECK_FALSE(passes(0x1p-130, 0));
+}
+
 TEST_CASE("NaN, an unwritten element and a dead row that is not 0 fail") {
   Solved solved(small_spec());
   SUBCASE("NaN") { solved.set(1, 3, 69, 23, std::nan("")); }
