@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_block.cuh"
+#include "attnjit/backward_resident_keys.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
 #include "attnjit/ptx/math.cuh"
@@ -144,7 +145,7 @@ struct BackwardProducer {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
-    load_keys();
+    load_resident_keys<kConfig>(params, shared, walk, issues);
     typename Walk::Job job = walk.next();
     Shared::put_if(issues, shared.job(0), job);
     ptx::barrier_arrive_if(issues, shared.keys_full());
@@ -159,17 +160,6 @@ struct BackwardProducer {
   }
 
  private:
-  ATTNJIT_DEVICE void load_keys() {
-    const bool hides = walk.hides_keys(walk.keys_of_head());
-    if (!issues) return;
-    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
-    ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
-    const int key = walk.kv_tile * kConfig.block_kv;
-    load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), params.k, full, key,
-                                                            walk.kv_head());
-    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), params.v, full, key,
-                                                              walk.kv_head());
-  }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
@@ -177,9 +167,9 @@ struct BackwardProducer {
                                             kConfig.rows_bytes());
     const int row = job.tile * kConfig.block_q;
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
-                                                           job.head);
+                                                           job.head, walk.block.batch);
     load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout, full,
-                                                             row, job.head);
+                                                             row, job.head, walk.block.batch);
     const int64 plane = static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
     ptx::bulk_load(
         shared.rows(stage),
@@ -198,15 +188,6 @@ struct BackwardProducer {
                               shared.operands(stage), full);
     }
   }
-  template <int kColumns, int kRows>
-  ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row,
-                                 int head) {
-#pragma unroll 1
-    for (int slab = 0; slab < kColumns / 64; ++slab) {
-      ptx::tensor_load(tile + slab * kRows * 128, map, full, 64 * slab, row, head,
-                       walk.block.batch);
-    }
-  }
 };
 
 // Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
@@ -222,7 +203,7 @@ struct BackwardHider {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
-    hide_keys();
+    hide_resident_keys<kConfig>(shared, walk);
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     for (;; turn.advance()) {
@@ -238,18 +219,6 @@ struct BackwardHider {
       clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
       show_rows(shared.full(stage));
     }
-  }
-
- private:
-  ATTNJIT_DEVICE void hide_keys() {
-    const KeyRange keys = walk.keys_of_head();
-    if (!walk.hides_keys(keys)) return;
-    const LiveRows read = walk.read_keys(keys);
-    const auto hidden = [&](int row) { return !read.has(row); };
-    ptx::barrier_wait(shared.keys_landed(), 0);
-    clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
-    clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
-    show_rows(shared.keys_full());
   }
 };
 

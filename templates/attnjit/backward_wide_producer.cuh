@@ -22,7 +22,7 @@ struct BackwardWideProducer {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
-    load_keys();
+    load_resident_keys<kConfig>(params, shared, walk, issues);
     typename Walk::Job job = walk.next();
     Shared::put_if(issues, shared.job(0), job);
     ptx::barrier_arrive_if(issues, shared.keys_full());
@@ -39,15 +39,6 @@ struct BackwardWideProducer {
   }
 
  private:
-  ATTNJIT_DEVICE void load_keys() {
-    const bool hides = walk.hides_keys(walk.keys_of_head());
-    if (!issues) return;
-    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
-    ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
-    const int key = walk.kv_tile * kConfig.block_kv;
-    load_slabs<kConfig.padded_head_dim()>(shared.k(), params.k, full, key, walk.kv_head());
-    load_slabs<kConfig.padded_head_dim_v()>(shared.v(), params.v, full, key, walk.kv_head());
-  }
   // Announces a tile of `bytes` and returns the barrier at which it is to land.
   ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
                                  int bytes) {
@@ -61,8 +52,8 @@ struct BackwardWideProducer {
         kStream, job, stage,
         kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
     const int row = job.tile * kConfig.block_q;
-    load_slabs<kConfig.padded_head_dim()>(shared.tile(kStream, stage), params.q, full, row,
-                                          job.head);
+    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
+                                                           full, row, job.head, walk.block.batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
     if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
       Block block = walk.block;
@@ -75,8 +66,9 @@ struct BackwardWideProducer {
   ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kOutputs;
     const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
-    load_slabs<kConfig.padded_head_dim_v()>(shared.tile(kStream, stage), params.dout, full,
-                                            job.tile * kConfig.block_q, job.head);
+    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(
+        shared.tile(kStream, stage), params.dout, full, job.tile * kConfig.block_q, job.head,
+        walk.block.batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
   }
   ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
@@ -84,16 +76,6 @@ struct BackwardWideProducer {
     const int64 plane = static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
     ptx::bulk_load(target, rows + plane * params.base.padded_rows + job.tile * kConfig.block_q,
                    kConfig.row_bytes(), full);
-  }
-  // Tiles of queries and of keys have 64 rows both.
-  template <int kColumns>
-  ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row,
-                                 int head) {
-    static_assert(kConfig.block_q == 64 && kConfig.block_kv == 64);
-#pragma unroll 1
-    for (int slab = 0; slab < kColumns / 64; ++slab) {
-      ptx::tensor_load(tile + slab * 64 * 128, map, full, 64 * slab, row, head, walk.block.batch);
-    }
   }
 };
 
@@ -111,7 +93,7 @@ struct BackwardWideHider {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
-    hide_keys();
+    hide_resident_keys<kConfig>(shared, walk);
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     for (;; turn.advance()) {
@@ -127,16 +109,6 @@ struct BackwardWideHider {
   }
 
  private:
-  ATTNJIT_DEVICE void hide_keys() {
-    const KeyRange keys = walk.keys_of_head();
-    if (!walk.hides_keys(keys)) return;
-    const LiveRows read = walk.read_keys(keys);
-    const auto hidden = [&](int row) { return !read.has(row); };
-    ptx::barrier_wait(shared.keys_landed(), 0);
-    clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
-    clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
-    show_rows(shared.keys_full());
-  }
   template <Stream kStream, int kColumns>
   ATTNJIT_DEVICE void hide(uint32 stage, uint32 phase, const LiveRows& live) {
     ptx::barrier_wait(shared.landed(kStream, stage), phase);

@@ -13,6 +13,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
+const std::string kResidentKeys = "attnjit/backward_resident_keys.cuh";
 const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
@@ -91,7 +92,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden") {
-  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
+  expect_report({kResidentKeys, "const bool hides = walk.hides_keys(walk.keys_of_head());",
                  "const bool hides = false;"},
                 kHidden, {"deadlock"});
   expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});

@@ -13,6 +13,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kProducer = "attnjit/backward_wide_producer.cuh";
+const std::string kResidentKeys = "attnjit/backward_resident_keys.cuh";
 const std::string kProduct = "attnjit/backward_wide_product.cuh";
 const std::string kRoles = "attnjit/backward_wide_roles.cuh";
 const std::string kShared = "attnjit/backward_wide_shared.cuh";
@@ -84,11 +85,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing"
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden") {
-  expect_report({kProducer, "const bool hides = walk.hides_keys(walk.keys_of_head());",
+  expect_report({kResidentKeys, "const bool hides = walk.hides_keys(walk.keys_of_head());",
                  "const bool hides = false;"},
                 kHidden, {"deadlock"});
   expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
-  expect_report({kProducer, "return !read.has(row);", "return false;"}, kHidden, {"not finite"});
+  expect_report({kResidentKeys, "return !read.has(row);", "return false;"}, kHidden,
+                {"not finite"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is missing") {
