@@ -20,7 +20,7 @@ from attnjit import _call, _native
 
 CALLS, BURSTS = 200, 21
 SHAPE = (1, 4, 128, 64)
-NO_OPERANDS, SCALARS = (None, None, None, None), (None, False, 0, -1, -1, 0.0, 0)
+NO_OPERANDS, SCALARS = _call.Operands(), (None, False, 0, -1, -1, 0.0, 0)
 
 
 def burst_us(call):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ._autograd import attend
 from ._batch_axes import attend_any_rank
+from ._call import Operands
 
 Diagonal = Literal["top-left", "bottom-right"]
 
@@ -53,14 +54,15 @@ def scalars_of(
     return scale, causal is not None, where, left, right, cap, diagonal_offset
 
 
-def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None):
-    """The tensors in the dtype of a CUDA autocast region, if this is one; an fp32 bias stays fp32."""
+def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sink: Tensor | None):
+    """The tensors in the dtype of a CUDA autocast region, if this is one; fp32 of bias and sink stays fp32."""
     if not torch.is_autocast_enabled("cuda"):
-        return q, k, v, bias
+        return q, k, v, bias, sink
     dtype = torch.get_autocast_dtype("cuda")
-    if bias is not None and bias.dtype not in (dtype, torch.float32, torch.bool):
-        bias = bias.to(dtype)
-    return q.to(dtype), k.to(dtype), v.to(dtype), bias
+    bias, sink = (
+        t if t is None or t.dtype in (dtype, torch.float32, torch.bool) else t.to(dtype) for t in (bias, sink)
+    )
+    return q.to(dtype), k.to(dtype), v.to(dtype), bias, sink
 
 
 def _lengths(name: str, lengths: Tensor | None) -> Tensor | None:
@@ -84,6 +86,7 @@ def attention(
     *,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
+    sink: Tensor | None = None,
     causal: Diagonal | None = None,
     window: tuple[int, int] | None = None,
     diagonal: Diagonal | None = None,
@@ -95,7 +98,7 @@ def attention(
     return_lse: bool = False,
     deterministic: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias and lse.
+    """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias, sink and lse.
 
     Args:
         q: (B, Hq, Lq, D), fp16 or bf16, on a CUDA device; any strides. More batch axes may stand before
@@ -107,6 +110,8 @@ def attention(
             batch axis any n that divides B: element b reads plane b // (B // n).
         bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
             if it requires one, and summed over its axes of size 1.
+        sink: (Hq,), q's dtype or fp32: one more score of each row of a head, with neither a key nor a value.
+            Its gradient is computed if it requires one.
         causal: "top-left": query i keeps keys j <= i. "bottom-right": keys j <= i + Lk - Lq.
         window: (left, right): query i, on its diagonal, keeps that many keys before and after it; -1
             opens a side.
@@ -115,8 +120,8 @@ def attention(
         scale: any finite number; 1 / sqrt(D) by default.
         softcap: c turns scaled scores s into c tanh(s / c), before the bias is added; None or 0 does not.
         seqlens_q, seqlens_kv: (B,) int32 on the device: rows and keys in use. Other rows are 0.
-        return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32, -inf for a row
-            that keeps no key.
+        return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
+            no key the sink, or -inf.
         deterministic: the same gradients, bit for bit, on every run; by default as
             torch.use_deterministic_algorithms() says.
 
@@ -135,14 +140,13 @@ def attention(
     """
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
     try:
-        q, k, v, bias = autocast(q, k, v, bias)
+        q, k, v, bias, sink = autocast(q, k, v, bias, sink)
+        lengths = _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv)
         run = attend if q.dim() == 4 else attend_any_rank
-        out, lse = run(
-            q, k, v, mask, bias, _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv),
-            scalars, None, deterministic, return_lse,
-        )  # fmt: skip
+        operands = Operands(mask, bias, sink, *lengths)
+        out, lse = run(q, k, v, operands, scalars, None, deterministic, return_lse)
     except (AttributeError, RuntimeError):
-        optional = {"mask": mask, "bias": bias, "seqlens_q": seqlens_q, "seqlens_kv": seqlens_kv}
+        optional = Operands(mask, bias, sink, seqlens_q, seqlens_kv)._asdict()
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
     return (out, lse) if return_lse else out

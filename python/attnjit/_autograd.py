@@ -4,18 +4,18 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from . import _dispatch
+from ._call import Operands
 
 
 class Attention(torch.autograd.Function):
-    """The output of a call, or (out, lse) where lse has uses of its own, differentiable in q, k, v, bias."""
+    """The output of a call, or (out, lse) where lse has uses of its own, differentiable in q, k, v, bias, sink."""
 
     @staticmethod
-    def forward(ctx, q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, options):
+    def forward(ctx, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, options):
         sequence_major, deterministic, need_lse = options
-        out, lse = _dispatch.forward(
-            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, True, sequence_major
-        )
-        ctx.save_for_backward(q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv)
+        operands = Operands(mask, bias, sink, seqlens_q, seqlens_kv)
+        out, lse = _dispatch.forward(q, k, v, operands, scalars, True, sequence_major)
+        ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.options = scalars, deterministic
         if not need_lse:
             return out
@@ -29,16 +29,19 @@ class Attention(torch.autograd.Function):
 
 
 def _gradients(ctx, dout, dlse):
-    q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv = ctx.saved_tensors
+    q, k, v, out, lse, *operands = ctx.saved_tensors
+    operands = Operands(*operands)
     if dout is None:
         dout = torch.zeros_like(out)
     scalars, deterministic = ctx.options
-    need_dq, need_dk, need_dv, need_dbias = ctx.needs_input_grad[:4]
-    dq, dk, dv, dbias = _dispatch.backward(
-        dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars, need_dbias, deterministic
+    need_dq, need_dk, need_dv, _, need_dbias, need_dsink = ctx.needs_input_grad[:6]
+    dq, dk, dv, dbias, dsink = _dispatch.backward(
+        dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic
     )
-    gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None, dbias)
-    return *gradients, None, None, None, None, None
+    if need_dsink:
+        dsink = dsink.to(operands.sink.dtype)
+    gradients = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
+    return *gradients, *Operands(bias=dbias, sink=dsink), None, None
 
 
 _once = once_differentiable(_gradients)
@@ -47,24 +50,20 @@ _once = once_differentiable(_gradients)
 _apply = super(torch.autograd.Function, Attention).apply
 
 
-def attend(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse=False
-):
+def attend(q, k, v, operands: Operands, scalars, sequence_major, deterministic, need_lse=False):
     """(out, lse or None) of 4-D tensors, with gradients where one is wanted. The output lies in memory as q does if
     `sequence_major` is None."""
     is_compiling = torch.compiler.is_compiling()
     if not is_compiling:
         _dispatch.refuse_transforms()
+    _, bias, sink, *_ = operands
     if not torch.is_grad_enabled() or not (
-        q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad)
-    ):
-        return _dispatch.forward(
-            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major
-        )
+        q.requires_grad or k.requires_grad or v.requires_grad
+        or (bias is not None and bias.requires_grad) or (sink is not None and sink.requires_grad)
+    ):  # fmt: skip
+        return _dispatch.forward(q, k, v, operands, scalars, need_lse, sequence_major)
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     apply = Attention.apply if is_compiling else _apply
-    results = apply(
-        q, k, v, bias, mask, seqlens_q, seqlens_kv, scalars, (sequence_major, deterministic, need_lse)
-    )
+    results = apply(q, k, v, *operands, scalars, (sequence_major, deterministic, need_lse))
     return results if need_lse else (results, None)

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from ._autograd import attend
+from ._call import Operands
 
 _BATCH = -3  # end of the batch axes
 
@@ -34,9 +35,7 @@ def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
     return tensor.unbind()
 
 
-def attend_any_rank(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
-):
+def attend_any_rank(q, k, v, operands, scalars, sequence_major, deterministic, need_lse):
     """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
     over a batch axis before one that it has: then it is a call per index of the first axis."""
     batch = q.shape[:_BATCH]
@@ -45,33 +44,28 @@ def attend_any_rank(
             f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
             " (batch, head, sequence, feature) with one or more batch axes, the same of all"
         )
+    options = (scalars, sequence_major, deterministic, need_lse)
     if q.dim() == 4:
-        return attend(
-            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
-        )
-    mask, bias = _of_rank(mask, q.dim()), _of_rank(bias, q.dim())
-    operands = [operand for operand in (mask, bias) if operand is not None]
-    if any(_flattened(operand, batch) is None for operand in operands):
-        return _attend_each(
-            q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, sequence_major, deterministic, need_lse
-        )
+        return attend(q, k, v, operands, *options)
+    operands = operands._replace(mask=_of_rank(operands.mask, q.dim()), bias=_of_rank(operands.bias, q.dim()))
+    given = [operand for operand in operands[:2] if operand is not None]
+    if any(_flattened(operand, batch) is None for operand in given):
+        return _attend_each(q, k, v, operands, *options)
     last = len(batch) - 1
-    flat_mask, flat_bias = (None if t is None else _flattened(t, batch) for t in (mask, bias))
-    lengths = (None if t is None else t.reshape(-1) for t in (seqlens_q, seqlens_kv))
-    out, lse = attend(
-        q.flatten(0, last), k.flatten(0, last), v.flatten(0, last), flat_mask, flat_bias, *lengths,
-        scalars, sequence_major, deterministic, need_lse,
-    )  # fmt: skip
+    mask, bias = (None if t is None else _flattened(t, batch) for t in operands[:2])
+    lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
+    flat = (t.flatten(0, last) for t in (q, k, v))
+    out, lse = attend(*flat, Operands(mask, bias, operands.sink, *lengths), *options)
     return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch)
 
 
-def _attend_each(q, k, v, mask, bias, seqlens_q, seqlens_kv, *options):
+def _attend_each(q, k, v, operands, *options):
     count = q.shape[0]
-    calls = zip(
-        *(_samples(t, count) for t in (q, k, v)),
-        *(_samples(t, count, broadcasts=True) for t in (mask, bias)),
-        *(_samples(t, count) for t in (seqlens_q, seqlens_kv)),
+    each = zip(
+        *(_samples(t, count, broadcasts=True) for t in (operands.mask, operands.bias)),
+        (operands.sink,) * count,
+        *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
     )
-    results = [attend_any_rank(*call, *options) for call in calls]
+    results = [attend_any_rank(*qkv, Operands(*of), *options) for *qkv, of in zip(q, k, v, each)]
     outs, lses = zip(*results)
     return torch.stack(outs), None if lses[0] is None else torch.stack(lses)

@@ -1,11 +1,12 @@
 """Calls of the kernels on plain tensors of a GPU. Tensors are (batch, head, sequence, feature), mask and
-bias broadcast to (batch, head, query, key), and absent operands are None.
+bias broadcast to (batch, head, query, key), a sink is (head,), and absent operands are None.
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
 right side of the window, softcap, offset of the diagonal), with the diagonal 0 for none, 1 for top left and 2 for
 bottom right, -1 for a side that is open, and a softcap of 0 for none."""
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +27,17 @@ else:
 
 Scalars = tuple[float | None, bool, int, int, int, float, int]
 
+
+class Operands(NamedTuple):
+    """What a call may have beside q, k and v."""
+
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    sink: Tensor | None = None
+    seqlens_q: Tensor | None = None
+    seqlens_kv: Tensor | None = None
+
+
 _CURRENT_STREAM = None
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.uint8)  # by the numbers of the C API
 
@@ -37,42 +49,29 @@ def context():
 
 
 def forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars: Scalars, need_lse: bool, sequence_major: bool | None
+    q, k, v, operands: Operands, scalars: Scalars, need_lse: bool, sequence_major: bool | None
 ) -> tuple[Tensor, Tensor | None]:
     """A new output, in (batch, sequence, head, feature) memory if `sequence_major`, in that of q if it is None,
     and on request lse, (batch, head, query) fp32."""
-    return _calls.forward(
-        context(), q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major
-    )
+    return _calls.forward(context(), q, k, v, *operands, scalars, need_lse, sequence_major)
 
 
 def backward(
-    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars: Scalars, need_dbias: bool,
+    dout, dlse, q, k, v, out, lse, operands: Operands, scalars: Scalars, need_dbias: bool, need_dsink: bool,
     deterministic: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
-    """New dq, dk, dv in the memory orders of q, k, v, and on request dbias in the bias's shape and dtype."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """New dq, dk, dv in the memory orders of q, k, v, and on request dbias in the bias's shape and dtype, and
+    dsink, (head,) fp32."""
     return _calls.backward(
-        context(), q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, need_dbias,
-        deterministic,
-    )  # fmt: skip
+        context(), q, k, v, *operands, scalars, out, lse, dout, dlse, need_dbias, need_dsink, deterministic
+    )
 
 
 def enqueue_forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    out: Tensor,
-    lse: Tensor | None,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    seqlens_q: Tensor | None,
-    seqlens_kv: Tensor | None,
-    scalars: Scalars,
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, operands: Operands, scalars: Scalars
 ) -> None:
     """As forward(), into `out` and, unless it is None, `lse`."""
-    _calls.enqueue_forward(
-        context(), q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, _CURRENT_STREAM
-    )
+    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, _CURRENT_STREAM)
 
 
 def enqueue_backward(
@@ -83,10 +82,7 @@ def enqueue_backward(
     v: Tensor,
     out: Tensor,
     lse: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    seqlens_q: Tensor | None,
-    seqlens_kv: Tensor | None,
+    operands: Operands,
     scalars: Scalars,
     dq: Tensor,
     dk: Tensor,
@@ -94,8 +90,8 @@ def enqueue_backward(
     dbias: Tensor | None,
     deterministic: bool,
 ) -> None:
-    """As backward(), into dq, dk, dv and, unless it is None, dbias."""
+    """As backward(), into dq, dk, dv and, unless it is None, dbias; without dsink."""
     _calls.enqueue_backward(
-        context(), q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, deterministic,
-        dq, dk, dv, dbias, _CURRENT_STREAM,
+        context(), q, k, v, *operands, scalars, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, None,
+        _CURRENT_STREAM,
     )  # fmt: skip

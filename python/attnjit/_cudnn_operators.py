@@ -18,7 +18,7 @@ def _forward(
 ):  # fmt: skip
     out, lse = new_like(query, value.shape[3]), new_lse(query)
     _call.enqueue_forward(
-        query, key, value, out, lse if compute_log_sumexp else None, None, attn_bias, None, None,
+        query, key, value, out, lse if compute_log_sumexp else None, _call.Operands(bias=attn_bias),
         sdpa_scalars(scale, is_causal),
     )  # fmt: skip
     seed, offset = (torch.empty((), dtype=torch.long, device=query.device) for _ in range(2))
@@ -31,7 +31,7 @@ def _backward(
 ):  # fmt: skip
     gradients = tuple(torch.empty_like(t) for t in (query, key, value))
     _call.enqueue_backward(
-        grad_out, None, query, key, value, out, logsumexp.squeeze(-1), None, attn_bias, None, None,
+        grad_out, None, query, key, value, out, logsumexp.squeeze(-1), _call.Operands(bias=attn_bias),
         sdpa_scalars(scale, is_causal), *gradients, None, torch.are_deterministic_algorithms_enabled(),
     )  # fmt: skip
     return gradients

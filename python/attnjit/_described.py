@@ -57,32 +57,30 @@ def enqueue_forward(*arguments) -> None:
     _enqueue(_native.enqueue_forward, *arguments)
 
 
-def enqueue_backward(
-    context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, *results
-) -> None:
+def enqueue_backward(context, *arguments) -> None:
+    *inputs, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream = arguments
     _enqueue(
-        _native.enqueue_backward, context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars,
-        _unit_stride(out), lse, _unit_stride(dout), None if dlse is None else dlse.contiguous(), *results,
+        _native.enqueue_backward, context, *inputs, _unit_stride(out), lse, _unit_stride(dout),
+        None if dlse is None else dlse.contiguous(), deterministic, dq, dk, dv, dbias, dsink, stream,
     )  # fmt: skip
 
 
-def forward(context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major):
+def forward(context, q, k, v, *arguments):
+    *inputs, need_lse, sequence_major = arguments
     if sequence_major is None:
         sequence_major = _layout.is_sequence_major(q)
     out = _layout.new_tensor(q, v.shape[3], sequence_major)
     lse = _layout.new_lse(q) if need_lse else None
-    enqueue_forward(context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, None)
+    enqueue_forward(context, q, k, v, *inputs, out, lse, None)
     return out, lse
 
 
-def backward(
-    context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, need_dbias,
-    deterministic,
-):  # fmt: skip
+def backward(context, q, k, v, mask, bias, sink, *arguments):
+    *inputs, need_dbias, need_dsink, deterministic = arguments
     gradients = [_layout.new_gradient(t) for t in (q, k, v)]
     dbias = bias.new_empty(bias.shape) if need_dbias else None
+    dsink = _layout.new_dsink(sink) if need_dsink else None
     enqueue_backward(
-        context, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, out, lse, dout, dlse, deterministic,
-        *gradients, dbias, None,
-    )  # fmt: skip
-    return *gradients, dbias
+        context, q, k, v, mask, bias, sink, *inputs, deterministic, *gradients, dbias, dsink, None
+    )
+    return *gradients, dbias, dsink

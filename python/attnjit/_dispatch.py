@@ -32,24 +32,20 @@ def _is_plain(*tensors: Tensor | None) -> bool:
     return _are_plain(_PLAIN_TYPES, *tensors) and tensors[0].is_cuda
 
 
-def forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major):
+def forward(q, k, v, operands, scalars, need_lse, sequence_major):
     """As `_call.forward`."""
-    if _is_plain(q, k, v, mask, bias, seqlens_q, seqlens_kv):
-        return _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+    if _is_plain(q, k, v, *operands):
+        return _call.forward(q, k, v, operands, scalars, need_lse, sequence_major)
     if sequence_major is None:
         sequence_major = is_sequence_major(q)
-    out, lse = torch.ops.attnjit.forward(
-        q, k, v, mask, bias, seqlens_q, seqlens_kv, *scalars, need_lse, sequence_major
-    )
+    out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, need_lse, sequence_major)
     return out, lse if need_lse else None
 
 
-def backward(
-    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv, scalars, need_dbias, deterministic
-):
+def backward(dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic):
     """As `_call.backward`."""
-    tensors = (dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv)
-    if _is_plain(*tensors):
-        return _call.backward(*tensors, scalars, need_dbias, deterministic)
-    dq, dk, dv, dbias = torch.ops.attnjit.backward(*tensors, *scalars, need_dbias, deterministic)
-    return dq, dk, dv, dbias if need_dbias else None
+    tensors, wanted = (dout, dlse, q, k, v, out, lse), (need_dbias, need_dsink, deterministic)
+    if _is_plain(*tensors, *operands):
+        return _call.backward(*tensors, operands, scalars, *wanted)
+    *gradients, dbias, dsink = torch.ops.attnjit.backward(*tensors, *operands, *scalars, *wanted)
+    return *gradients, dbias if need_dbias else None, dsink if need_dsink else None

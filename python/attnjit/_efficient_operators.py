@@ -18,18 +18,8 @@ _BIAS_MULTIPLE = 16  # keys of a row of PyTorch's gradient of the bias
 
 
 def _forward(query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
-    out, lse = _call.forward(
-        query,
-        key,
-        value,
-        None,
-        attn_bias,
-        None,
-        None,
-        sdpa_scalars(scale, is_causal),
-        compute_log_sumexp,
-        True,
-    )
+    operands, scalars = _call.Operands(bias=attn_bias), sdpa_scalars(scale, is_causal)
+    out, lse = _call.forward(query, key, value, operands, scalars, compute_log_sumexp, True)
     padded = query.new_empty((*query.shape[:2], 0), dtype=torch.float32)
     if lse is not None:
         padded = pad(lse, (0, -lse.shape[2] % _LSE_MULTIPLE), value=torch.inf)
@@ -70,7 +60,7 @@ def _backward(
     dbias = _new_bias_gradient(attn_bias) if wants_dbias else None
     lse = logsumexp[..., : query.shape[2]].contiguous()
     _call.enqueue_backward(
-        grad_out_, None, query, key, value, out, lse, None, attn_bias, None, None,
+        grad_out_, None, query, key, value, out, lse, _call.Operands(bias=attn_bias),
         sdpa_scalars(scale, is_causal), *gradients, dbias, torch.are_deterministic_algorithms_enabled(),
     )  # fmt: skip
     return *gradients, dbias

@@ -22,7 +22,7 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalar
     """Writes `out` of (batch, head, sequence, feature) tensors; returns lse, and the seed, offset and mask of a
     dropout that there is not."""
     lse = new_lse(q)
-    _call.enqueue_forward(q, k, v, out, lse, None, None, None, None, scalars)
+    _call.enqueue_forward(q, k, v, out, lse, _call.Operands(), scalars)
     seed = torch.empty(2, dtype=torch.uint64, device=q.device)
     offset = torch.empty((), dtype=torch.uint64, device=q.device)
     return lse, seed, offset, q.new_empty(0)
@@ -31,9 +31,8 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalar
 def _backward(dout, q, k, v, out, lse, scalars: _call.Scalars, gradients) -> None:
     deterministic = torch.are_deterministic_algorithms_enabled()
     _call.enqueue_backward(
-        dout, None, q, k, v, out, lse.contiguous(), None, None, None, None, scalars, *gradients, None,
-        deterministic,
-    )  # fmt: skip
+        dout, None, q, k, v, out, lse.contiguous(), _call.Operands(), scalars, *gradients, None, deterministic
+    )
 
 
 def _like(*tensors: Tensor) -> tuple[Tensor, ...]:

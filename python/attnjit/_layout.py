@@ -35,6 +35,10 @@ def new_gradient(tensor: Tensor) -> Tensor:
     return new_tensor(tensor, tensor.shape[3], is_sequence_major(tensor))
 
 
+def new_dsink(sink: Tensor) -> Tensor:
+    return sink.new_empty(sink.shape, dtype=torch.float32)
+
+
 def new_like(tensor: Tensor, width: int) -> Tensor:
     """Uninitialised (batch, head, sequence, `width`), dense, its axes in memory in the order of those of `tensor`."""
     if width == tensor.shape[3]:

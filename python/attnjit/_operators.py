@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from . import _call
-from ._layout import new_gradient, new_lse, new_tensor
+from ._layout import new_dsink, new_gradient, new_lse, new_tensor
 
-_OPERANDS = "Tensor? mask, Tensor? bias, Tensor? seqlens_q, Tensor? seqlens_kv"
+_OPERANDS = ", ".join(f"Tensor? {name}" for name in _call.Operands._fields)
 _SCALARS = (
     "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right, float softcap,"
     " SymInt diagonal_offset"
@@ -22,7 +22,8 @@ torch.library.define(
 torch.library.define(
     "attnjit::backward",
     f"(Tensor dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPERANDS},"
-    f" {_SCALARS}, bool need_dbias, bool deterministic) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias)",
+    f" {_SCALARS}, bool need_dbias, bool need_dsink, bool deterministic)"
+    " -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias, Tensor dsink)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 
@@ -40,42 +41,39 @@ for _name in ("attnjit::forward", "attnjit::backward"):
     torch.library.impl(_name, "CPU", _refuse)
 
 
+def grouped(flat) -> tuple[_call.Operands, _call.Scalars]:
+    """Operands and scalars, which are one argument each for `_call`, of an operator's arguments."""
+    count = len(_call.Operands._fields)
+    return _call.Operands(*flat[:count]), tuple(flat[count:])
+
+
 @torch.library.impl("attnjit::forward", "CUDA")
-def _forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, softcap, offset, need_lse, sequence_major,
-):  # fmt: skip
-    scalars = (scale, causal, diagonal, left, right, softcap, offset)
-    out, lse = _call.forward(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, need_lse, sequence_major)
+def _forward(q, k, v, *arguments):
+    *flat, need_lse, sequence_major = arguments
+    out, lse = _call.forward(q, k, v, *grouped(flat), need_lse, sequence_major)
     return out, _absent(q) if lse is None else lse
 
 
 @torch.library.register_fake("attnjit::forward")
-def _fake_forward(
-    q, k, v, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, softcap, offset, need_lse, sequence_major,
-):  # fmt: skip
+def _fake_forward(q, k, v, *arguments):
+    *_, need_lse, sequence_major = arguments
     out = new_tensor(q, v.shape[3], sequence_major)
     return out, new_lse(q) if need_lse else _absent(q)
 
 
 @torch.library.impl("attnjit::backward", "CUDA")
-def _backward(
-    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, softcap, offset, need_dbias, deterministic,
-):  # fmt: skip
-    scalars = (scale, causal, diagonal, left, right, softcap, offset)
-    dq, dk, dv, dbias = _call.backward(
-        dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-        scalars, need_dbias, deterministic,
-    )  # fmt: skip
-    return dq, dk, dv, _absent(q) if dbias is None else dbias
+def _backward(dout, dlse, q, k, v, out, lse, *arguments):
+    *flat, need_dbias, need_dsink, deterministic = arguments
+    *gradients, dbias, dsink = _call.backward(
+        dout, dlse, q, k, v, out, lse, *grouped(flat), need_dbias, need_dsink, deterministic
+    )
+    return *gradients, *(_absent(q) if t is None else t for t in (dbias, dsink))
 
 
 @torch.library.register_fake("attnjit::backward")
-def _fake_backward(
-    dout, dlse, q, k, v, out, lse, mask, bias, seqlens_q, seqlens_kv,
-    scale, causal, diagonal, left, right, softcap, offset, need_dbias, deterministic,
-):  # fmt: skip
-    dbias = bias.new_empty(bias.shape) if need_dbias else _absent(q)
-    return new_gradient(q), new_gradient(k), new_gradient(v), dbias
+def _fake_backward(dout, dlse, q, k, v, out, lse, *arguments):
+    *flat, need_dbias, need_dsink, _ = arguments
+    operands, _ = grouped(flat)
+    dbias = operands.bias.new_empty(operands.bias.shape) if need_dbias else _absent(q)
+    dsink = new_dsink(operands.sink) if need_dsink else _absent(q)
+    return new_gradient(q), new_gradient(k), new_gradient(v), dbias, dsink

@@ -10,6 +10,7 @@ from transformers.masking_utils import sdpa_mask
 
 from ._attention import autocast, scalars_of
 from ._autograd import attend
+from ._call import Operands
 from ._served import count
 
 __all__ = ["attention_forward", "register"]
@@ -34,6 +35,7 @@ def attention_forward(
     position_bias: Tensor | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **features,
 ) -> tuple[Tensor, None]:
     """Attention of a layer, as transformers calls it.
@@ -48,13 +50,14 @@ def attention_forward(
         is_causal: query i keeps keys j <= i, unless there is a mask, which then says so itself.
         sliding_window: keys of a causal row, itself included; likewise.
         softcap: c turns scaled scores s into c tanh(s / c), before bias and mask.
+        s_aux: (heads,), sinks: a further score of each row of a head, without a key, with a gradient.
 
     Returns:
         (batch, length, heads, width), contiguous, and None for the weights.
 
     Raises:
-        NotImplementedError: for a feature that attnjit lacks, with its name: dropout, s_aux (sinks), cache
-            (paged), output_attentions. Otherwise as `attnjit.attention`.
+        NotImplementedError: for a feature that attnjit lacks, with its name: dropout, cache (paged),
+            output_attentions. Otherwise as `attnjit.attention`.
     """
     _refuse(dropout=dropout or None, **features)
     if is_causal is None:
@@ -70,14 +73,14 @@ def attention_forward(
     bias = position_bias
     if attention_mask is not None and not is_mask:
         bias = attention_mask if bias is None else bias + attention_mask
-    q, k, v, bias = autocast(query, key, value, bias)
-    mask = attention_mask if is_mask else None
-    out, _ = attend(q, k, v, mask, bias, None, None, scalars, sequence_major=True, deterministic=None)
+    q, k, v, bias, sink = autocast(query, key, value, bias, s_aux)
+    operands = Operands(attention_mask if is_mask else None, bias, sink)
+    out, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None
 
 
-_UNSUPPORTED = ("s_aux", "cache", "output_attentions")
+_UNSUPPORTED = ("cache", "output_attentions")
 
 
 def _refuse(dropout: float | None, **features) -> None:

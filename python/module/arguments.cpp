@@ -50,6 +50,17 @@ attnjit_tensor whole(const DeviceTensor& tensor, const char* name) {
   return broadcast(tensor, name);
 }
 
+// A tensor of one axis, over the heads of q.
+attnjit_tensor per_head(const DeviceTensor& tensor, const char* name) {
+  if (tensor.ndim != 1) {
+    raise(PyExc_ValueError, "%s: it has %d axes; expected (heads of q,)", name, tensor.ndim);
+  }
+  return {tensor.data,
+          attnjit_dtype(name, tensor.dtype),
+          {1, tensor.shape[0], 1, 1},
+          {0, tensor.strides[0], 0, 0}};
+}
+
 // Where the elements of a contiguous tensor begin that the C API takes as a pointer.
 void* array(const DeviceTensor& tensor, const char* name, dlpack::Code code,
             const attnjit_tensor& q, int ndim) {
@@ -93,6 +104,10 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
     bias_ = broadcast(tensor, "bias");
     bias_ndim_ = tensor.ndim;
     args_.bias = &bias_;
+  }
+  if (PyObject* sink = arguments.next(); !is_none(sink)) {
+    sink_ = per_head(read(sink, "sink"), "sink");
+    args_.sink = &sink_;
   }
   args_.seqlens_q = read_lengths(arguments.next(), "seqlens_q");
   args_.seqlens_kv = read_lengths(arguments.next(), "seqlens_kv");
@@ -178,13 +193,19 @@ BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)
   args_.dlse = forward_.read_lse(dlse, "dlse");
 }
 
-void BackwardCall::set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias) {
+void BackwardCall::set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias,
+                               PyObject* dsink) {
   args_.dq = forward_.read_whole(dq, "dq");
   args_.dk = forward_.read_whole(dk, "dk");
   args_.dv = forward_.read_whole(dv, "dv");
-  if (is_none(dbias)) return;
-  dbias_ = broadcast(forward_.read(dbias, "dbias"), "dbias");
-  args_.dbias = &dbias_;
+  if (!is_none(dbias)) {
+    dbias_ = broadcast(forward_.read(dbias, "dbias"), "dbias");
+    args_.dbias = &dbias_;
+  }
+  if (!is_none(dsink)) {
+    dsink_ = per_head(forward_.read(dsink, "dsink"), "dsink");
+    args_.dsink = &dsink_;
+  }
 }
 
 }  // namespace attnjit::python

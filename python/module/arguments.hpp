@@ -30,11 +30,11 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 8;
+  static constexpr Py_ssize_t kNumArguments = 9;
 
-  /// From (q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars). Absent tensors are None; scalars
-  /// are those of attnjit/_call.py. q, k and v are copied where the elements of a row are no
-  /// neighbours.
+  /// From (q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars). Absent tensors are None;
+  /// scalars are those of attnjit/_call.py. q, k and v are copied where the elements of a row are
+  /// no neighbours.
   ForwardCall(Arguments& arguments, TensorReader& reader);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
@@ -73,6 +73,7 @@ class ForwardCall {
   attnjit_forward_args args_ = ATTNJIT_FORWARD_ARGS_INIT;
   attnjit_tensor mask_{};
   attnjit_tensor bias_{};
+  attnjit_tensor sink_{};
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;
@@ -89,8 +90,8 @@ class BackwardCall {
   BackwardCall(const BackwardCall&) = delete;
   BackwardCall& operator=(const BackwardCall&) = delete;
 
-  /// The gradients; that of the bias is None where it is not wanted.
-  void set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias);
+  /// The gradients; those of the bias and of the sinks are None where they are not wanted.
+  void set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias, PyObject* dsink);
   void set_deterministic(bool deterministic) { args_.deterministic = deterministic ? 1 : 0; }
   void set_stream(PyObject* stream) { forward_.set_stream(stream); }
 
@@ -107,6 +108,7 @@ class BackwardCall {
   Object dout_copy_, dlse_copy_;
   attnjit_backward_args args_ = ATTNJIT_BACKWARD_ARGS_INIT;
   attnjit_tensor dbias_{};
+  attnjit_tensor dsink_{};
 };
 
 }  // namespace attnjit::python

@@ -69,10 +69,11 @@ PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
 
 PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 2);
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 3);
     Shared& state = shared(arguments.next());
     BackwardCall call(arguments, state.reader);
     const bool need_dbias = arguments.flag();
+    const bool need_dsink = arguments.flag();
     call.set_deterministic(arguments.flag());
     const DeviceGuard device(driver(state), call.device());
 
@@ -87,10 +88,15 @@ PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
     if (need_dbias && inputs.bias != nullptr) {
       dbias = state.allocator.contiguous(device, inputs.bias->dtype, call.forward().bias_shape());
     }
-    call.set_results(dq.get(), dk.get(), dv.get(), dbias.get());
+    Object dsink = new_reference(Py_None);
+    if (need_dsink && inputs.sink != nullptr) {
+      const std::span heads(&inputs.sink->shape[1], 1);
+      dsink = state.allocator.contiguous(device, ATTNJIT_FLOAT32, heads);
+    }
+    call.set_results(dq.get(), dk.get(), dv.get(), dbias.get(), dsink.get());
     call.set_stream(Py_None);
     enqueue<Backward>(state, call, device);
-    return PyTuple_Pack(4, dq.get(), dk.get(), dv.get(), dbias.get());
+    return PyTuple_Pack(5, dq.get(), dk.get(), dv.get(), dbias.get(), dsink.get());
   });
 }
 
@@ -109,14 +115,15 @@ PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) 
 
 PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 6);
+    Arguments arguments(values, count, 1 + BackwardCall::kNumArguments + 7);
     Shared& state = shared(arguments.next());
     BackwardCall call(arguments, state.reader);
     call.set_deterministic(arguments.flag());
     PyObject* const dq = arguments.next();
     PyObject* const dk = arguments.next();
     PyObject* const dv = arguments.next();
-    call.set_results(dq, dk, dv, arguments.next());
+    PyObject* const dbias = arguments.next();
+    call.set_results(dq, dk, dv, dbias, arguments.next());
     call.set_stream(arguments.next());
     enqueue<Backward>(state, call, DeviceGuard(driver(state), call.device()));
     Py_RETURN_NONE;

@@ -44,8 +44,15 @@ def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
     return keep
 
 
-def _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars):
-    """(weights, lse) of a head for each head of q."""
+def _used_rows(q, seqlens_q):
+    """Which rows are in use: bool, (batch or 1, 1, query)."""
+    i = torch.arange(q.shape[2], device=q.device).reshape(1, 1, -1)
+    return i < (q.shape[2] if seqlens_q is None else seqlens_q.reshape(-1, 1, 1))
+
+
+def _softmax(q, k, operands, scalars):
+    """(weights, lse, weights of the sinks or None) of a head for each head of q."""
+    mask, bias, sink, seqlens_q, seqlens_kv = operands
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
     if scalars[5] > 0:
@@ -55,20 +62,27 @@ def _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars):
     keep = kept(q, k, mask, seqlens_q, seqlens_kv, scalars) & (scores > -1e38)
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
-    lse = scores.logsumexp(-1, keepdim=True)
-    weights = torch.where(keep & alive, (scores - lse).exp(), 0.0)
-    return weights, torch.where(alive, lse, -math.inf).squeeze(-1)
+    total = scores.logsumexp(-1, keepdim=True)
+    lse, of_sinks = torch.where(alive, total, -math.inf), None
+    if sink is not None:
+        of_head = sink.to(q.dtype).reshape(1, -1, 1, 1)
+        counts = (of_head > -1e38) & _used_rows(q, seqlens_q).unsqueeze(-1)
+        total = torch.where(counts, torch.where(alive, torch.logaddexp(total, of_head), of_head), total)
+        lse = torch.where(alive | counts, total, -math.inf)
+        of_sinks = torch.where(counts, (of_head - total).exp(), 0.0).squeeze(-1)
+    weights = torch.where(keep & alive, scores - total, -math.inf).exp()
+    return weights, lse.squeeze(-1), of_sinks
 
 
 def _rounded(tensor, to):
     return tensor if to is None else tensor.to(to).to(tensor.dtype)
 
 
-def attend(q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None):
-    """(out, lse) in `dtype`; scalars are those of attnjit._call. Autograd goes through it. Weights and out are
-    rounded to dtype `rounded`, as kernels round them, if that is given."""
+def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
+    """(out, lse) in `dtype`; operands and scalars are those of attnjit._call. Autograd goes through it. Weights and
+    out are rounded to dtype `rounded`, as kernels round them, if that is given."""
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
-    weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
+    weights, lse, _ = _softmax(q, k, operands, scalars)
     return _rounded(_rounded(weights, rounded) @ v, rounded), lse
 
 
@@ -82,33 +96,32 @@ def _sum_to(tensor, shape):
     return tensor.sum_to_size(rank_4).reshape(shape)
 
 
-def _of_bias(ds, bias, lse, dlse):
-    """The gradient of each score by a bias. One that is the same for all keys changes lse alone: its sum over the
-    keys is dlse, which the rounding of out would hide."""
+def _of_bias(ds, bias, of_lse, of_sinks, delta):
+    """The gradient of each score by a bias. One that is the same for all keys changes lse and the weight of the sink
+    alone: its sum over the keys is `of_lse` without sinks, which the rounding of out would hide."""
     if bias.shape[-1] != 1:
         return ds
-    return torch.zeros_like(ds[..., :1]) + (
-        0.0 if dlse is None else torch.where(lse.isfinite(), dlse, 0.0)[..., None]
-    )
+    of_row = of_lse if of_sinks is None else of_lse + of_sinks * delta
+    return torch.zeros_like(ds[..., :1]) + of_row[..., None]
 
 
-def gradients(
-    out, dout, dlse, q, k, v, mask, bias, seqlens_q, seqlens_kv, scalars, dtype=torch.float64, rounded=None
-):
-    """dq, dk, dv and the gradient of the bias (None without one) in `dtype`, written out. `out` is what the
+def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
+    """dq, dk, dv and the gradients of bias and sink (None without one) in `dtype`, written out. `out` is what the
     forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
     results are rounded to `rounded`, as kernels round them, if that is given."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     shapes = [t.shape for t in (q, k, v)]
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
-    weights, lse = _softmax(q, k, mask, bias, seqlens_q, seqlens_kv, scalars)
+    weights, lse, of_sinks = _softmax(q, k, operands, scalars)
     dout = dout.to(dtype)
-    delta = (dout * out.to(dtype)).sum(-1)
-    if dlse is not None:
-        delta = delta - torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
+    of_lse = torch.zeros_like(lse) if dlse is None else torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
+    delta = (dout * out.to(dtype)).sum(-1) - of_lse
     weights = _rounded(weights, rounded)  # before ds is formed, as the kernel of Hopper does
     ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
-    dbias = None if bias is None else _sum_to(_of_bias(ds, bias, lse, dlse), bias.shape)
+    dbias, bias = None, operands.bias
+    if bias is not None:
+        dbias = _sum_to(_of_bias(ds, bias, of_lse, of_sinks, delta), bias.shape)
+    dsink = None if of_sinks is None else -(of_sinks * delta).sum((0, 2))
     if scalars[5] > 0:  # 1 - tanh^2
         ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars[5]).cosh().square()
     ds = _rounded(ds, rounded)
@@ -116,4 +129,4 @@ def gradients(
     dq, dk, dv = (
         _rounded(_sum_to(t, shape), rounded) for t, shape in zip((scale * (ds @ k), dk, dv), shapes)
     )
-    return dq, dk, dv, dbias
+    return dq, dk, dv, dbias, dsink

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from attnjit._call import Operands
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -25,6 +27,7 @@ class Kind:
     scale: float | None
     softcap: float | None = None
     diagonal_offset: int = 0
+    sink: torch.dtype | None = None
 
 
 def random_kind(rng: random.Random) -> Kind:
@@ -78,12 +81,16 @@ class Call:
         self.k = make(batch, heads_kv, keys, kind.head_dim)
         self.v = make(batch, heads_kv, keys, kind.head_dim_v)
         shape_of = lambda pattern: tuple(sizes[axis] for axis in pattern)
-        self.mask = self.bias = self.seqlens_q = self.seqlens_kv = None
+        self.mask = self.bias = self.sink = self.seqlens_q = self.seqlens_kv = None
         if kind.mask:
             self.mask = torch.rand(shape_of(kind.mask), device=device) < 0.7
         if kind.bias:
             self.bias = torch.randn(shape_of(kind.bias), dtype=kind.bias_dtype, device=device)
             self.bias.requires_grad_(rng.random() < 0.8)
+        if kind.sink:
+            self.sink = 2 * torch.randn(heads, dtype=kind.sink, device=device)
+            self.sink[rng.randrange(heads)] = rng.choice((0.0, -torch.inf, 9.0))
+            self.sink.requires_grad_(rng.random() < 0.8)
         if kind.seqlens:
             self.seqlens_q = torch.randint(0, rows + 1, (batch,), dtype=torch.int32, device=device)
             self.seqlens_kv = torch.randint(0, keys + 1, (batch,), dtype=torch.int32, device=device)
@@ -91,6 +98,7 @@ class Call:
         self.options = {
             "mask": self.mask,
             "bias": self.bias,
+            "sink": self.sink,
             "causal": kind.causal,
             "window": kind.window,
             "diagonal": diagonal,
@@ -104,11 +112,16 @@ class Call:
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
         cap = kind.softcap or 0.0
         scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset)
-        self.problem = (
-            self.q, self.k, self.v, self.mask, self.bias, self.seqlens_q, self.seqlens_kv, scalars,
-        )  # fmt: skip
+        operands = Operands(self.mask, self.bias, self.sink, self.seqlens_q, self.seqlens_kv)
+        self.problem = (self.q, self.k, self.v, operands, scalars)
 
     def leaves(self):
         """The inputs that want a gradient."""
-        has_dbias = self.bias is not None and self.bias.requires_grad
-        return (self.q, self.k, self.v, *((self.bias,) if has_dbias else ()))
+        optional = [t for t in (self.bias, self.sink) if t is not None and t.requires_grad]
+        return (self.q, self.k, self.v, *optional)
+
+    def gradients(self, outputs, weights):
+        """Of q, k, v, bias and sink; None for one that is absent or wants none."""
+        leaves = self.leaves()
+        found = dict(zip(map(id, leaves), torch.autograd.grad(outputs, leaves, weights)))
+        return [found.get(id(t)) for t in (self.q, self.k, self.v, self.bias, self.sink)]

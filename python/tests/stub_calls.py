@@ -32,6 +32,7 @@ context = _native.create_context(None, make, None, DTYPES)
 inputs = INPUTS | {
     "mask": FakeTensor(0x5000, (24,), BOOL),
     "bias": FakeTensor(0x6000, (8, 16, 24), FLOAT32, (0, 24, 1), byte_offset=16),
+    "sink": FakeTensor(0x6200, (8,), FLOAT32),
     "seqlens_q": FakeTensor(0x8000, (2,), INT32),
     "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
 }
@@ -57,6 +58,7 @@ given = {
     "dk": K,
     "dv": V,
     "dbias": FakeTensor(0x6100, (8, 16, 24), FLOAT32),
+    "dsink": FakeTensor(0x6300, (8,), FLOAT32),
     "stream": None,
 }
 rows_apart = inputs | {name: apart(t.address, t.shape) for name, t in (("q", Q), ("k", K), ("v", V))}
@@ -80,8 +82,8 @@ print(
             made.clear(),
             text(_native.forward, context, *merged(sequence_major, scale=0.0), True, None),
             text(_native.forward, context, *merged(sequence_major, scale=0.0), False, False),
-            text(_native.backward, context, *merged(inputs, known, scale=0.0), True, False),
-            text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False),
+            text(_native.backward, context, *merged(inputs, known, scale=0.0), True, True, False),
+            text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False, False),
             made,
             _native.counters(context),
         ]

@@ -29,6 +29,7 @@ static void add_forward(const attnjit_forward_args* a) {
   add_tensor("out", &a->out);
   add_tensor("mask", a->mask);
   add_tensor("bias", a->bias);
+  add_tensor("sink", a->sink);
   add("lse=%p seqlens=%p,%p scale=%d:%g ", (void*)a->lse, (const void*)a->seqlens_q,
       (const void*)a->seqlens_kv, a->has_scale, (double)a->scale);
   add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
@@ -93,6 +94,7 @@ attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward
   add_tensor("dk", &args->dk);
   add_tensor("dv", &args->dv);
   add_tensor("dbias", args->dbias);
+  add_tensor("dsink", args->dsink);
   add("dlse=%p deterministic=%d ", (const void*)args->dlse, args->deterministic);
   return finish(args->forward, stream, workspace, bytes);
 }

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import attnjit
+from attnjit._call import Operands
 
 import accuracy
 from random_calls import Call, random_kind
@@ -22,7 +23,12 @@ KINDS, CALLS = 42, 12  # 504 problems
 def test_random_problems(seed):
     rng = random.Random(seed)
     kind = random_kind(rng)
-    kind = replace(kind, softcap=rng.choice((None, None, 2.0)), diagonal_offset=rng.choice((0, 0, 5, -9)))
+    kind = replace(
+        kind,
+        softcap=rng.choice((None, None, 2.0)),
+        diagonal_offset=rng.choice((0, 0, 5, -9)),
+        sink=rng.choice((None, None, None, kind.bias_dtype)),
+    )
     for index in range(CALLS):
         call = Call(kind, 1000 * seed + index, "cuda")
         uses_lse = index % 3 == 0
@@ -33,8 +39,7 @@ def test_random_problems(seed):
         dout = torch.randn_like(out)
         dlse = torch.randn_like(lse) if uses_lse else None
         outputs, weights = ((out, lse), (dout, dlse)) if uses_lse else ((out,), (dout,))
-        found = torch.autograd.grad(outputs, call.leaves(), weights)
-        found = (*found, None) if len(found) == 3 else found
+        found = call.gradients(outputs, weights)
         accuracy.check(call.problem, out, lse, found, dout, dlse)
         with torch.no_grad():
             assert torch.equal(attnjit.attention(call.q, call.k, call.v, **call.options), out)
@@ -51,7 +56,7 @@ def check_all(q, k, v, mask=None, bias=None):
     leaves = [t for t in (q, k, v, bias) if t is not None and t.requires_grad]
     found = dict(zip(map(id, leaves), torch.autograd.grad(out, leaves, dout)))
     gradients = [found.get(id(t)) for t in (q, k, v, bias)]
-    accuracy.check((q, k, v, mask, bias, None, None, OPEN), out, lse, gradients, dout)
+    accuracy.check((q, k, v, Operands(mask, bias), OPEN), out, lse, gradients, dout)
 
 
 def test_rows_with_low_lse_under_a_mask():
@@ -128,5 +133,5 @@ def test_triangle_attention(batch):
     dout = torch.randn_like(out)
     dq, dk, dv, dbias = torch.autograd.grad(out, (q, k, v, bias), dout)
     for b in range(batch):
-        problem = (q[b], k[b], v[b], mask[b], bias[b], None, None, OPEN)
+        problem = (q[b], k[b], v[b], Operands(mask[b], bias[b]), OPEN)
         accuracy.check(problem, out[b], None, (dq[b], dk[b], dv[b], dbias[b]), dout[b])

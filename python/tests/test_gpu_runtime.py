@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import attnjit
+from attnjit._call import Operands
 
 pytestmark = pytest.mark.gpu
 
@@ -44,17 +45,18 @@ def test_torch_compile(dynamic):
 
 def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
-    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1, 0.0, 0)
+    sink = torch.randn(q.shape[1], device="cuda")
+    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0)
     torch.library.opcheck(torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, False))
     out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False)
-    backward = (torch.randn_like(out), None, q, k, v, out, lse, *operands, *scalars, True, True)
+    backward = (torch.randn_like(out), None, q, k, v, out, lse, *operands, *scalars, True, True, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
 
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
     out, _ = torch.ops.attnjit.forward(
-        q, k, v, mask, bias, None, None, None, True, 1, -1, -1, 0.0, 0, False, False
+        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, False, False
     )
     assert torch.equal(run(q, k, v, mask, bias), out)
 

@@ -29,7 +29,16 @@ K = FakeTensor(0x2000, (2, 2, 24, 64))
 V = FakeTensor(0x3000, (2, 2, 24, 32))
 OUT = FakeTensor(0x4000, (2, 8, 16, 32))
 DTYPES = (FLOAT16, BFLOAT16, FLOAT32, UINT8)
-INPUTS = {"q": Q, "k": K, "v": V, "mask": None, "bias": None, "seqlens_q": None, "seqlens_kv": None}
+INPUTS = {
+    "q": Q,
+    "k": K,
+    "v": V,
+    "mask": None,
+    "bias": None,
+    "sink": None,
+    "seqlens_q": None,
+    "seqlens_kv": None,
+}
 SCALARS = {
     "scale": None,
     "causal": False,
@@ -91,6 +100,8 @@ def forward(**changes):
             ValueError,
             "bias: it has 5 axes; expected at most 4",
         ),
+        ({"sink": FakeTensor(0x1000, (3,))}, ValueError, "sink: head axis is 3; expected 8"),
+        ({"sink": FakeTensor(0x1000, (1, 8))}, ValueError, "sink: it has 2 axes; expected .heads of q,."),
         ({"seqlens_q": FakeTensor(0x1000, (3,), INT32)}, ValueError, "seqlens_q: .* shape .batch,"),
         (
             {"seqlens_q": FakeTensor(0x1000, (2,), FLOAT32)},
@@ -109,7 +120,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 12 arguments, not 13"),
+        ({"more": None}, TypeError, "expected 13 arguments, not 14"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -188,7 +199,9 @@ def test_the_arguments_that_the_library_gets():
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
     v = "v=0x3000:1,2/1536,2/768,24/32,32/1 "
     out = "out=0x4000:1,2/4096,8/512,16/32,32/1 "
-    operands = "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 "
+    operands = (
+        "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 sink=0x6200:2,1/0,8/1,1/0,1/0 "
+    )
     arrays = (
         "lse=0x7000 seqlens=0x8000,0x8100 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
         "softcap=1.5 offset=-7 "
@@ -203,7 +216,7 @@ def test_the_arguments_that_the_library_gets():
     assert described == full.replace("stream=0x5000", "stream=0x7").replace("0x9100", "0x9200")
     # A row that was apart is a copy, 16 bytes behind.
     dout = out.replace("out=0x4000", "dout=0x4110")
-    dbias = "dbias=0x6100:2,1/0,8/384,16/24,24/1 dlse=0x7110 deterministic=1 "
+    dbias = "dbias=0x6100:2,1/0,8/384,16/24,24/1 dsink=0x6300:2,1/0,8/1,1/0,1/0 dlse=0x7110 deterministic=1 "
     assert backward == (
         f"ValueError: {q}{k}{v}{out}{operands}{arrays}{dout}d{q}d{k}d{v}{dbias}"
         "stream=0x5000 workspace=0x9300:512"
@@ -223,10 +236,11 @@ def test_the_arguments_that_the_library_gets():
     assert (as_q, heads_major) == ([0x9100, 0x9200], [0x9300, None])
     assert made[:3] == [of(2, 8, 16, 32, sequence_major=True), lse, of(2, 8, 16, 32)]
     assert (gradients, gradients_as_inputs) == (
-        [0x9400, 0x9500, 0x9600, 0x9700],
-        [0x9800, 0x9900, 0x9A00, None],
+        [0x9400, 0x9500, 0x9600, 0x9700, 0x9800],
+        [0x9900, 0x9A00, 0x9B00, None, None],
     )
     of_bias = [[8, 16, 24], [384, 24, 1], list(FLOAT32), 0]
-    assert made[3:7] == [of(2, 8, 16, 64), of_k, of_v, of_bias]
-    assert made[7:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
+    of_sink = [[8], [1], list(FLOAT32), 0]
+    assert made[3:8] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_sink]
+    assert made[8:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)

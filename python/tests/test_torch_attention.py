@@ -5,6 +5,7 @@ import torch
 
 import attnjit
 from attnjit import _call, _native
+from attnjit._call import Operands
 
 import formulas
 
@@ -36,7 +37,7 @@ def test_mask_and_bias_with_grouped_heads(heads):
     mask[0, 0, 2] = False  # a dead row
     bias = torch.randn(1, heads, LQ, LK, requires_grad=True)
     out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, causal="bottom-right", return_lse=True)
-    expected = formulas.attend(q, k, v, mask, bias, None, None, (None, True, 2, -1, -1, 0.0, 0))
+    expected = formulas.attend(q, k, v, Operands(mask, bias), (None, True, 2, -1, -1, 0.0, 0))
     assert_same((out, lse), expected)
     assert out[0, :, 2].abs().max() == 0 and lse[0, :, 2].max() == -torch.inf
 
@@ -51,7 +52,7 @@ def test_only_the_bias_requires_grad():
     q, k, v = tensors(requires_grad=False)
     bias = torch.randn(LQ, LK, requires_grad=True)
     out = attnjit.attention(q, k, v, bias=bias)
-    expected, _ = formulas.attend(q, k, v, None, bias, None, None, OPEN)
+    expected, _ = formulas.attend(q, k, v, Operands(bias=bias), OPEN)
     weights = torch.randn_like(out)
     assert_same(gradients((out * weights).sum(), bias), gradients((expected * weights).sum(), bias))
 
@@ -59,7 +60,7 @@ def test_only_the_bias_requires_grad():
 def test_only_lse_is_used():
     q, k, v = tensors()
     _, lse = attnjit.attention(q, k, v, return_lse=True)
-    _, expected = formulas.attend(q, k, v, None, None, None, None, OPEN)
+    _, expected = formulas.attend(q, k, v, Operands(), OPEN)
     assert_same(gradients(lse.sum(), q, k), gradients(expected.sum(), q, k))
 
 
@@ -67,8 +68,43 @@ def test_expanded_bias_and_expanded_dout():
     q, k, v = tensors()
     bias = torch.randn(1, 1, LQ, LK, requires_grad=True)
     out = attnjit.attention(q, k, v, bias=bias.expand(B, H, LQ, LK))
-    expected, _ = formulas.attend(q, k, v, None, bias, None, None, OPEN)
+    expected, _ = formulas.attend(q, k, v, Operands(bias=bias), OPEN)
     assert_same(gradients(out.sum(), q, k, v, bias), gradients(expected.sum(), q, k, v, bias))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sinks(dtype):
+    """Of any size, where rows keep nothing and where rows are not in use."""
+    q, k, v = tensors()
+    mask = torch.rand(B, 1, LQ, LK) > 0.3
+    mask[0, 0, 2] = False
+    rows = torch.tensor([4, 5], dtype=torch.int32)
+    bias = torch.randn(1, H, LQ, 1, requires_grad=True)
+    sink = torch.tensor([0.5, -torch.inf, 80.0, -1e30], dtype=dtype, requires_grad=True)
+    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, sink=sink, seqlens_q=rows, return_lse=True)
+    expected = formulas.attend(q, k, v, Operands(mask, bias, sink, rows), OPEN)
+    assert_same((out, lse), expected)
+    assert out[0, :, 2].abs().max() == 0 and torch.equal(lse[0, :, 2], sink.float())
+    assert lse[0, :, 4].max() == -torch.inf
+
+    weights = torch.randn_like(out)
+    loss, loss_expected = (
+        (o * weights).sum() + torch.where(s.abs() < 1e3, s, 0).sin().sum() for o, s in ((out, lse), expected)
+    )
+    found = gradients(loss, q, k, v, bias, sink)
+    assert found[4].dtype == dtype
+    close = 1e-2 if dtype == torch.bfloat16 else 1e-5
+    expected = gradients(loss_expected, q, k, v, bias, sink)
+    assert_same(found[:4], expected[:4])
+    torch.testing.assert_close(found[4], expected[4], rtol=close, atol=close)
+
+
+def test_only_the_sink_requires_grad():
+    q, k, v = tensors(requires_grad=False)
+    sink = torch.randn(H, requires_grad=True)
+    expected, _ = formulas.attend(q, k, v, Operands(sink=sink), OPEN)
+    out = attnjit.attention(q, k, v, sink=sink)
+    assert_same(gradients(out.square().sum(), sink), gradients(expected.square().sum(), sink))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +119,7 @@ def test_expanded_bias_and_expanded_dout():
 )
 def test_windows_and_scale(options, scalars):
     q, k, v = tensors(requires_grad=False)
-    expected, _ = formulas.attend(q, k, v, None, None, None, None, scalars)
+    expected, _ = formulas.attend(q, k, v, Operands(), scalars)
     assert_same((attnjit.attention(q, k, v, **options),), (expected,))
 
 
@@ -92,7 +128,7 @@ def test_lengths(dtype):
     q, k, v = tensors(requires_grad=False)
     rows, keys = torch.tensor([3, 5], dtype=dtype), torch.tensor([7, 2], dtype=dtype)
     out = attnjit.attention(q, k, v, seqlens_q=rows, seqlens_kv=keys)
-    assert_same((out,), (formulas.attend(q, k, v, None, None, rows, keys, OPEN)[0],))
+    assert_same((out,), (formulas.attend(q, k, v, Operands(seqlens_q=rows, seqlens_kv=keys), OPEN)[0],))
     assert out[0, :, 3:].abs().max() == 0
 
 
@@ -157,6 +193,7 @@ def test_options_that_are_refused(options, message):
         ({"q": [1]}, "q: expected a tensor, not list"),
         ({"k": None}, "k: expected a tensor, not NoneType"),
         ({"mask": [True]}, "mask: expected a tensor, not list"),
+        ({"sink": 0.5}, "sink: expected a tensor, not float"),
         ({"bias": 0.5}, "bias: expected a tensor, not float"),
         ({"seqlens_kv": [1, 2]}, "seqlens_kv: expected a tensor, not list"),
         ({"window": 3, "diagonal": "top-left"}, "window: 3; expected .left, right., two integers"),
@@ -175,7 +212,7 @@ def test_the_module_reads_pytorchs_tensors():
     q, k, v = tensors(torch.bfloat16)
     context = _native.create_context(None, None, None, _call._DTYPES)
     with pytest.raises(ValueError, match="q: it is not on a CUDA device"):
-        _native.forward(context, q, k, v, None, None, None, None, OPEN, False, None)
+        _native.forward(context, q, k, v, *Operands(), OPEN, False, None)
 
 
 def test_lengths_of_a_wrong_dtype_are_refused():
@@ -217,7 +254,7 @@ def test_what_sdpa_refuses():
 
 def test_flash_attn_func_starts_at_the_bottom_right():
     q, k, v = tensors()
-    expected, _ = formulas.attend(q, k, v, None, None, None, None, (None, True, 2, 2, -1, 5.0, 0))
+    expected, _ = formulas.attend(q, k, v, Operands(), (None, True, 2, 2, -1, 5.0, 0))
     out = attnjit.flash_attn_func(
         *(t.transpose(1, 2) for t in (q, k, v)), causal=True, window_size=(2, -1), softcap=5.0
     )

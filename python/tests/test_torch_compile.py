@@ -6,6 +6,7 @@ from torch._subclasses import FakeTensorMode
 
 import attnjit
 from attnjit import _dispatch
+from attnjit._call import Operands
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
@@ -18,11 +19,12 @@ def tensors(length=L):
     k, v = (torch.randn(B, HKV, length, D, requires_grad=True) for _ in range(2))
     mask = (torch.rand(B, 1, 1, length) > 0.3).expand(B, 1, length, length)
     bias = torch.randn(1, H, length, length, requires_grad=True)
-    return q, k, v, mask, bias
+    sink = torch.randn(H, requires_grad=True)
+    return q, k, v, mask, bias, sink
 
 
-def loss(q, k, v, mask, bias):
-    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, causal="top-left", return_lse=True)
+def loss(q, k, v, mask, bias, sink):
+    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, sink=sink, causal="top-left", return_lse=True)
     return out.square().sum() + torch.where(lse.isfinite(), lse, 0).sum()
 
 
@@ -31,9 +33,9 @@ def test_full_graph_forward_and_backward(dynamic):
     torch._dynamo.reset()
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     for length in (L, 9) if dynamic else (L,):
-        q, k, v, mask, bias = tensors(length)
-        leaves = (q, k, v, bias)
-        value, expected = compiled(q, k, v, mask, bias), loss(q, k, v, mask, bias)
+        inputs = tensors(length)
+        leaves = [t for t in inputs if t.requires_grad]
+        value, expected = compiled(*inputs), loss(*inputs)
         torch.testing.assert_close(value, expected)
         torch.testing.assert_close(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves))
 
@@ -41,7 +43,7 @@ def test_full_graph_forward_and_backward(dynamic):
 @pytest.mark.parametrize("door", ["sdpa", "flash_attn_func"])
 def test_full_graph_of_the_other_doors(door):
     torch._dynamo.reset()
-    q, k, v, mask, _ = tensors()
+    q, k, v, mask, *_ = tensors()
     if door == "sdpa":
         call = lambda: attnjit.sdpa(q, k, v, mask, enable_gqa=True)
     else:
@@ -51,7 +53,7 @@ def test_full_graph_of_the_other_doors(door):
 
 
 def test_fake_tensors_have_the_layout_of_real_ones():
-    q, k, v, mask, bias = tensors()
+    q, k, v, mask, bias, _ = tensors()
     out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True)
     with FakeTensorMode(allow_non_fake_inputs=True):
         fake_out, fake_lse = attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True)
@@ -61,13 +63,13 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 
 @pytest.mark.parametrize("need", [False, True])
 def test_opcheck(need):
-    q, k, v, mask, bias = (t.detach() for t in tensors())
-    operands, scalars = (mask, bias, None, None), (None, True, 1, -1, -1, 0.0, 0)
+    q, k, v, mask, bias, sink = (t.detach() for t in tensors())
+    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0)
     forward = (q, k, v, *operands, *scalars, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
     out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, need)
     dlse = torch.randn_like(lse) if need else None
-    backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, True)
+    backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, need, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
 

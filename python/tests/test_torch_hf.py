@@ -52,6 +52,15 @@ def gemma2():
     return transformers.Gemma2ForCausalLM(config)
 
 
+def gpt_oss():
+    config = transformers.GptOssConfig(
+        vocab_size=100, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, sliding_window=4, num_local_experts=2, num_experts_per_tok=1,
+        pad_token_id=0, bos_token_id=1, eos_token_id=None,
+    )  # fmt: skip
+    return transformers.GptOssForCausalLM(config)
+
+
 def prepared(make):
     attnjit.hf.register()
     torch.manual_seed(0)
@@ -94,7 +103,7 @@ def assert_same(model, keep, **inputs):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("make", [llama, mistral, gemma2])
+@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss])
 def test_decoders_with_padding(make, side):
     model = prepared(make)
     tokens, keep = batch(side)
@@ -119,7 +128,7 @@ def test_t5_and_the_gradient_of_its_position_bias():
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-@pytest.mark.parametrize("make", [llama, mistral])
+@pytest.mark.parametrize("make", [llama, mistral, gpt_oss])
 def test_generate(make, cache):
     model = prepared(make).eval().to(torch.float32 if not ON_GPU else DTYPE)
     tokens, keep = batch("left")
@@ -154,7 +163,7 @@ def test_a_window_without_a_mask():
     torch.testing.assert_close(last.transpose(1, 2), expected[:, :, -1:])
 
 
-@pytest.mark.parametrize("feature", ["dropout", "s_aux", "cache", "output_attentions"])
+@pytest.mark.parametrize("feature", ["dropout", "cache", "output_attentions"])
 def test_what_is_missing_is_named(feature):
     q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
     with pytest.raises(NotImplementedError, match=f"{feature}: attnjit has no"):
