@@ -16,7 +16,6 @@ namespace {
 constexpr std::int64_t kMostLines = 16;
 constexpr double kLseTolerance = 1e-4;
 constexpr double kSmallestHalf = 0x1p-24;
-constexpr double kTermTolerance = 0x1p-20;  // of Gradient::terms: 16 roundoffs of fp32
 
 void add_failure(Report& report, const std::string& line) {
   report.pass = false;

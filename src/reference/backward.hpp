@@ -7,23 +7,31 @@
 
 namespace attnjit::reference {
 
+/// What the accuracy rule allows of Gradient::terms: 16 roundoffs of fp32.
+inline constexpr double kTermTolerance = 0x1p-20;
+/// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
+inline constexpr double kSmallestNormal = 0x1p-126;
+
 /// One gradient, dense over the shape of its tensor; NaN where nothing was computed.
 struct Gradient {
   std::vector<double> values;
 
   /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|; this is
   /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
-  /// dbias that is broadcast over keys the terms are those of its sum, dlse.
+  /// dbias that is broadcast over keys the terms are those of its sum, dlse. What a p below
+  /// kSmallestNormal contributes is divided by kTermTolerance, for all of it may be missing; dv,
+  /// where nothing cancels, has no other terms.
   std::vector<double> terms;
 
-  /// Of an exact dv: the sum of p |dout|, element by element. Empty otherwise.
+  /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times that where p is
+  /// below kSmallestNormal. Empty otherwise.
   std::vector<double> sizes;
 };
 
 struct BackwardResult {
   Gradient dq;     ///< [B, Hq, Lq, D]
   Gradient dk;     ///< [B, Hkv, Lk, D]
-  Gradient dv;     ///< [B, Hkv, Lk, Dv]; nothing cancels, so its terms are 0
+  Gradient dv;     ///< [B, Hkv, Lk, Dv]
   Gradient dbias;  ///< the shape of args.dbias; empty without one
   Gradient dsink;  ///< [1, Hq, 1, 1]; empty without args.dsink
 };

@@ -8,6 +8,7 @@
 
 #include "reference/gradient_sums.hpp"
 #include "reference/multiply.hpp"
+#include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -141,6 +142,8 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
   multiply_add_kept(p_.data(), kept_.data(), tiles.dout(), dv_.row(keys.begin), kTile, rows,
                     dv_.width);
   if (dv_sizes_) {
+    const Real whole = static_cast<Real>(0.25 / tensor::unit_roundoff(forward_.q.dtype));
+    for (Real& p : p_) p = p < Real{kSmallestNormal} ? p * whole : p;
     multiply_add_kept(p_.data(), kept_.data(), dout_sizes_.data(), dv_sizes_->row(keys.begin),
                       kTile, rows, dv_.width);
   }
@@ -156,6 +159,7 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
   }
   for (std::int64_t row = 0; row < tiles.rows(); ++row) {
     const Real query_square = square_of(&queries_[row * width_], width_);
+    const Real dout_square = square_of(tiles.dout() + row * dv_.width, dv_.width);
     for (std::int64_t column = 0; column < keys.end - keys.begin; ++column) {
       const std::int64_t at = row * kTile + column;
       if (!tiles.kept()[at]) {
@@ -165,6 +169,10 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
       const Real square = term * term;
       dq.squares[row] += square * key_squares[column];
       dk_.squares[keys.begin + column] += square * query_square;
+      const Real p = tiles.p()[at] / Real{kTermTolerance};
+      if (tiles.p()[at] < Real{kSmallestNormal}) {
+        dv_.squares[keys.begin + column] += p * p * dout_square;
+      }
     }
   }
 }

@@ -4,13 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/backward.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::reference {
 namespace {
-
-// Kernels may have 0 in place of anything below the smallest normal fp32 number.
-constexpr double kNormal = 0x1p-126;
 
 double error_of(double got, double want) {
   const double error = std::fabs(got - want);
@@ -145,7 +143,8 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
     ++plane.judged;
   }
   double noise = reference_.noise.empty() ? 0 : reference_.noise[row];
-  if (magnitude.value() > 0) noise += kNormal * std::sqrt(static_cast<double>(got_.shape[3]));
+  if (magnitude.value() > 0)
+    noise += kSmallestNormal * std::sqrt(static_cast<double>(got_.shape[3]));
   const double allowed =
       4 * rounded_error.value() + 4 * reference_.unit * magnitude.value() + noise;
   plane.noise = std::max(plane.noise, noise);
