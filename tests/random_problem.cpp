@@ -5,6 +5,8 @@
 #include <random>
 #include <span>
 
+#include "instance/sequences.hpp"
+
 namespace attnjit::test {
 namespace {
 
@@ -139,6 +141,25 @@ void choose_groups(std::uint64_t index, ProblemSpec& spec) {
   }
 }
 
+// In one problem of four, the batch elements are packed sequences. Masks and biases may have the
+// keys of all, or fewer rows and keys than the longest.
+void choose_packing(std::uint64_t index, ProblemSpec& spec) {
+  Dice dice(index + 0xbac);
+  if (!dice.chance(0.25)) return;
+  spec.packed = true;
+  if (spec.batch < 4 && dice.chance(0.5)) spec.batch = dice.between(1, 40);
+  spec.seqlen_q += dice.between(0, 100);
+  spec.seqlen_kv = dice.chance(0.5) ? spec.seqlen_q : spec.seqlen_kv + dice.between(0, 100);
+  for (std::string* pattern : {&spec.mask, &spec.bias}) {
+    if (!pattern->empty() && dice.chance(0.25)) *pattern = {'1', (*pattern)[1], '1', 't'};
+  }
+  const auto [queries, keys] = instance::operand_sizes(spec);
+  if (dice.chance(0.5)) spec.operand_keys = (keys + 31) / 32 * 32;
+  if (dice.chance(0.2)) spec.operand_keys = dice.between(0, keys);
+  if (dice.chance(0.5)) spec.operand_queries = (queries + 15) / 16 * 16;
+  if (dice.chance(0.2)) spec.operand_queries = dice.between(0, queries);
+}
+
 ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_operands(dice, spec);
   choose_band(dice, spec);
@@ -156,6 +177,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   spec.want_lse = dice.chance(0.8);
   spec.poison_dropped_keys = dice.chance(0.3);
   choose_groups(spec.seed, spec);
+  choose_packing(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {

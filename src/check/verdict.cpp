@@ -77,19 +77,20 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
 }
 
 reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget) {
-  const double per_row = multiply_adds(spec, spec.batch * spec.heads_q);
+  const double per_row = multiply_adds(spec, spec.tensor_batch() * spec.heads_q);
   const auto count = static_cast<std::int64_t>(budget / std::max(per_row, 1.0));
   return reference::Rows::sample(spec.seqlen_q, std::max<std::int64_t>(count, 8), spec.seed);
 }
 
 reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget) {
   constexpr double kProducts = 5;  // of the size that out takes: S twice, dP, dS and P
+  const std::int64_t batch = spec.tensor_batch();
   const bool join_batches = spec.want_dsink || (spec.want_dbias && spec.bias[0] == '1');
   const bool join_heads = spec.want_dbias && spec.bias[1] == '1';
-  const std::int64_t batches = join_batches ? spec.batch : 1;  // of one set
+  const std::int64_t batches = join_batches ? batch : 1;  // of one set
   const std::int64_t heads = join_heads ? spec.heads_kv : 1;
   const std::int64_t head_sets = spec.heads_kv / heads;
-  const std::int64_t sets = batches == 0 ? 0 : spec.batch / batches * head_sets;
+  const std::int64_t sets = batches == 0 ? 0 : batch / batches * head_sets;
 
   const std::int64_t rows = batches * heads * spec.heads_q / spec.heads_kv * spec.seqlen_q;
   const double per_set = kProducts * multiply_adds(spec, rows);

@@ -105,20 +105,21 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
       base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
-      base::Field{"sink", &C::sink}, base::Field{"sink_dtype", &C::sink_dtype});
+      base::Field{"sink", &C::sink}, base::Field{"sink_dtype", &C::sink_dtype},
+      base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const FragmentSumConfig*) {
   using C = FragmentSumConfig;
   return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
-                            base::Field{"aligned", &C::aligned});
+                            base::Field{"aligned", &C::aligned}, base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const BiasSumConfig*) {
   using C = BiasSumConfig;
-  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
-                            base::Field{"vectorized", &C::vectorized},
-                            base::Field{"over_queries", &C::over_queries});
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"vectorized", &C::vectorized},
+      base::Field{"over_queries", &C::over_queries}, base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const MaskClassesConfig*) {

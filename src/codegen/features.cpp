@@ -15,6 +15,8 @@ using problem::Extent;
 using problem::Family;
 using enum Feature::Effect;
 
+std::string sequences(const Family& f, Pass) { return f.packed ? "PackedSequences" : ""; }
+
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
 std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
@@ -35,14 +37,18 @@ std::string row_bias(const Family& f, Pass pass) {
 }
 
 std::string packed_mask(const Family& f, Pass pass) {
-  if (!problem::varies_over_keys(f.mask) || pass == Pass::kBackward) return "";
+  if (!f.prepares_mask() || pass == Pass::kBackward) return "";
   return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
 }
 
 std::string byte_mask(const Family& f, Pass pass) {
-  if (!problem::varies_over_keys(f.mask) || pass == Pass::kForward) return "";
+  if (!f.prepares_mask() || pass == Pass::kForward) return "";
   return fmt::format("ByteMask<kScores, {}, {}, kConfig.late>", literal(f.mask),
                      literal(f.mask_vectorized));
+}
+
+std::string packed_keys_mask(const Family& f, Pass) {
+  return f.mask_packs_keys ? "ByteMask<kScores, Extent::kPerKey, false, true>" : "";
 }
 
 // In the backward lse tells of it: rows that it drops are dead.
@@ -77,16 +83,20 @@ const void* of_problem(const FeatureValues& values) {
 
 using V = FeatureValues;
 constexpr Feature kFeatures[] = {
+    {"sequences", "packed_sequences.cuh", "PackedSequencesParams", kDrops, sequences,
+     value<&V::sequences>},
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
     {"softcap", "softcap.cuh", "float", kChanges, softcap, of_problem<&problem::Problem::softcap>},
     {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>,
-     &Family::bias_groups_batch},
+     &Family::bias_groups_batch, &Family::bias_packs_keys},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
      &Family::bias_groups_batch},
     {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
      &Family::mask_groups_batch},
     {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>,
      &Family::mask_groups_batch},
+    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, packed_keys_mask, value<&V::byte_mask>,
+     nullptr, &Family::mask_packs_keys, "PackedKeysMask"},
     {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>,
      &Family::mask_groups_batch},
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},

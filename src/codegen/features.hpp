@@ -7,6 +7,7 @@
 #include "attnjit/score/byte_mask_params.h"
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_mask_params.h"
+#include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/score/seqlens_params.h"
 #include "attnjit/score/sink_params.h"
 #include "problem/backward_problem.hpp"
@@ -18,11 +19,12 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 10;
+inline constexpr std::size_t kNumFeatures = 12;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
   const problem::Problem* problem = nullptr;  ///< whose members are parameters themselves
+  kernel::PackedSequencesParams sequences{};
   kernel::SeqlensParams seqlens{};
   kernel::OperandParams bias{};
   kernel::OperandParams row_mask{};
@@ -48,6 +50,10 @@ struct Feature {
   /// Tells whether batch elements share planes of the operand in groups; nullptr without an
   /// operand.
   bool problem::Family::*groups_batch = nullptr;
+  /// Tells whether the keys of packed sequences lie in one row of the operand, and the wrapper that
+  /// finds a sequence's.
+  bool problem::Family::*packs_keys = nullptr;
+  const char* packed_keys = "PackedKeys";
 };
 
 /// The features that kernels of `family` have, in the order in which they act and in which the

@@ -72,7 +72,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
 
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
                                                        const ForwardTunables& tunables) {
-  if (!problem::varies_over_keys(family.mask)) return std::nullopt;
+  if (!family.prepares_mask()) return std::nullopt;
   // Its tile holds the queries and keys of the forward kernel's.
   const int packed_heads = tunables.pack_heads ? family.gqa_ratio : 1;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
@@ -141,7 +141,7 @@ kernel::BackwardConfig dbias_config(const BackwardFamily& f, const BackwardTunab
 }
 
 std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamily& f) {
-  if (!problem::varies_over_keys(f.scores.mask)) return std::nullopt;
+  if (!f.scores.prepares_mask()) return std::nullopt;
   return kernel::MaskClassesConfig{.per_pair = f.scores.mask == Extent::kPerPair,
                                    .vectorized = f.scores.mask_vectorized};
 }
@@ -153,17 +153,22 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .aligned = f.scores.aligned,
           .pieces = tunables.dkv.path == Path::kWgmma && !has_wide_heads(f),
           .sink = f.scores.sink,
-          .sink_dtype = kernel_dtype(f.scores.sink_dtype)};
+          .sink_dtype = kernel_dtype(f.scores.sink_dtype),
+          .packed = f.scores.packed};
 }
 
 kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {
-  return {.dtype = kernel_dtype(f.scores.dtype), .head_dim = columns, .aligned = f.scores.aligned};
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim = columns,
+          .aligned = f.scores.aligned,
+          .packed = f.scores.packed};
 }
 
 std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
   if (!f.dsink) return std::nullopt;
+  // Rows that belong to no query add 0, so that all of a head's are summed as one sequence.
   return kernel::BiasSumConfig{
-      .dtype = kernel::DType::kFloat32, .vectorized = false, .over_queries = true};
+      .dtype = kernel::DType::kFloat32, .vectorized = false, .over_queries = true, .packed = false};
 }
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
@@ -179,7 +184,8 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
   }
   return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
                                .vectorized = f.dbias_vectorized,
-                               .over_queries = f.dbias_scalar};
+                               .over_queries = f.dbias_scalar,
+                               .packed = f.scores.packed && method == DbiasMethod::kRows};
 }
 
 }  // namespace attnjit::codegen

@@ -16,6 +16,7 @@ using problem::BackwardFamily;
 using problem::Family;
 
 constexpr const char* kBatchGroupsHeader = "score/batch_groups.cuh";
+constexpr const char* kPackedKeysHeader = "score/packed_keys.cuh";
 
 // A kernel that computes scores: its main loop gets the policies of the features.
 struct ScoreKernel {
@@ -60,6 +61,10 @@ Source render(const ScoreKernel& kernel, const char* config_type, const Config& 
     if (feature->groups_batch != nullptr && family.*feature->groups_batch) {
       add_header(kBatchGroupsHeader);
       policy = fmt::format("BatchGroups<{}>", policy);
+    }
+    if (feature->packs_keys != nullptr && family.*feature->packs_keys) {
+      add_header(kPackedKeysHeader);
+      policy = fmt::format("{}<{}>", feature->packed_keys, policy);
     }
     stub.arguments.push_back(fmt::format("{}({})", policy, has_parameter ? feature->name : ""));
   }
@@ -124,8 +129,10 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
       if (!wgmma) return bias_grad_store(f);
       return fmt::format("KeyBiasGradStore<{}>(dbias)", literal(kernel_dtype(f.dbias_dtype)));
     case DbiasMethod::kColumns:
-      return wgmma ? "KeyBiasGradColumns(dbias)"
-                   : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
+      if (wgmma) return "KeyBiasGradColumns(dbias)";
+      return f.scores.bias_packs_keys
+                 ? "PackedKeysGrad<BiasGradColumns<kConfig.warp_keys() / 32>>(dbias)"
+                 : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
     case DbiasMethod::kAdd:
       return bias_grad_add(wgmma ? "KeyBiasGradAdd" : "BiasGradAdd", f);
   }
@@ -248,25 +255,27 @@ Source render_mask_classes(const kernel::MaskClassesConfig& config, const Templa
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
-  return render_small("backward_preprocess", "backward_preprocess", "BackwardPreprocess",
-                      fmt::format("backward_preprocess {} dv{}{}{}{}", name(config.dtype),
-                                  config.head_dim_v, config.aligned ? "" : " unaligned",
-                                  config.pieces ? " pieces" : "", config.sink ? " sink" : ""),
-                      config, kThreadsAndOne, templates);
+  return render_small(
+      "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
+      fmt::format("backward_preprocess {} dv{}{}{}{}{}", name(config.dtype), config.head_dim_v,
+                  config.aligned ? "" : " unaligned", config.pieces ? " pieces" : "",
+                  config.sink ? " sink" : "", config.packed ? " packed" : ""),
+      config, kThreadsAndOne, templates);
 }
 
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {
-  return render_small("fragment_sum", "fragment_sum", "FragmentSum",
-                      fmt::format("fragment_sum {} d{}{}", name(config.dtype), config.head_dim,
-                                  config.aligned ? "" : " unaligned"),
-                      config, kThreadsAndOne, templates);
+  return render_small(
+      "fragment_sum", "fragment_sum", "FragmentSum",
+      fmt::format("fragment_sum {} d{}{}{}", name(config.dtype), config.head_dim,
+                  config.aligned ? "" : " unaligned", config.packed ? " packed" : ""),
+      config, kThreadsAndOne, templates);
 }
 
 Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
   return render_small(
       "bias_sum", "bias_sum", "BiasSum",
-      fmt::format("bias_sum {}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
-                  config.over_queries ? " over queries" : ""),
+      fmt::format("bias_sum {}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
+                  config.over_queries ? " over queries" : "", config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates);
 }
 

@@ -13,6 +13,8 @@ using problem::BackwardFamily;
 using problem::Extent;
 using Rule = std::optional<std::string>;
 
+constexpr const char* kPackedRule = "wgmma is in no backward of packed sequences";
+
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
   if (const char* rule = kernel::why_invalid(config)) return rule;
@@ -70,6 +72,7 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
     return std::nullopt;
   }
   if (!arch.wgmma) return fmt::format("dq: path: {} has no wgmma; use mma", arch.name);
+  if (f.scores.packed) return fmt::format("dq: path: {}; use mma", kPackedRule);
   if (!f.scores.aligned) {
     return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
            "bytes; use mma";
@@ -129,6 +132,7 @@ Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
 
 Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
+  if (f.mask_packs_keys) return "wgmma has no bits of a mask over packed keys";
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
   }
@@ -153,6 +157,7 @@ bool has_wide_heads(const BackwardFamily& f) {
 
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
+  if (f.scores.packed) return kPackedRule;
   if (!f.scores.aligned) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
@@ -199,7 +204,8 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
     case Extent::kPerPair:
       break;
   }
-  if (!f.dbias_reduces_planes) return DbiasMethod::kStore;
+  // Tiles that no sequence reaches are to be 0, and no walk comes by.
+  if (!f.dbias_reduces_planes && !f.scores.packed) return DbiasMethod::kStore;
   return f.deterministic ? DbiasMethod::kKernel : DbiasMethod::kAdd;
 }
 

@@ -22,8 +22,7 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
   const std::int64_t rows = batch * heads * seqlen_q;
   add_array(memory, "lse", forward.lse, rows, kFloatBytes, TensorRole::kInput);
   add_array(memory, "dlse", args.dlse, rows, kFloatBytes, TensorRole::kInput);
-  add_array(memory, "seqlens_q", forward.seqlens_q, batch, kFloatBytes, TensorRole::kInput);
-  add_array(memory, "seqlens_kv", forward.seqlens_kv, batch, kFloatBytes, TensorRole::kInput);
+  add_lengths(memory, forward);
   add_tensor(memory, "dq", args.dq, TensorRole::kOutput);
   add_tensor(memory, "dk", args.dk, TensorRole::kOutput);
   add_tensor(memory, "dv", args.dv, TensorRole::kOutput);
@@ -36,7 +35,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
                    const launch::BackwardLayout& layout) {
   const auto& values = arguments.values();
   const kernel::BackwardParams& dkv = values.dkv.base;
-  const std::int64_t rows = std::int64_t{dkv.batch} * dkv.num_heads_q * dkv.padded_rows;
+  const std::int64_t rows = layout.grid.rows();
   add_array(memory, "lse of live rows", dkv.rows.lse, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "delta", dkv.rows.delta, rows, kFloatBytes, TensorRole::kOutput);
   add_array(memory, "live rows", dkv.rows.live, rows / 32, kFloatBytes, TensorRole::kOutput);

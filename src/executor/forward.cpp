@@ -19,8 +19,7 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   add_tensor(memory, "out", args.out, TensorRole::kOutput);
   const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
   add_array(memory, "lse", args.lse, batch * heads * seqlen_q, kFloatBytes, TensorRole::kOutput);
-  add_array(memory, "seqlens_q", args.seqlens_q, batch, kFloatBytes, TensorRole::kInput);
-  add_array(memory, "seqlens_kv", args.seqlens_kv, batch, kFloatBytes, TensorRole::kInput);
+  add_lengths(memory, args);
 }
 
 // Each part of the workspace that a step uses.

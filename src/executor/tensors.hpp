@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "attnjit/tensor.hpp"
+#include "attnjit/forward.hpp"
 #include "executor/global_memory.hpp"
 #include "launch/forward_plan_spec.hpp"
 
@@ -37,6 +37,19 @@ inline void add_array(GlobalMemory& memory, const char* name, const void* data, 
   view.shape = {1, 1, 1, count};
   view.strides = {0, 0, 0, 1};
   memory.add(name, view, bytes, role);
+}
+
+/// The numbers per batch element or packed sequence.
+inline void add_lengths(GlobalMemory& memory, const ForwardArgs& args) {
+  const bool packed = args.cu_seqlens_q != nullptr;
+  const std::int64_t batch = packed ? args.num_sequences : args.q.shape[0];
+  const auto add = [&](const char* name, const std::int32_t* data, std::int64_t count) {
+    add_array(memory, name, data, count, sizeof(*data), TensorRole::kInput);
+  };
+  add("seqlens_q", args.seqlens_q, batch);
+  add("seqlens_kv", args.seqlens_kv, batch);
+  add("cu_seqlens_q", args.cu_seqlens_q, batch + 1);
+  add("cu_seqlens_kv", args.cu_seqlens_kv, batch + 1);
 }
 
 /// Memory of a workspace, aligned as a device allocation is.

@@ -40,15 +40,16 @@ Tensor head_view(const ProblemSpec& spec, DType dtype) {
 
 struct Shapes {
   explicit Shapes(const ProblemSpec& spec)
-      : q{spec.batch, spec.heads_q, spec.seqlen_q, spec.head_dim},
-        k{spec.batch, spec.heads_kv, spec.seqlen_kv, spec.head_dim},
-        v{spec.batch, spec.heads_kv, spec.seqlen_kv, spec.value_dim()},
-        out{spec.batch, spec.heads_q, spec.seqlen_q, spec.value_dim()} {}
+      : q{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.head_dim},
+        k{spec.tensor_batch(), spec.heads_kv, spec.seqlen_kv, spec.head_dim},
+        v{spec.tensor_batch(), spec.heads_kv, spec.seqlen_kv, spec.value_dim()},
+        out{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.value_dim()} {}
   Shape q, k, v, out;
 };
 
 Tensor row_view(const ProblemSpec& spec) {
-  return Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch, spec.heads_q, 1, spec.seqlen_q});
+  return Tensor::contiguous(nullptr, DType::kFloat32,
+                            {spec.tensor_batch(), spec.heads_q, 1, spec.seqlen_q});
 }
 
 Tensor dout_view(const ProblemSpec& spec, const Shape& shape) {
@@ -104,6 +105,11 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   }
   if (spec.want_lse) {
     specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});
+  }
+  if (spec.packed) {
+    const Tensor begins = Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch + 1, 1, 1, 1});
+    specs.push_back({"cu_seqlens_q", BufferRole::kCuSeqlensQ, false, begins});
+    specs.push_back({"cu_seqlens_kv", BufferRole::kCuSeqlensKv, false, begins});
   }
   if (spec.use_seqlens_q) {
     specs.push_back({"seqlens_q", BufferRole::kSeqlensQ, false, lengths});

@@ -29,6 +29,8 @@ enum class BufferRole {
   kDbias,
   kSink,
   kDsink,
+  kCuSeqlensQ,
+  kCuSeqlensKv,
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds

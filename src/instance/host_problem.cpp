@@ -10,6 +10,7 @@
 #include "attnjit/score/sink_params.h"
 #include "instance/buffer_specs.hpp"
 #include "instance/poison.hpp"
+#include "instance/sequences.hpp"
 #include "reference/forward.hpp"
 #include "reference/score_tiles.hpp"
 #include "tensor/fill.hpp"
@@ -77,6 +78,12 @@ void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kDsink:
       args.dsink = tensor;
       break;
+    case BufferRole::kCuSeqlensQ:
+      args.forward.cu_seqlens_q = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kCuSeqlensKv:
+      args.forward.cu_seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
+      break;
   }
 }
 
@@ -122,6 +129,12 @@ void HostProblem::fill(unsigned jobs) {
         break;
       case BufferRole::kSeqlensKv:
         fill_seqlens(buffer, spec_.seqlens_kv, spec_.seqlen_kv);
+        break;
+      case BufferRole::kCuSeqlensQ:
+        std::ranges::copy(packed_begins(spec_).q, static_cast<std::int32_t*>(buffer.data()));
+        break;
+      case BufferRole::kCuSeqlensKv:
+        std::ranges::copy(packed_begins(spec_).kv, static_cast<std::int32_t*>(buffer.data()));
         break;
       case BufferRole::kOut:
       case BufferRole::kLse:
@@ -225,6 +238,7 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
   }
   BackwardArgs args;
   static_cast<ScoreOptions&>(args.forward) = spec_;
+  args.forward.num_sequences = spec_.packed ? spec_.batch : 0;
   args.deterministic = spec_.deterministic;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));

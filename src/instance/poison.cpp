@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reference/score_rule.hpp"
+#include "reference/sequences.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::instance {
@@ -48,9 +49,28 @@ void poison_row(const Tensor& tensor, std::int64_t batch, std::int64_t head, std
   }
 }
 
+// The same in each sequence, and everywhere past the last one.
+void poison_packed_keys(const ForwardArgs& args) {
+  std::int64_t end = 0;
+  for (const reference::Sequence& sequence : reference::split_sequences(args)) {
+    poison_unread_keys(sequence.call);
+    end = sequence.kv_begin + sequence.keys();
+  }
+  for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
+    for (std::int64_t key = end; key < args.k.shape[2]; ++key) {
+      poison_row(args.k, 0, head, key);
+      poison_row(args.v, 0, head, key);
+    }
+  }
+}
+
 }  // namespace
 
 void poison_unread_keys(const ForwardArgs& args) {
+  if (reference::is_packed(args)) {
+    poison_packed_keys(args);
+    return;
+  }
   const reference::ScoreRule rule(args);
   for (std::int64_t batch = 0; batch < args.k.shape[0]; ++batch) {
     for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {

@@ -1,6 +1,7 @@
 #include "instance/problem_spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +10,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
+#include "instance/sequences.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
 
@@ -47,6 +49,21 @@ void check_seqlens(std::string_view name, bool used, const std::vector<std::int3
   }
 }
 
+void check_packed(const ProblemSpec& spec) {
+  if (!spec.packed && (!spec.cu_seqlens_q.empty() || !spec.cu_seqlens_kv.empty() ||
+                       spec.operand_queries || spec.operand_keys)) {
+    refuse(
+        "cu_seqlens_q, cu_seqlens_kv, operand_queries, operand_keys: set for a batch of its own "
+        "axis; expected packed to be set");
+  }
+  if (spec.packed && (spec.batch < 1 || spec.batch > problem::kMaxSequences)) {
+    refuse(fmt::format("batch: {} packed sequences; expected 1 to {}", spec.batch,
+                       problem::kMaxSequences));
+  }
+  check_seqlens("cu_seqlens_q", spec.packed, spec.cu_seqlens_q, spec.batch + 1);
+  check_seqlens("cu_seqlens_kv", spec.packed, spec.cu_seqlens_kv, spec.batch + 1);
+}
+
 void check_backward(const ProblemSpec& spec) {
   if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.want_dsink ||
                          spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
@@ -76,7 +93,7 @@ struct Pattern {
 };
 
 std::optional<Pattern> read_pattern(std::string_view text) {
-  static constexpr std::string_view kLetters[] = {"bs1", "hg1", "q1", "k1"};
+  static constexpr std::string_view kLetters[] = {"bs1", "hg1", "q1", "kt1"};
   if (text.size() < 4) return std::nullopt;
   Pattern pattern{text.substr(0, 4)};
   for (std::size_t axis = 0; axis < 4; ++axis) {
@@ -94,6 +111,7 @@ std::optional<Pattern> read_pattern(std::string_view text) {
 
 void validate(const ProblemSpec& spec) {
   check_sizes(spec);
+  check_packed(spec);
   if (spec.dtype != DType::kFloat16 && spec.dtype != DType::kBFloat16) {
     refuse(fmt::format("dtype: {}; expected fp16 or bf16", tensor::dtype_name(spec.dtype)));
   }
@@ -149,13 +167,23 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
     refuse(fmt::format("{}: pattern '{}' has {} planes over the batch; expected a divisor of {}",
                        what, pattern, samples, spec.batch));
   }
+  const bool packs_keys = letters[3] == 't';
+  if (packs_keys && (!spec.packed || letters[0] != '1' || letters[2] != '1')) {
+    refuse(fmt::format(
+        "{}: pattern '{}' has the keys of all sequences; expected 1h1t, 1g1t or 111t, packed", what,
+        pattern));
+  }
+  const auto [queries, keys] = operand_sizes(spec);
   return {letters[0] == 's'   ? samples
           : letters[0] == 'b' ? spec.batch
                               : 1,
           letters[1] == 'h'   ? spec.heads_q
           : letters[1] == 'g' ? spec.heads_kv
                               : 1,
-          letters[2] == 'q' ? spec.seqlen_q : 1, letters[3] == 'k' ? spec.seqlen_kv : 1};
+          letters[2] == 'q' ? queries : 1,
+          packs_keys          ? spec.seqlen_kv
+          : letters[3] == 'k' ? keys
+                              : 1};
 }
 
 std::string describe(const ProblemSpec& spec) {
@@ -186,6 +214,17 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.use_sink,
       fmt::format("sink:{}{}", tensor::dtype_name(spec.sink_dtype.value_or(spec.dtype)),
                   spec.sinks.empty() ? "" : ":given"));
+  const auto list = [](const std::vector<std::int32_t>& begins) {
+    constexpr std::size_t kMost = 16;
+    return begins.size() > kMost ? fmt::format("[{} numbers]", begins.size())
+                                 : fmt::format("[{}]", fmt::join(begins, ","));
+  };
+  add(spec.packed, "packed");
+  add(!spec.cu_seqlens_q.empty(), "cu-seqlens-q=" + list(spec.cu_seqlens_q));
+  add(!spec.cu_seqlens_kv.empty(), "cu-seqlens-kv=" + list(spec.cu_seqlens_kv));
+  add(spec.operand_queries.has_value(),
+      fmt::format("operand-queries={}", spec.operand_queries.value_or(0)));
+  add(spec.operand_keys.has_value(), fmt::format("operand-keys={}", spec.operand_keys.value_or(0)));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

@@ -37,8 +37,8 @@ struct ProblemSpec : ScoreOptions {
   std::int64_t head_dim_v = 0;  ///< 0 = head_dim
 
   /// Four letters over (batch, head, query, key), each full or '1': "b11k", "1hqk", "bgqk" (g = one
-  /// plane per kv head), "shqk/2" (s = planes that batch elements share in groups, here two). Empty
-  /// = absent.
+  /// plane per kv head), "shqk/2" (s = planes that batch elements share in groups, here two),
+  /// "1h1t" (t = the keys of all packed sequences). Empty = absent.
   std::string mask;
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
@@ -57,6 +57,14 @@ struct ProblemSpec : ScoreOptions {
   std::vector<std::int32_t> seqlens_q;
   std::vector<std::int32_t> seqlens_kv;
 
+  /// `batch` sequences lie one after another in tensors [1, H, seqlen, D].
+  bool packed = false;
+  /// Where they begin, [batch + 1]. Empty: drawn at random.
+  std::vector<std::int32_t> cu_seqlens_q;
+  std::vector<std::int32_t> cu_seqlens_kv;
+  /// Rows and keys of a sequence that mask and bias have; default: those of the longest.
+  std::optional<std::int64_t> operand_queries, operand_keys;
+
   /// The backward pass: out and lse are inputs, as the rounded reference computes them. At dead
   /// rows, dout and dlse hold random values (NaN if poison_dropped_keys).
   bool backward = false;
@@ -72,6 +80,7 @@ struct ProblemSpec : ScoreOptions {
   bool poison_dropped_keys = false;  ///< NaN and Inf in K and V at keys that must not be read
   std::uint64_t seed = 1;
 
+  std::int64_t tensor_batch() const { return packed ? 1 : batch; }
   std::int64_t value_dim() const { return head_dim_v == 0 ? head_dim : head_dim_v; }
   DType score_dtype() const { return bias_dtype.value_or(dtype); }  ///< of the bias
 };

@@ -22,8 +22,8 @@ constexpr int kPieceQueries = 16, kPieceKeys = 32;
 template <class Config>
 void set_tiles(kernel::BackwardParams& params, const Config& config,
                const problem::Problem& problem) {
-  params.num_q_tiles = kernel::ceil_div(problem.seqlen_q, config.block_q);
-  params.num_kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);
+  params.num_q_tiles = num_tiles(problem, problem.seqlen_q, config.block_q);
+  params.num_kv_tiles = num_tiles(problem, problem.seqlen_kv, config.block_kv);
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
-  p.batch_fastest =
-      forward.bias.extent != Extent::kAbsent && forward.bias.num_batches < forward.batch;
+  p.batch_fastest = !forward.packed && forward.bias.extent != Extent::kAbsent &&
+                    forward.bias.num_batches < forward.batch;
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq.base = values_.dbias = p;
@@ -97,16 +97,18 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   }
   if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
   if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);
-  if (spec_.dbias) set_tiles(values_.dbias, *spec_.dbias, forward);
+  if (spec_.dbias) {
+    values_.dbias.num_q_tiles = kernel::ceil_div(problem.dbias.queries, spec_.dbias->block_q);
+    values_.dbias.num_kv_tiles = kernel::ceil_div(problem.dbias.keys, spec_.dbias->block_kv);
+  }
 }
 
 void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
   const problem::Operand& mask = problem.mask;
   const auto* const data = static_cast<const kernel::uint8*>(args.forward.mask->data);
   auto* const classes = at<kernel::uint8>(layout_.classes);
-  const bool per_pair = mask.extent == Extent::kPerPair;
-  const int q_tiles = per_pair ? layout_.grid.row_blocks : 1;
-  const int kv_tiles = kernel::ceil_div(problem.seqlen_kv, kernel::kMaskTile);
+  const int q_tiles = kernel::ceil_div(mask.queries, kernel::kMaskTile);
+  const int kv_tiles = kernel::ceil_div(mask.keys, kernel::kMaskTile);
   values_.features.byte_mask = {.mask = data,
                                 .classes = classes,
                                 .batch_stride = mask.batch_stride,
@@ -125,8 +127,8 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
                      .query_stride = mask.query_stride,
                      .key_stride = mask.key_stride,
                      .num_heads = mask.num_heads,
-                     .seqlen_q = per_pair ? problem.seqlen_q : 1,
-                     .seqlen_kv = problem.seqlen_kv,
+                     .seqlen_q = mask.queries,
+                     .seqlen_kv = mask.keys,
                      .num_q_tiles = q_tiles,
                      .num_kv_tiles = kv_tiles};
   const std::int64_t planes = std::int64_t{mask.num_batches} * mask.num_heads;
@@ -136,8 +138,7 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
 void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
                                        const BackwardArgs& args) {
   const problem::Problem& forward = problem.forward;
-  const std::int64_t row_blocks =
-      std::int64_t{forward.batch} * forward.num_heads_q * layout_.grid.row_blocks;
+  const std::int64_t row_blocks = layout_.grid.q_planes * layout_.grid.row_blocks;
   // Without rows there may still be sums to be set to zero.
   const std::int64_t blocks = std::max<std::int64_t>(row_blocks, layout_.sum_bytes > 0 ? 1 : 0);
   set_shape(BackwardStep::kPreprocess, blocks);
@@ -160,19 +161,21 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
       .num_blocks = static_cast<kernel::int32>(blocks),
       .row_pieces = spec_.wgmma ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
-      .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale};
+      .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale,
+      .packed = values_.features.sequences.q};
 }
 
 void BackwardArguments::set_sums(const problem::Problem& problem) {
-  const auto sum = [](const float* sums, void* target, const kernel::RowStrides& strides, int heads,
-                      int seqlen, int row_blocks, float factor) {
+  const auto sum = [&](const float* sums, void* target, const kernel::RowStrides& strides,
+                       int heads, int seqlen, int row_blocks, float factor) {
     return kernel::FragmentSumParams{.sums = sums,
                                      .target = target,
                                      .target_strides = strides,
                                      .num_heads = heads,
                                      .seqlen = seqlen,
                                      .num_row_blocks = row_blocks,
-                                     .factor = factor};
+                                     .factor = factor,
+                                     .packed = values_.features.sequences.q};
   };
   const kernel::BackwardParams& p = values_.dkv.base;
   const int kv_blocks = kernel::ceil_div(problem.seqlen_kv, kernel::kRowBlock);
@@ -188,7 +191,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                                   const BackwardArgs& args) {
   const problem::BiasGradient& g = problem.dbias;
   const problem::Problem& forward = problem.forward;
-  const std::int64_t lk = forward.seqlen_kv, hq = forward.num_heads_q;
+  const std::int64_t lk = g.keys, hq = forward.num_heads_q;
   // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
   const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
   values_.dbias_dbias = {.data = args.dbias->data,
@@ -200,12 +203,15 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                          .batches_per_plane = forward.batch / g.batches,
                          .fragments = 0,
                          .num_keys = forward.seqlen_kv};
-  values_.planes = {g.batches, g.heads};
+  values_.planes = {g.batches, g.heads, g.queries, g.keys};
   values_.dkv_dbias = values_.dbias_dbias;
   const float* parts = at<float>(layout_.dbias_parts);
   // Strides of the parts, and how many of them a dbias that keeps the axis adds up there.
   std::int64_t batch = 0, head = 0, query = 0, key = 0;
-  std::int32_t batches = forward.batch / g.batches, heads = forward.num_heads_q / g.heads;
+  const auto part_batch = static_cast<std::int32_t>(
+      spec_.tunables.dbias_method == DbiasMethod::kColumns ? dbias_part_batch(problem)
+                                                           : forward.batch);
+  std::int32_t batches = part_batch / g.batches, heads = forward.num_heads_q / g.heads;
   std::int32_t queries = 1;
   const bool one_plane_per_batch = g.batches > 1;
   const bool in_pieces =
@@ -221,7 +227,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       parts = at<float>(layout_.ds_rows);
       query = 1;
       head = layout_.grid.padded_rows();
-      batch = hq * head;
+      batch = forward.packed ? 0 : hq * head;
       queries = g.scalar ? forward.seqlen_q : 1;
       break;
     case DbiasMethod::kColumns:
@@ -229,7 +235,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       head = lk;
       batch = hq * lk;
       values_.dkv_dbias = {.data = at<float>(layout_.dbias_parts),
-                           .batch_stride = batch,
+                           .batch_stride = part_batch > 1 ? batch : 0,
                            .head_stride = head,
                            .query_stride = 0,
                            .key_stride = 1,
@@ -263,16 +269,17 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   sum.head = {g.heads, heads, head, g.head_stride};
   sum.row = {1, 1, 0, 0};
   if (per_key) {
-    if (g.extent == Extent::kPerPair) sum.row = {forward.seqlen_q, 1, query, g.query_stride};
-    sum.column = {forward.seqlen_kv, 1, key, g.key_stride};
+    if (g.extent == Extent::kPerPair) sum.row = {g.queries, 1, query, g.query_stride};
+    sum.column = {g.keys, 1, key, g.key_stride};
   } else {
-    sum.column = {g.scalar ? 1 : forward.seqlen_q, queries, query, g.query_stride};
+    sum.column = {g.scalar ? 1 : g.queries, queries, query, g.query_stride};
   }
+  sum.packed = values_.features.sequences.q;
   sum.fragments = fragments;
   if (fragments != 0) {
-    sum.row = {kernel::ceil_div(forward.seqlen_q, kPieceQueries), 1, kPieceQueries * query,
+    sum.row = {kernel::ceil_div(g.queries, kPieceQueries), 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
-    sum.num_queries = forward.seqlen_q;
+    sum.num_queries = g.queries;
   }
   sum.num_column_blocks = kernel::ceil_div(sum.column.size, spec_.bias_sum->block_columns());
   set_shape(BackwardStep::kBiasSum,
@@ -284,26 +291,26 @@ void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const
   const std::int64_t rows = layout_.grid.padded_rows();
   values_.sink_sum = {.parts = at<float>(layout_.dsink_rows),
                       .target = dsink.data,
-                      .batch = {1, p.batch, p.num_heads_q * rows, 0},
+                      .batch = {1, p.tensor_batch(), p.num_heads_q * rows, 0},
                       .head = {p.num_heads_q, 1, rows, problem.dsink_stride},
                       .row = {1, 1, 0, 0},
-                      .column = {1, p.seqlen_q, 1, 0},
+                      .column = {1, p.packed ? layout_.grid.padded_rows() : p.seqlen_q, 1, 0},
                       .num_column_blocks = 1,
                       .fragments = 0,
-                      .num_queries = 0};
+                      .num_queries = 0,
+                      .packed = {}};
   set_shape(BackwardStep::kSinkSum, p.num_heads_q);
 }
 
 void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const BackwardGrid& grid = layout_.grid;
-  const std::int64_t q_planes = std::int64_t{p.batch} * p.num_heads_q;
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
   set_shape(BackwardStep::kDkv, grid.kv_planes * grid.kv_tiles * grid.splits);
   if (spec_.has_dq_kernel()) {
-    set_shape(BackwardStep::kDq, q_planes * values_.dq.base.num_q_tiles);
+    set_shape(BackwardStep::kDq, grid.q_planes * values_.dq.base.num_q_tiles);
   } else {
-    set_shape(BackwardStep::kDqSum, q_planes * grid.row_blocks);
+    set_shape(BackwardStep::kDqSum, grid.q_planes * grid.row_blocks);
   }
   if (grid.splits > 1) {
     set_shape(BackwardStep::kDkSum, kv_blocks);

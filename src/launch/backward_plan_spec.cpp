@@ -114,19 +114,25 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   return spec;
 }
 
+std::int32_t num_tiles(const problem::Problem& problem, std::int32_t rows, int size) {
+  return problem.packed ? kernel::num_packed_tiles(rows, problem.batch, size)
+                        : kernel::ceil_div(rows, size);
+}
+
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   BackwardGrid grid;
-  grid.q_tiles = kernel::ceil_div(p.seqlen_q, spec.dkv.block_q);
-  grid.kv_tiles = kernel::ceil_div(p.seqlen_kv, spec.dkv.block_kv);
+  grid.q_tiles = num_tiles(p, p.seqlen_q, spec.dkv.block_q);
+  grid.kv_tiles = num_tiles(p, p.seqlen_kv, spec.dkv.block_kv);
   // The copy engine brings the numbers of whole tiles of rows.
   const int rows =
       spec.wgmma ? std::max(spec.wgmma->block_q, kernel::kRowBlock) : kernel::kRowBlock;
-  grid.row_blocks = kernel::ceil_div(p.seqlen_q, rows) * (rows / kernel::kRowBlock);
-  grid.dbias_queries = spec.wgmma ? grid.padded_rows() : p.seqlen_q;
-  grid.dbias_keys = spec.wgmma ? grid.kv_tiles * spec.wgmma->block_kv : p.seqlen_kv;
-  grid.kv_planes = std::int64_t{p.batch} * p.num_heads_kv;
-  if (spec.tunables.split) {
+  grid.row_blocks = num_tiles(p, p.seqlen_q, rows) * (rows / kernel::kRowBlock);
+  grid.dbias_queries = spec.wgmma ? grid.padded_rows() : problem.dbias.queries;
+  grid.dbias_keys = spec.wgmma ? grid.kv_tiles * spec.wgmma->block_kv : problem.dbias.keys;
+  grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
+  grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
+  if (spec.tunables.split && !p.packed) {
     grid.splits =
         choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
                       spec.block_slots, kQuerySplitCosts);
@@ -140,6 +146,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   return grid;
 }
 
+std::int64_t dbias_part_batch(const problem::BackwardProblem& problem) {
+  return problem.forward.bias.packs_keys ? 1 : problem.forward.batch;
+}
+
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                                 const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
@@ -149,8 +159,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.bytes += align_up(static_cast<std::size_t>(bytes));
     return offset;
   };
-  const std::int64_t planes = std::int64_t{p.batch} * p.num_heads_q;
-  const std::int64_t rows = planes * layout.grid.padded_rows();
+  const std::int64_t rows = layout.grid.rows();
   const auto columns = [](int head_dim) { return kernel::round_up(head_dim, kGroup); };
   constexpr std::int64_t kFloat = sizeof(float);
   layout.lse = take(rows * kFloat);
@@ -162,8 +171,8 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_classes) {
     const std::int64_t mask_planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
-    layout.classes = take(mask_planes * (spec.mask_classes->per_pair ? layout.grid.row_blocks : 1) *
-                          kernel::ceil_div(p.seqlen_kv, kernel::kMaskTile));
+    layout.classes = take(mask_planes * kernel::ceil_div(p.mask.queries, kernel::kMaskTile) *
+                          kernel::ceil_div(p.mask.keys, kernel::kMaskTile));
   }
   layout.sums = layout.bytes;
   if (!spec.has_dq_kernel()) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
@@ -175,7 +184,8 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   }
   if (spec.wgmma && spec.wgmma->ordered) layout.turns = take(rows / 16 * kFloat);
   if (dbias == DbiasMethod::kColumns) {
-    layout.dbias_parts = take(planes * p.seqlen_kv * kFloat);
+    layout.dbias_parts =
+        take(dbias_part_batch(problem) * p.num_heads_q * problem.dbias.keys * kFloat);
   } else if (dbias == DbiasMethod::kAdd) {
     const std::int64_t dbias_planes = std::int64_t{problem.dbias.batches} * problem.dbias.heads;
     layout.dbias_parts =

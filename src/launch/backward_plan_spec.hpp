@@ -71,11 +71,15 @@ struct BackwardGrid {
   std::int64_t kv_planes = 0;              ///< kv heads of all batch elements
   std::int32_t splits = 1;                 ///< shares of a key tile's queries
   std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
-  std::int32_t row_blocks = 0;             ///< of kRowBlock queries
+  std::int64_t q_planes = 0;               ///< query heads of all batch elements
+  std::int32_t row_blocks = 0;             ///< of kRowBlock queries, of a plane
   /// Of a plane of dbias while it is added up: path wgmma adds whole tiles.
   std::int64_t dbias_queries = 0, dbias_keys = 0;
   std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
+  std::int64_t rows() const { return q_planes * padded_rows(); }  ///< of all planes
 };
+/// Tiles of `size` of the rows or keys of a plane, which packed sequences share.
+std::int32_t num_tiles(const problem::Problem& problem, std::int32_t rows, int size);
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem);
 
 /// The places of what the steps hand to each other, as byte offsets into one workspace that is
@@ -84,7 +88,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
 /// wgmma has 8 instead of the 4, 9 if it is deterministic, and whole tiles of block_q queries
-/// instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys.
+/// instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys. Packed sequences have
+/// Tq + 64 (B + 1) rows in place of B ceil64(Lq), and the keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
@@ -98,6 +103,9 @@ struct BackwardLayout {
   std::size_t turns = 0;  ///< likewise, of path wgmma where it is deterministic
   std::size_t bytes = 0;  ///< total
 };
+
+/// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.
+std::int64_t dbias_part_batch(const problem::BackwardProblem& problem);
 
 BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                                 const problem::BackwardProblem& problem);

@@ -16,6 +16,20 @@ kernel::OperandParams operand_params(const problem::Operand& operand, const Tens
           problem.batch / operand.num_batches};
 }
 
+kernel::PackedRows packed_rows(const std::int32_t* begins, const problem::Problem& p,
+                               std::int32_t rows) {
+  return {.begins = begins, .num_sequences = p.batch, .num_rows = rows};
+}
+
+kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const ForwardArgs& args) {
+  return {.q = packed_rows(args.cu_seqlens_q, p, p.seqlen_q),
+          .kv = packed_rows(args.cu_seqlens_kv, p, p.seqlen_kv),
+          .used_q = args.seqlens_q,
+          .used_kv = args.seqlens_kv,
+          .operand_queries = p.operand_queries,
+          .operand_keys = p.operand_keys};
+}
+
 // A moving diagonal moves both sides of the band. Sides past every key are one: the sum of one and
 // two lengths fits 32 bits.
 kernel::BandParams band_params(const problem::Problem& p) {
@@ -32,6 +46,7 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
                         codegen::FeatureValues& values) {
   using problem::Extent;
   values.problem = &problem;
+  if (problem.packed) values.sequences = packed_sequences(problem, args);
   values.seqlens = {args.seqlens_q, args.seqlens_kv};
   values.band = band_params(problem);
   if (problem.bias.extent != Extent::kAbsent) {
@@ -40,6 +55,12 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.sink.exists) values.sink = {args.sink->data, problem.sink.head_stride};
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);
+  }
+  if (problem.mask.packs_keys) {
+    values.byte_mask = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
+                        .head_stride = problem.mask.head_stride,
+                        .key_stride = problem.mask.key_stride,
+                        .heads_per_plane = problem.num_heads_q / problem.mask.num_heads};
   }
 }
 

@@ -4,8 +4,8 @@
 
 namespace attnjit::launch {
 
-/// Sets the features' kernel parameters, but for those of a mask over keys: a prepass makes these,
-/// and each pass has its own. `values` refers to `problem` afterwards.
+/// Sets the features' kernel parameters, but for those of a mask that a prepass looks at: each pass
+/// has its own. `values` refers to `problem` afterwards.
 void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
                         codegen::FeatureValues& values);
 

@@ -18,14 +18,15 @@ void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem
   const auto blocks = static_cast<kernel::int32>(shape.grid[0]);
   const auto planes = static_cast<kernel::int32>(grid.planes);
   const kernel::int32 parts = grid.q_tiles * grid.splits;
-  const bool shares_bias =
-      problem.bias.extent == problem::Extent::kPerPair && problem.bias.num_batches < problem.batch;
-  params.schedule = {
-      .num_blocks = blocks,
-      .num_planes = planes,
-      .num_parts = parts,
-      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1,
-      .batches = shares_bias ? problem.batch : 1};
+  const bool shares_bias = !problem.packed && problem.bias.extent == problem::Extent::kPerPair &&
+                           problem.bias.num_batches < problem.batch;
+  params.schedule = {.num_blocks = blocks,
+                     .num_planes = planes,
+                     .num_parts = parts,
+                     .paired_turns = grid.falling && !problem.packed
+                                         ? kernel::paired_turns(blocks, planes, parts)
+                                         : -1,
+                     .batches = shares_bias ? problem.batch : 1};
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
                        .key_stride = mask.key_stride,
                        .num_heads = mask.num_heads,
                        .seqlen_q = tiles.rows,
-                       .seqlen_kv = problem.seqlen_kv,
+                       .seqlen_kv = mask.keys,
                        .words_per_row = tiles.words_per_row,
                        .num_q_tiles = tiles.q_tiles,
                        .num_kv_tiles = tiles.kv_tiles};

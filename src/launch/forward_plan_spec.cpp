@@ -63,11 +63,16 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
                 "pack_heads is for short queries; leave it out of the config here");
   }
   ForwardGrid grid;
-  grid.q_tiles = kernel::ceil_div(static_cast<std::int32_t>(rows), tile.block_q);
-  grid.planes = std::int64_t{problem.batch} * problem.num_heads_q / tile.packed_heads;
-  grid.splits =
-      choose_splits(grid.planes * grid.q_tiles, kernel::ceil_div(problem.seqlen_kv, tile.block_kv),
-                    spec.block_slots, kKeySplitCosts);
+  const auto all_rows = static_cast<std::int32_t>(rows);
+  grid.planes = std::int64_t{problem.tensor_batch()} * problem.num_heads_q / tile.packed_heads;
+  if (problem.packed) {
+    grid.q_tiles = kernel::num_packed_tiles(all_rows, problem.batch, tile.block_q);
+  } else {
+    grid.q_tiles = kernel::ceil_div(all_rows, tile.block_q);
+    grid.splits = choose_splits(grid.planes * grid.q_tiles,
+                                kernel::ceil_div(problem.seqlen_kv, tile.block_kv),
+                                spec.block_slots, kKeySplitCosts);
+  }
   grid.falling = grid.splits == 1 && problem.bounded_right && !problem.bounded_left;
   // Thread blocks of the other path share out their work by kernel::ForwardSchedule.
   if (grid.falling && !spec.wgmma) {
@@ -82,9 +87,9 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 MaskTiles mask_tiles(const kernel::MaskPackConfig& config, const problem::Problem& problem) {
   MaskTiles tiles;
   tiles.planes = std::int64_t{problem.mask.num_batches} * problem.mask.num_heads;
-  tiles.rows = config.per_pair ? problem.seqlen_q : 1;
+  tiles.rows = config.per_pair ? problem.mask.queries : 1;
   tiles.q_tiles = kernel::ceil_div(tiles.rows, config.rows());
-  tiles.kv_tiles = kernel::ceil_div(problem.seqlen_kv, config.block_kv);
+  tiles.kv_tiles = kernel::ceil_div(problem.mask.keys, config.block_kv);
   tiles.words_per_row = tiles.kv_tiles * (config.block_kv / 32);
   return tiles;
 }

@@ -62,7 +62,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
 
 /// Thread blocks of attn_fwd, and into how many shares the keys of each row tile are split.
 struct ForwardGrid {
-  std::int32_t q_tiles = 0;  ///< of a plane
+  std::int32_t q_tiles = 0;  ///< of a plane, which packed sequences share
   std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
   std::int32_t splits = 1;
   std::int32_t section_planes = 1;  ///< planes whose row tiles take turns

@@ -101,8 +101,8 @@ Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
           .strides = {bias.batch_stride, bias.head_stride, bias.query_stride},
           .batch = bias.num_batches,
           .heads = bias.num_heads,
-          .rows = p.seqlen_q,
-          .columns = p.seqlen_kv};
+          .rows = bias.queries,
+          .columns = bias.keys};
 }
 
 Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
@@ -112,22 +112,22 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
           .strides = {mask.batch_stride, mask.head_stride, mask.query_stride},
           .batch = mask.num_batches,
           .heads = mask.num_heads,
-          .rows = p.seqlen_q,
-          .columns = p.seqlen_kv,
+          .rows = mask.queries,
+          .columns = mask.keys,
           .box_columns = kLineBytes,
           .element_bytes = 1};
 }
 
 // The tiles of kernel::StridedKeyOrder. `tail` is for the tile with the rows past the last multiple
-// of 4.
-void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int block_kv,
+// of 4, and for those that begin `anywhere`.
+void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int block_kv, bool anywhere,
                  kernel::TensorMap& map, kernel::TensorMap& tail) {
   const std::int64_t fours = std::max(1, s.rows / 4);
   const std::array axes{Axis{fours, 4 * s.strides.row, static_cast<cuuint32_t>(block_kv / 4)},
                         Axis{s.rows < 4 ? 1 : 4, s.strides.row, 4}, Axis{s.heads, s.strides.head},
                         Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, axes, map);
-  if (s.rows % 4 == 0) return;
+  if (s.rows % 4 == 0 && !anywhere) return;
   const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(block_kv), 4},
                                 Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, every_fourth, tail);
@@ -172,8 +172,9 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p,
                      const ForwardArgs& args, EncodeTensorMap encode,
                      kernel::ForwardWgmmaParams& params) {
-  const Source q{"q", args.q.data, p.q, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim};
-  const Source out{"out", args.out.data, p.out, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
+  const std::int32_t batch = p.tensor_batch();
+  const Source q{"q", args.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
+  const Source out{"out", args.out.data, p.out, batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
   if (config.pack_heads) {
     encode_packed_rows(encode, q, p.dtype, config.block_q, config.packed_heads(), params.q);
   } else {
@@ -188,14 +189,15 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    encode_keys(encode, any, p.dtype, config.block_kv, params.k, params.k_tail);
+    encode_keys(encode, any, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
+    params.v_tail = params.k_tail;
     params.v = params.k;
     return;
   }
-  const Source k{"k", args.k.data, p.k, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
-  const Source v{"v", args.v.data, p.v, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, config.block_kv, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
+  const Source k{"k", args.k.data, p.k, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
+  const Source v{"v", args.v.data, p.v, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
+  encode_keys(encode, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
 }
 
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
@@ -231,8 +233,8 @@ void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
   if (p.seqlen_kv == 0) return;  // nothing of the others is loaded
   const Source k{"k", forward.k.data, p.k, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
   const Source v{"v", forward.v.data, p.v, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, config.block_kv, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, config.block_kv, params.v, params.v_tail);
+  encode_keys(encode, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
 }
 
 }  // namespace attnjit::launch

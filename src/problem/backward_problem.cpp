@@ -56,10 +56,16 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
     reject("dbias: dtype is {}; expected {} (as bias) or fp32", name(dbias.dtype),
            name(bias.dtype));
   }
-  check_dbias_axis(dbias, bias, 0, bias.shape[0] == 1 ? p.forward.batch : bias.shape[0]);
+  const bool packed = p.forward.packed;
+  // Packed sequences tell no size that an axis of size 1 might have.
+  const auto full = [&](int axis, std::int64_t size) { return packed ? bias.shape[axis] : size; };
+  const std::int64_t batches = p.forward.bias.packs_keys ? 1
+                               : bias.shape[0] == 1      ? p.forward.batch
+                                                         : bias.shape[0];
+  check_dbias_axis(dbias, bias, 0, batches);
   check_dbias_axis(dbias, bias, 1, bias.shape[1] == 1 ? p.forward.num_heads_q : bias.shape[1]);
-  check_dbias_axis(dbias, bias, 2, p.forward.seqlen_q);
-  check_dbias_axis(dbias, bias, 3, p.forward.seqlen_kv);
+  check_dbias_axis(dbias, bias, 2, full(2, p.forward.seqlen_q));
+  check_dbias_axis(dbias, bias, 3, full(3, p.forward.seqlen_kv));
   check_memory("dbias", dbias);
   check_no_overlap("dbias", dbias);
   if (empty_tensor(dbias)) return;  // nothing to write
@@ -72,7 +78,9 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
   g.key_stride = stride(3);
   g.batches = static_cast<std::int32_t>(dbias.shape[0]);
   g.heads = static_cast<std::int32_t>(dbias.shape[1]);
-  const bool keeps_queries = dbias.shape[2] == p.forward.seqlen_q;
+  g.queries = static_cast<std::int32_t>(dbias.shape[2]);
+  g.keys = static_cast<std::int32_t>(dbias.shape[3]);
+  const bool keeps_queries = packed ? g.queries > 1 : g.queries == p.forward.seqlen_q;
   // Rows of dS sum to dlse: a single key needs no score either.
   const bool keeps_keys = dbias.shape[3] > 1;
   g.extent = !keeps_keys ? Extent::kPerQuery : keeps_queries ? Extent::kPerPair : Extent::kPerKey;

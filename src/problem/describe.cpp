@@ -9,7 +9,7 @@ namespace {
 
 // The pattern of a tensor with so many planes over batch and heads of `problem`.
 std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_t heads,
-                       bool per_query, bool per_key) {
+                       bool per_query, bool per_key, bool packs_keys) {
   const bool groups = problem.groups_batch(batches);
   return fmt::format("{}{}{}{}{}",
                      batches == 1 ? '1'
@@ -18,7 +18,10 @@ std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_
                      heads == 1                     ? '1'
                      : heads == problem.num_heads_q ? 'h'
                                                     : 'g',
-                     per_query ? 'q' : '1', per_key ? 'k' : '1',
+                     per_query ? 'q' : '1',
+                     packs_keys ? 't'
+                     : per_key  ? 'k'
+                                : '1',
                      groups ? fmt::format("/{}", batches) : "");
 }
 
@@ -27,7 +30,7 @@ std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_
 std::string pattern(const Problem& problem, const Operand& operand) {
   if (operand.extent == Extent::kAbsent) return "none";
   return pattern_of(problem, operand.num_batches, operand.num_heads, operand.query_stride != 0,
-                    operand.key_stride != 0);
+                    operand.key_stride != 0, operand.packs_keys);
 }
 
 const char* name(DType dtype) { return base::word(dtype); }
@@ -44,11 +47,18 @@ std::string describe(const Problem& p) {
                     side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
   }
   if (p.diagonal_offset != 0) text += fmt::format(" diagonal_offset={}", p.diagonal_offset);
+  if (p.packed) text += " packed";
   if (p.has_seqlens_q) text += " seqlens_q";
   if (p.has_seqlens_kv) text += " seqlens_kv";
-  if (p.mask.extent != Extent::kAbsent) text += " mask=" + pattern(p, p.mask);
+  // The lengths of packed sequences, which an operand's axes do not follow, are not known.
+  const auto sizes = [&p](const Operand& o) {
+    return p.packed ? fmt::format("[{},{}]", o.queries, o.keys) : "";
+  };
+  if (p.mask.extent != Extent::kAbsent) {
+    text += fmt::format(" mask={}{}", pattern(p, p.mask), sizes(p.mask));
+  }
   if (p.bias.extent != Extent::kAbsent) {
-    text += fmt::format(" bias={}({})", pattern(p, p.bias), name(p.bias.dtype));
+    text += fmt::format(" bias={}{}({})", pattern(p, p.bias), sizes(p.bias), name(p.bias.dtype));
   }
   if (p.sink.exists) text += fmt::format(" sink({})", name(p.sink.dtype));
   for (const Scalar& s : kScalars) {
@@ -68,11 +78,16 @@ std::string describe(const Family& f) {
   }
   if (f.mask != Extent::kAbsent) {
     text += fmt::format(" mask={}{}{}", base::word(f.mask), f.mask_vectorized ? "" : ",scalar",
-                        f.mask_groups_batch ? ",grouped" : "");
+                        f.mask_groups_batch ? ",grouped"
+                        : f.mask_packs_keys ? ",packed"
+                                            : "");
   }
   if (f.bias != Extent::kAbsent) {
     text += fmt::format(" bias={},{}{}{}", base::word(f.bias), name(f.bias_dtype),
-                        f.bias_vectorized ? "" : ",scalar", f.bias_groups_batch ? ",grouped" : "");
+                        f.bias_vectorized ? "" : ",scalar",
+                        f.bias_groups_batch ? ",grouped"
+                        : f.bias_packs_keys ? ",packed"
+                                            : "");
   }
   if (f.sink) text += fmt::format(" sink={}", name(f.sink_dtype));
   if (!f.aligned) text += " unaligned";
@@ -83,7 +98,7 @@ std::string describe(const Family& f) {
 std::string dbias_pattern(const BackwardProblem& p) {
   if (p.dbias.extent == Extent::kAbsent) return "none";
   return pattern_of(p.forward, p.dbias.batches, p.dbias.heads, p.dbias.query_stride != 0,
-                    p.dbias.key_stride != 0);
+                    p.dbias.key_stride != 0, p.forward.bias.packs_keys);
 }
 
 std::string describe(const BackwardProblem& p) {

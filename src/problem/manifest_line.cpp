@@ -41,6 +41,7 @@ Json members(const Problem& p) {
   }
   if (heads_inside_rows(p)) line["layout"] = "bshd";
   if (p.has_seqlens_q || p.has_seqlens_kv) line["use_seqlens"] = true;
+  if (p.packed) line["packed"] = true;
   return line;
 }
 

@@ -42,7 +42,7 @@ PlanKey plan_key(const Problem& problem) {
   return {family(problem),
           length_bucket(problem.seqlen_q),
           length_bucket(problem.seqlen_kv),
-          plane_bucket(std::int64_t{problem.batch} * problem.num_heads_q),
+          plane_bucket(std::int64_t{problem.tensor_batch()} * problem.num_heads_q),
           problem.mask.num_heads > 1,
           problem.bias.num_heads > 1};
 }
@@ -50,7 +50,7 @@ PlanKey plan_key(const Problem& problem) {
 BackwardPlanKey plan_key(const BackwardProblem& problem) {
   const Problem& forward = problem.forward;
   return {family(problem), length_bucket(forward.seqlen_q), length_bucket(forward.seqlen_kv),
-          plane_bucket(std::int64_t{forward.batch} * forward.num_heads_q)};
+          plane_bucket(std::int64_t{forward.tensor_batch()} * forward.num_heads_q)};
 }
 
 std::uint64_t hash(const PlanKey& key) { return mix(key); }

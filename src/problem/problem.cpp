@@ -13,10 +13,34 @@ namespace {
 
 using namespace checks;
 
+std::int32_t checked_sequences(const ForwardArgs& args) {
+  if (args.num_sequences < 1 || args.num_sequences > kMaxSequences) {
+    reject("num_sequences: {}; expected 1 to {}", args.num_sequences, kMaxSequences);
+  }
+  expect_size("q", args.q, 0, 1, "packed sequences lie along the sequence axis");
+  return static_cast<std::int32_t>(args.num_sequences);
+}
+
+// Whether sequences are packed.
+bool checked_packing(const ForwardArgs& args) {
+  const bool q = args.cu_seqlens_q != nullptr, kv = args.cu_seqlens_kv != nullptr;
+  if (q != kv) {
+    reject("cu_seqlens_{}: null beside cu_seqlens_{}; expected both or none", q ? "kv" : "q",
+           q ? "q" : "kv");
+  }
+  if (!q && args.num_sequences != 0) {
+    reject("num_sequences: {} without cu_seqlens_q and cu_seqlens_kv; expected 0",
+           args.num_sequences);
+  }
+  check_aligned_pointer("cu_seqlens_q", args.cu_seqlens_q);
+  check_aligned_pointer("cu_seqlens_kv", args.cu_seqlens_kv);
+  return q;
+}
+
 void check_shapes(const ForwardArgs& args, Problem& p) {
   const auto& [b, hq, lq, d] = args.q.shape;
   constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();
-  p.batch = checked_size("q", 0, b, 0, kMax);
+  p.batch = p.packed ? checked_sequences(args) : checked_size("q", 0, b, 0, kMax);
   p.num_heads_q = checked_size("q", 1, hq, 1, kMax);
   p.seqlen_q = checked_size("q", 2, lq, 0, kMaxSeqlen);
   p.head_dim = checked_size("q", 3, d, 1, 256);
@@ -64,9 +88,15 @@ void expect_axis(const char* what, const char* axis, std::int64_t size, std::int
   }
 }
 
+void expect_any_length(const char* what, const char* axis, std::int64_t size) {
+  if (size >= 0 && size <= kMaxSeqlen) return;
+  reject("{}: {} axis is {}; expected 0 to {}", what, axis, size, kMaxSeqlen);
+}
+
 void expect_batch_axis(const char* what, std::int64_t size, const Problem& p) {
   if (size == 1 || size == p.batch || (size > 1 && p.batch % size == 0)) return;
-  reject("{}: batch axis is {}; expected a divisor of {} (batch of q)", what, size, p.batch);
+  reject("{}: batch axis is {}; expected a divisor of {} ({})", what, size, p.batch,
+         p.packed ? "sequences" : "batch of q");
 }
 
 void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
@@ -84,8 +114,13 @@ void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
 Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   expect_batch_axis(what, tensor.shape[0], p);
   expect_head_axis(what, tensor.shape[1], p);
-  expect_axis(what, "query", tensor.shape[2], p.seqlen_q, "sequence of q");
-  expect_axis(what, "key", tensor.shape[3], p.seqlen_kv, "sequence of k");
+  if (p.packed) {
+    expect_any_length(what, "query", tensor.shape[2]);
+    expect_any_length(what, "key", tensor.shape[3]);
+  } else {
+    expect_axis(what, "query", tensor.shape[2], p.seqlen_q, "sequence of q");
+    expect_axis(what, "key", tensor.shape[3], p.seqlen_kv, "sequence of k");
+  }
   check_memory(what, tensor);
   if (empty_tensor(tensor)) return {};  // no score to change, and nothing that may be read
   // The stride that matters: none where the axis is broadcast or there is nothing to step to.
@@ -98,23 +133,39 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   o.key_stride = stride(3);
   o.num_batches = o.batch_stride != 0 ? static_cast<std::int32_t>(tensor.shape[0]) : 1;
   o.num_heads = o.head_stride != 0 ? static_cast<std::int32_t>(tensor.shape[1]) : 1;
+  o.queries = o.query_stride != 0 ? static_cast<std::int32_t>(tensor.shape[2]) : 1;
+  o.keys = o.key_stride != 0 ? static_cast<std::int32_t>(tensor.shape[3]) : 1;
   if (o.key_stride == 0) {
     o.extent = Extent::kPerQuery;
   } else {
     o.extent = o.query_stride == 0 ? Extent::kPerKey : Extent::kPerPair;
-    o.vectorized =
-        o.key_stride == 1 && rows_aligned(tensor, o.batch_stride | o.head_stride | o.query_stride);
+    o.packs_keys = p.packed && o.batch_stride == 0 && o.query_stride == 0 && o.keys == p.seqlen_kv;
+    // Packed keys of a sequence may begin at an odd address.
+    o.vectorized = o.key_stride == 1 && !o.packs_keys &&
+                   rows_aligned(tensor, o.batch_stride | o.head_stride | o.query_stride);
   }
   return o;
 }
 
+// Rows and keys of a sequence that an operand has: those past them are dropped.
+void limit_sequences(const Tensor& tensor, const Operand& o, Problem& p) {
+  if (!p.packed) return;
+  const auto limit = [](std::int32_t& most, std::int64_t size) {
+    if (size != 1) most = static_cast<std::int32_t>(std::min<std::int64_t>(most, size));
+  };
+  limit(p.operand_queries, tensor.shape[2]);
+  if (!o.packs_keys) limit(p.operand_keys, tensor.shape[3]);
+}
+
 void check_operands(const ForwardArgs& args, Problem& p) {
+  if (p.packed) p.operand_queries = p.operand_keys = static_cast<std::int32_t>(kMaxSeqlen);
   if (args.mask) {
     if (args.mask->dtype != DType::kBool) {
       reject("mask: dtype is {}; expected bool (true = keep); scores to add go to bias",
              name(args.mask->dtype));
     }
     p.mask = make_operand("mask", *args.mask, p);
+    limit_sequences(*args.mask, p.mask, p);
   }
   if (args.bias) {
     if (args.bias->dtype == DType::kBool) {
@@ -125,6 +176,7 @@ void check_operands(const ForwardArgs& args, Problem& p) {
              name(p.dtype));
     }
     p.bias = make_operand("bias", *args.bias, p);
+    limit_sequences(*args.bias, p.bias, p);
   }
 }
 
@@ -177,6 +229,7 @@ void check_band(const ForwardArgs& args, Problem& p) {
 
 Problem make_problem(const ForwardArgs& args) {
   Problem p;
+  p.packed = checked_packing(args);
   check_shapes(args, p);
   check_tensors(args, p);
   check_operands(args, p);
@@ -212,13 +265,16 @@ Family family(const Problem& problem) {
   f.mask_per_query_head =
       varies_over_keys(problem.mask.extent) && problem.mask.num_heads > problem.num_heads_kv;
   f.mask_groups_batch = problem.groups_batch(problem.mask.num_batches);
+  f.mask_packs_keys = problem.mask.packs_keys;
   f.bias = problem.bias.extent;
   if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
   f.bias_vectorized = problem.bias.vectorized;
   f.bias_groups_batch = problem.groups_batch(problem.bias.num_batches);
+  f.bias_packs_keys = problem.bias.packs_keys;
   f.bounded_left = problem.bounded_left;
   f.bounded_right = problem.bounded_right;
-  f.seqlens = problem.has_seqlens_q || problem.has_seqlens_kv;
+  f.seqlens = !problem.packed && (problem.has_seqlens_q || problem.has_seqlens_kv);
+  f.packed = problem.packed;
   f.sink = problem.sink.exists;
   f.sink_dtype = problem.sink.dtype;
   return f;

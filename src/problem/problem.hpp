@@ -27,9 +27,11 @@ struct Operand {
   Extent extent = Extent::kAbsent;
   DType dtype = DType::kBool;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
-  std::int32_t num_batches = 1;  ///< distinct planes over the batch: 1, or a divisor of it
-  std::int32_t num_heads = 1;    ///< distinct head planes: 1, Hkv or Hq
-  bool vectorized = false;       ///< rows are contiguous, 16-byte aligned and so are all strides
+  std::int32_t num_batches = 1;        ///< distinct planes over the batch: 1, or a divisor of it
+  std::int32_t queries = 1, keys = 1;  ///< sizes of its last two axes; 1 where it is broadcast
+  bool packs_keys = false;             ///< its one row has the keys of all packed sequences
+  std::int32_t num_heads = 1;          ///< distinct head planes: 1, Hkv or Hq
+  bool vectorized = false;  ///< rows are contiguous, 16-byte aligned and so are all strides
 
   bool operator==(const Operand&) const = default;
 };
@@ -53,8 +55,8 @@ struct RowStrides {
 /// the same kernels with the same parameters.
 struct Problem {
   DType dtype = DType::kBFloat16;
-  std::int32_t batch = 0, num_heads_q = 0, num_heads_kv = 0;
-  std::int32_t seqlen_q = 0, seqlen_kv = 0;
+  std::int32_t batch = 0, num_heads_q = 0, num_heads_kv = 0;  ///< packed sequences are the batch
+  std::int32_t seqlen_q = 0, seqlen_kv = 0;  ///< of the tensors, whose rows sequences may share
   std::int32_t head_dim = 0, head_dim_v = 0;
   RowStrides q, k, v, out;
   bool aligned = false;  ///< q, k, v, out: addresses and strides are multiples of 16 bytes
@@ -64,6 +66,8 @@ struct Problem {
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
   bool bottom_right = false;                         ///< false unless bounded
   std::int32_t diagonal_offset = 0;                  ///< likewise 0
+  bool packed = false;  ///< sequences lie one after another in tensors without a batch axis
+  std::int32_t operand_queries = 0, operand_keys = 0;  ///< of a sequence that mask and bias have
   bool has_seqlens_q = false, has_seqlens_kv = false;
   bool has_lse = false;
   float scale = 1.0f;
@@ -73,6 +77,8 @@ struct Problem {
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
   bool groups_batch(std::int32_t planes) const { return planes > 1 && planes < batch; }
   bool empty() const { return batch == 0 || seqlen_q == 0; }
+  /// The batch axis of q, k, v and out.
+  std::int32_t tensor_batch() const { return packed ? 1 : batch; }
   bool operator==(const Problem&) const = default;
 };
 
@@ -101,6 +107,8 @@ inline constexpr Scalar kScalars[] = {
 
 /// Longest sequence that is accepted: sums of three lengths still fit in 32 bits.
 inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
+/// Most sequences that may be packed: with a tile each their rows still fit in 32 bits.
+inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 23;
 
 /// Checks `args` against docs/semantics.md and brings them to canonical form. Looks at addresses
 /// only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that names the
@@ -119,15 +127,20 @@ struct Family {
   bool mask_vectorized = false;
   bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
   bool mask_groups_batch = false;    ///< batch elements share planes of the mask, which has several
+  bool mask_packs_keys = false;      ///< its one row has the keys of all packed sequences
   Extent bias = Extent::kAbsent;
   DType bias_dtype = DType::kBFloat16;
   bool bias_vectorized = false;
   bool bias_groups_batch = false;
+  bool bias_packs_keys = false;
   bool bounded_left = false, bounded_right = false;
   bool seqlens = false;
+  bool packed = false;  ///< sequences are; lengths beside them make no other kernel
   bool sink = false;
   DType sink_dtype = DType::kFloat32;
 
+  /// Whether a kernel looks at the mask before those that read it.
+  bool prepares_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
   auto operator<=>(const Family&) const = default;
 };
 
@@ -140,13 +153,16 @@ constexpr auto fields(const Family*) {
       base::Field{"softcap", &F::softcap}, base::Field{"mask", &F::mask},
       base::Field{"mask_vectorized", &F::mask_vectorized},
       base::Field{"mask_per_query_head", &F::mask_per_query_head},
-      base::Field{"mask_groups_batch", &F::mask_groups_batch}, base::Field{"bias", &F::bias},
+      base::Field{"mask_groups_batch", &F::mask_groups_batch},
+      base::Field{"mask_packs_keys", &F::mask_packs_keys}, base::Field{"bias", &F::bias},
       base::Field{"bias_dtype", &F::bias_dtype},
       base::Field{"bias_vectorized", &F::bias_vectorized},
       base::Field{"bias_groups_batch", &F::bias_groups_batch},
+      base::Field{"bias_packs_keys", &F::bias_packs_keys},
       base::Field{"bounded_left", &F::bounded_left},
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
-      base::Field{"sink", &F::sink}, base::Field{"sink_dtype", &F::sink_dtype});
+      base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
+      base::Field{"sink_dtype", &F::sink_dtype});
 }
 
 /// Flags that descriptions name where they are set.
@@ -154,6 +170,7 @@ inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
     {"left", &Family::bounded_left},
     {"right", &Family::bounded_right},
     {"seqlens", &Family::seqlens},
+    {"packed", &Family::packed},
     {"softcap", &Family::softcap}};
 
 Family family(const Problem& problem);

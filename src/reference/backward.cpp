@@ -6,8 +6,11 @@
 #include "reference/bias_gradient.hpp"
 #include "reference/check_args.hpp"
 #include "reference/gradient_tiles.hpp"
+#include "reference/packed.hpp"
 #include "reference/plane_gradients.hpp"
+#include "reference/sequences.hpp"
 #include "reference/sink_gradient.hpp"
+#include "reference/unpacked.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -43,11 +46,17 @@ void compute(const GradientContext& context, const Planes& planes, unsigned jobs
 BackwardResult backward(const BackwardArgs& args, Arithmetic arithmetic, const Planes& planes,
                         unsigned jobs) {
   check_args(args);
+  return is_packed(args.forward) ? backward_packed(args, arithmetic, planes, jobs)
+                                 : backward_unpacked(args, arithmetic, planes, jobs);
+}
+
+BackwardResult backward_unpacked(const BackwardArgs& args, Arithmetic arithmetic,
+                                 const Planes& planes, unsigned jobs) {
   BackwardResult result{not_computed(args.dq), not_computed(args.dk), not_computed(args.dv),
                         args.dbias ? not_computed(*args.dbias) : Gradient{},
                         args.dsink ? not_computed(*args.dsink) : Gradient{}};
   const Rows rows = Rows::every();
-  const ForwardResult outputs = forward(args.forward, arithmetic, rows, jobs, planes);
+  const ForwardResult outputs = forward_unpacked(args.forward, arithmetic, rows, jobs, planes);
   const ScoreRule rule(args.forward);
   const BlockContext scores{args.forward, rule, rows};
   const GradientContext context{args, scores, outputs};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "attnjit/error.hpp"
+#include "reference/sequences.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -24,9 +25,11 @@ void check_axis(std::string_view name, std::string_view axis, std::int64_t got,
 
 void check_broadcast(std::string_view name, const Tensor& tensor, const ForwardArgs& args) {
   static constexpr std::string_view kAxes[] = {"batch", "head", "query", "key"};
-  const std::array<std::int64_t, 4> full = {args.q.shape[0], args.q.shape[1], args.q.shape[2],
-                                            args.k.shape[2]};
-  for (std::size_t axis = 0; axis < full.size(); ++axis) {
+  const bool packed = is_packed(args);
+  const std::array<std::int64_t, 4> full = {packed ? args.num_sequences : args.q.shape[0],
+                                            args.q.shape[1], args.q.shape[2], args.k.shape[2]};
+  // Rows and keys of packed sequences that an operand lacks are dropped.
+  for (std::size_t axis = 0; axis < (packed ? 2 : full.size()); ++axis) {
     const std::int64_t got = tensor.shape[axis];
     const bool per_kv_head = axis == 1 && got == args.k.shape[1];
     const bool per_group = axis == 0 && got > 1 && full[axis] % got == 0;
@@ -77,6 +80,7 @@ void check_same_shape(std::string_view name, const Tensor& tensor, const Tensor&
 
 void check_args(const ForwardArgs& args) {
   check_shapes(args);
+  if (is_packed(args)) check_axis("q", "batch", args.q.shape[0], 1);
   if (args.mask) {
     check_broadcast("mask", *args.mask, args);
     if (args.mask->dtype != DType::kBool) {

@@ -8,8 +8,11 @@
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
 #include "reference/check_args.hpp"
+#include "reference/packed.hpp"
 #include "reference/row_block.hpp"
 #include "reference/score_rule.hpp"
+#include "reference/sequences.hpp"
+#include "reference/unpacked.hpp"
 
 namespace attnjit::reference {
 namespace {
@@ -37,8 +40,14 @@ std::int64_t rows_per_block(std::int64_t seqlen_kv) {
 ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
                       unsigned jobs, const Planes& planes) {
   check_args(args);
+  check_rows(rows, args.q.shape[2]);
+  return is_packed(args) ? forward_packed(args, arithmetic, rows, jobs, planes)
+                         : forward_unpacked(args, arithmetic, rows, jobs, planes);
+}
+
+ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
+                               unsigned jobs, const Planes& planes) {
   const auto [batch, heads, seqlen_q, head_dim] = args.q.shape;
-  check_rows(rows, seqlen_q);
   const std::int64_t count = rows.count(seqlen_q);
   const std::int64_t dim_v = args.v.shape[3];
   constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();

@@ -49,7 +49,18 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
       right_(args.causal
                  ? std::optional<std::int64_t>(0)
                  : window_side(args.window.right, seqlen_q_ + seqlen_kv_ + std::abs(offset_))),
-      bottom_right_(args.diagonal == Diagonal::kBottomRight) {
+      bottom_right_(args.diagonal == Diagonal::kBottomRight),
+      most_queries_(seqlen_q_),
+      most_keys_(seqlen_kv_) {
+  const auto most = [](std::int64_t& number, const Tensor& operand, std::size_t axis) {
+    const std::int64_t size = operand.shape[axis];
+    if (size != 1) number = std::min(number, size);
+  };
+  for (const auto* operand : {&args.mask, &args.bias}) {
+    if (!*operand) continue;
+    most(most_queries_, **operand, 2);
+    most(most_keys_, **operand, 3);
+  }
   if (args.mask) {
     mask_.emplace(*args.mask, args.q);
   }
@@ -69,12 +80,13 @@ std::int64_t ScoreRule::keys_in_use(std::int64_t batch) const {
 KeyRange ScoreRule::band(std::int64_t batch, std::int64_t query) const {
   const std::int64_t rows = rows_in_use(batch);
   const std::int64_t keys = keys_in_use(batch);
-  if (query >= rows) {
+  if (query >= std::min(rows, most_queries_)) {
     return {};
   }
   const std::int64_t diagonal = query + offset_ + (bottom_right_ ? keys - rows : 0);
   const std::int64_t begin = left_ ? std::max<std::int64_t>(diagonal - *left_, 0) : 0;
-  const std::int64_t end = right_ ? std::min(diagonal + *right_ + 1, keys) : keys;
+  const std::int64_t last = std::min(keys, most_keys_);
+  const std::int64_t end = right_ ? std::min(diagonal + *right_ + 1, last) : last;
   return begin < end ? KeyRange{begin, end} : KeyRange{};
 }
 

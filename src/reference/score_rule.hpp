@@ -64,6 +64,7 @@ class ScoreRule {
   std::optional<std::int64_t> left_;  // absent: open
   std::optional<std::int64_t> right_;
   bool bottom_right_;
+  std::int64_t most_queries_, most_keys_;  // that mask and bias have; they drop others
   std::optional<BroadcastView> mask_;
   std::optional<BroadcastView> bias_;
 };

@@ -79,6 +79,9 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.lse = c.lse;
   args.seqlens_q = c.seqlens_q;
   args.seqlens_kv = c.seqlens_kv;
+  args.cu_seqlens_q = c.cu_seqlens_q;
+  args.cu_seqlens_kv = c.cu_seqlens_kv;
+  args.num_sequences = c.num_sequences;
   if (c.has_scale != 0) args.scale = c.scale;
   args.softcap = c.softcap;
   args.causal = c.causal != 0;

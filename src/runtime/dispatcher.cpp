@@ -42,6 +42,8 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   check_address(driver, "lse", args.lse);
   check_address(driver, "seqlens_q", args.seqlens_q);
   check_address(driver, "seqlens_kv", args.seqlens_kv);
+  check_address(driver, "cu_seqlens_q", args.cu_seqlens_q);
+  check_address(driver, "cu_seqlens_kv", args.cu_seqlens_kv);
   if (args.mask) check_address(driver, "mask", args.mask->data);
   if (args.bias) check_address(driver, "bias", args.bias->data);
   if (args.sink) check_address(driver, "sink", args.sink->data);

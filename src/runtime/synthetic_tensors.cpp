@@ -46,21 +46,24 @@ Span span_of(const std::array<Axis, kAxes>& axes) {
 
 std::array<Axis, 4> row_axes(const problem::Problem& p, const problem::RowStrides& strides,
                              std::int64_t heads, std::int64_t rows, std::int64_t width) {
-  return {Axis{p.batch, strides.batch}, {heads, strides.head}, {rows, strides.row}, {width, 1}};
+  return {Axis{p.tensor_batch(), strides.batch},
+          {heads, strides.head},
+          {rows, strides.row},
+          {width, 1}};
 }
 
-std::array<Axis, 4> operand_axes(const problem::Problem& p, const problem::Operand& o) {
-  return {Axis{p.batch, o.batch_stride},
+std::array<Axis, 4> operand_axes(const problem::Operand& o) {
+  return {Axis{o.num_batches, o.batch_stride},
           {o.num_heads, o.head_stride},
-          {p.seqlen_q, o.query_stride},
-          {p.seqlen_kv, o.key_stride}};
+          {o.queries, o.query_stride},
+          {o.keys, o.key_stride}};
 }
 
-std::array<Axis, 4> gradient_axes(const problem::Problem& p, const problem::BiasGradient& g) {
+std::array<Axis, 4> gradient_axes(const problem::BiasGradient& g) {
   return {Axis{g.batches, g.batch_stride},
           {g.heads, g.head_stride},
-          {g.query_stride == 0 ? 1 : p.seqlen_q, g.query_stride},
-          {g.key_stride == 0 ? 1 : p.seqlen_kv, g.key_stride}};
+          {g.queries, g.query_stride},
+          {g.keys, g.key_stride}};
 }
 
 void fill_tile(DType dtype, void* tile, tensor::Random random, unsigned jobs) {
@@ -107,14 +110,24 @@ class Maker {
   }
 
   const std::int32_t* lengths(std::int32_t count, std::int32_t length) {
-    const std::vector<std::int32_t> values(static_cast<std::size_t>(count), length);
+    return numbers(std::vector<std::int32_t>(static_cast<std::size_t>(count), length));
+  }
+  /// The begins of `count` packed sequences that share `rows` evenly, and their end.
+  const std::int32_t* begins(std::int32_t count, std::int32_t rows) {
+    std::vector<std::int32_t> values;
+    for (std::int64_t b = 0; b <= count; ++b) {
+      values.push_back(static_cast<std::int32_t>(rows * b / count));
+    }
+    return numbers(values);
+  }
+
+ private:
+  const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
     const std::size_t bytes = values.size() * sizeof(std::int32_t);
     void* const device = allocate(static_cast<std::int64_t>(bytes)).data();
     cuda::copy_to_device(driver_, device, values.data(), bytes, stream_);
     return static_cast<const std::int32_t*>(device);
   }
-
- private:
   cuda::DeviceBuffer& allocate(std::int64_t bytes) {
     return buffers_.emplace_back(driver_, static_cast<std::size_t>(bytes));
   }
@@ -144,7 +157,7 @@ std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride) {
 }
 std::array<Axis, 4> lse_axes(const problem::Problem& p) {
   const std::int64_t rows = p.seqlen_q;
-  return {Axis{p.batch, p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
+  return {Axis{p.tensor_batch(), p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
 }
 
 // A forward call but for its output.
@@ -154,15 +167,19 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   args.k.data = maker.fill(p.dtype, k_axes(p, p.k));
   args.v.data = maker.fill(p.dtype, v_axes(p, p.v));
   if (p.mask.extent != problem::Extent::kAbsent) {
-    args.mask.emplace().data = maker.fill(DType::kBool, operand_axes(p, p.mask));
+    args.mask.emplace().data = maker.fill(DType::kBool, operand_axes(p.mask));
   }
   if (p.bias.extent != problem::Extent::kAbsent) {
-    args.bias.emplace().data = maker.fill(p.bias.dtype, operand_axes(p, p.bias));
+    args.bias.emplace().data = maker.fill(p.bias.dtype, operand_axes(p.bias));
   }
   if (p.sink.exists) {
     args.sink.emplace().data = maker.fill(p.sink.dtype, head_axes(p, p.sink.head_stride));
   }
   if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.packed) {
+    args.cu_seqlens_q = maker.begins(p.batch, p.seqlen_q);
+    args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);
+  }
   if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
   if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);
   return args;
@@ -196,7 +213,7 @@ BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
   args_.dv.data = maker.output(p.dtype, v_axes(p, backward.dv), outputs_);
   if (backward.dbias.extent != problem::Extent::kAbsent) {
     args_.dbias.emplace().data =
-        maker.output(backward.dbias.dtype, gradient_axes(p, backward.dbias), outputs_);
+        maker.output(backward.dbias.dtype, gradient_axes(backward.dbias), outputs_);
   }
   if (backward.has_dsink) {
     args_.dsink.emplace().data =

@@ -35,15 +35,30 @@ struct BackwardBlock {
   ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
     return base + batch * strides.batch + head * strides.head;
   }
+  // The first row of a query head, or the first key of the kv head at hand.
+  template <class T>
+  ATTNJIT_DEVICE T* query_rows(T* base, const RowStrides& strides, int head) const {
+    return rows_of(head_of(base, strides, block.tensor_batch, head), strides, block.q_begin);
+  }
+  template <class T>
+  ATTNJIT_DEVICE T* key_rows(T* base, const RowStrides& strides) const {
+    return rows_of(head_of(base, strides, block.tensor_batch, kv_head()), strides, block.kv_begin);
+  }
+  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the compiler
+  // learns too late to order its sums as if nothing were added.
+  template <class T>
+  ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
+    if constexpr (Features::kPacksSequences) return head + begin * strides.row;
+    return head;
+  }
   ATTNJIT_DEVICE int kv_head() const { return block.head / kGqaRatio; }
 
   // Turns to a batch element, then to one of its query heads.
   ATTNJIT_DEVICE void enter_batch(int batch, int head) {
-    block.batch = batch;
-    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
+    block.enter(batch, params.seqlen_q, params.seqlen_kv);
     block.thread_key = kShape.lane_key(ptx::lane_index());
     features.set_lengths(block);
+    block.num_rows = block.seqlen_q;
     enter_head(head);
   }
   ATTNJIT_DEVICE void enter_head(int head) {
@@ -90,14 +105,37 @@ struct BackwardBlock {
     return keys;
   }
 
+  // The rows of a query head in the arrays that the kernels of the backward hand to each other: the
+  // first one, and how many there are.
+  struct PaddedRows {
+    int64 first;
+    int count;
+  };
+  ATTNJIT_DEVICE PaddedRows padded_rows_of(int head) const {
+    const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
+    const int64 first = plane * params.padded_rows;
+    if constexpr (Features::kPacksSequences) return {first + block.padded_begin, block.padded_rows};
+    return {first, params.padded_rows};
+  }
+  // Tiles of queries that a head has.
+  ATTNJIT_DEVICE int num_q_tiles() const {
+    if constexpr (Features::kPacksSequences) return ceil_div(block.query_len, kBlockQ);
+    return params.num_q_tiles;
+  }
+
   ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
-    const int words = params.padded_rows / 32;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
+    int words = params.padded_rows / 32;
+    int64 first = plane * words;
+    if constexpr (Features::kPacksSequences) {
+      words = block.padded_rows / 32;
+      first += block.padded_begin / 32;
+    }
     LiveRows live;
 #pragma unroll
     for (int i = 0; i < kBlockQ / 32; ++i) {
       const int word = q_tile * (kBlockQ / 32) + i;
-      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
+      if (word < words) live.set(i, ptx::load_global(params.rows.live + first + word));
     }
     return live;
   }
@@ -132,23 +170,24 @@ struct KeyTileWalk : Base {
     if (params.last_keys_first != 0) kv_tile = params.num_kv_tiles - 1 - kv_tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
-    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
     const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
     first_head = kv_head * kGqaRatio;
+    kv_tile = features.find_keys(batch, kv_tile, kBlockKv);
     this->enter_batch(batch, first_head);
-    const int positions = kGqaRatio * params.num_q_tiles;
+    const int positions = kGqaRatio * this->num_q_tiles();
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;
-    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
-    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
+    next_head = first_head + (positions == 0 ? 0 : next_position / this->num_q_tiles());
+    next_tile = positions == 0 ? 0 : next_position % this->num_q_tiles();
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
   // The use of the tile of queries at `position`; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;
-    const int head = first_head + position / params.num_q_tiles;
-    const int tile = position % params.num_q_tiles;
+    const int head = first_head + position / this->num_q_tiles();
+    const int tile = position % this->num_q_tiles();
     looked_up = this->load_live(head, tile);
     return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
   }
@@ -158,7 +197,7 @@ struct KeyTileWalk : Base {
     while (next_position < end_position) {
       Job job = {next_head, next_tile, TileUse::kSkip, {}};
       const int position = next_position++;
-      if (++next_tile == params.num_q_tiles) {
+      if (++next_tile == this->num_q_tiles()) {
         next_tile = 0;
         ++next_head;
       }
@@ -181,7 +220,7 @@ template <class Base>
 struct QueryTileWalk : Base {
   using Base::Base;
   using Base::block, Base::features, Base::params;
-  using Base::kBlockKv, Base::kGqaRatio;
+  using Base::kBlockKv, Base::kBlockQ, Base::kGqaRatio;
 
   // A tile of keys to be worked on; none after the last.
   struct Job {
@@ -203,9 +242,10 @@ struct QueryTileWalk : Base {
     } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
                static_cast<uint32>(params.num_planes) * kGqaRatio};
     const auto [plane, part] = find_plane_part(heads, tiles);
-    q_tile_index = static_cast<int>(tiles - 1 - part);
-    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
-                      static_cast<int>(plane % params.num_heads_q));
+    int batch = static_cast<int>(plane / params.num_heads_q);
+    q_tile_index =
+        features.template find_queries<1>(batch, static_cast<int>(tiles - 1 - part), kBlockQ);
+    this->enter_batch(batch, static_cast<int>(plane % params.num_heads_q));
     this->set_rows(block, q_tile_index);
     keys = this->keys_of(q_tile_index);
     next_tile = keys.begin / kBlockKv;

@@ -126,6 +126,8 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
                });
     this->enter_batch(first_batch, first_head);
     this->enter_tile(q_tile_index);
+    block.operand_queries = planes.queries;
+    block.operand_keys = planes.keys;
     bias_grad.enter_plane(batch_plane, first_head);
 #pragma unroll
     for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);

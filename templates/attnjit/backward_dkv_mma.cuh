@@ -121,29 +121,30 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   // dq += dS K over this tile's keys, for a tile of queries.
   ATTNJIT_DEVICE void add_dq(int head, int tile, int slot) {
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const auto [origin, num_rows] = this->padded_rows_of(head);
 #pragma unroll 1
     for (int i = 0; i < kDqShares; ++i) {
       Fragments<kQueryTiles, QShare::kGroups> dq;
       dq = 0.0f;
       add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
                                                                 k_tile(), q_share(i));
-      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
+      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), origin,
                                                    tile * kConfig.block_q + grad_query(),
-                                                   params.padded_rows);
+                                                   num_rows);
     }
   }
   // Adds what the tile before left to the warps without scores.
   ATTNJIT_DEVICE void add_deferred_dq() {
     if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
   }
-  // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
+  // Adds fragments of rows first_row ... to their sums, which begin at row `origin` of all; those
+  // past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
   ATTNJIT_DEVICE static void add_fragments(float* sums, const Fragments<kTiles, Share::kGroups>& part,
-                                           const Share& share, int64 plane, int first_row,
+                                           const Share& share, int64 origin, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
-    float* first = sums + (plane * padded_rows + first_row) * (8 * kGroups) + share.group(0) * 128;
+    float* first = sums + (origin + first_row) * (8 * kGroups) + share.group(0) * 128;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
       if (first_row + 16 * m >= padded_rows) continue;
@@ -235,9 +236,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   template <int kValid, class SharedT>
   ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
     const int first = kv_tile * kConfig.block_kv;
-    uint16* const target =
-        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head()) +
-        first * strides.row;
+    uint16* const target = this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
     store_tile<kConfig.aligned, kValid, Base::kThreads>(
         tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
   }
@@ -253,16 +252,19 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   }
 
   ATTNJIT_DEVICE void write_sums() {
-    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
-                        this->kv_head();
     const int padded = round_up(params.seqlen_kv, kRowBlock);
+    const int64 origin =
+        (static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
+         this->kv_head()) *
+        padded;
     const int row = kv_tile * kConfig.block_kv + grad_key();
-    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
-    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
+    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), origin, row, padded);
+    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), origin, row, padded);
   }
 
   ATTNJIT_DEVICE void run() {
     this->locate();
+    if (Features::kPacksSequences && kv_tile * kConfig.block_kv >= block.seqlen_kv) return;
     bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);

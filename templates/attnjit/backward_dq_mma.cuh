@@ -107,7 +107,7 @@ struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
     }
     ptx::block_sync();  // dQ is complete
     uint16* const target =
-        Base::head_of(static_cast<uint16*>(params.dq), params.dq_strides, block.batch, block.head) +
+        this->query_rows(static_cast<uint16*>(params.dq), params.dq_strides, block.head) +
         block.first_row * params.dq_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim, Base::kThreads>(
         q_tile(), [&](int row) { return target + row * params.dq_strides.row; },
@@ -116,6 +116,7 @@ struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void run() {
     this->locate();
+    if (Features::kPacksSequences && block.first_row >= block.seqlen_q) return;
     this->enter_tile(this->q_tile_index);
     const LiveRows live = this->load_live(block.head, this->q_tile_index);
     if (!live.any()) end_tile = next_tile;

@@ -7,6 +7,7 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/load_sink.cuh"
 #include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/packed_rows.cuh"
 
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
@@ -16,7 +17,8 @@
 //
 //   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
-// One thread block takes kRowBlock rows of one query head. No shared memory.
+// One thread block takes kRowBlock rows of one query head, of one sequence where these are packed.
+// No shared memory.
 namespace attnjit::kernel {
 
 template <BackwardPreprocessConfig kConfig>
@@ -25,12 +27,19 @@ struct BackwardPreprocess {
   static constexpr int kRowsAtOnce = kConfig.num_threads() / kLanes;
 
   const BackwardPreprocessParams& params;
+  int shift;    // from a padded row to the tensors' row
+  int end_row;  // of the tensors, that the thread block may have
 
-  ATTNJIT_DEVICE void run() const {
+  ATTNJIT_DEVICE explicit BackwardPreprocess(const BackwardPreprocessParams& p)
+      : params(p), shift(0), end_row(p.seqlen_q) {}
+
+  ATTNJIT_DEVICE void run() {
     clear_sums();
     if (params.num_row_blocks == 0) return;
     const int64 plane = ptx::block_index() / params.num_row_blocks;
-    const int first = static_cast<int>(ptx::block_index() % params.num_row_blocks) * kRowBlock;
+    const int row_block = static_cast<int>(ptx::block_index() % params.num_row_blocks);
+    const int first = row_block * kRowBlock;
+    if constexpr (kConfig.packed) enter_sequence(row_block);
     if (ptx::thread_index() < kRowBlock) prepare_row(plane, first + ptx::thread_index());
     for (int r = ptx::thread_index() / kLanes; r < kRowBlock; r += kRowsAtOnce) {
       prepare_delta(plane, first + r);
@@ -40,16 +49,25 @@ struct BackwardPreprocess {
  private:
   static constexpr float kNoProbability = -0x1p100f;
 
+  ATTNJIT_DEVICE void enter_sequence(int row_block) {
+    const PackedTile found = find_tile(params.packed, row_block, kRowBlock);
+    const PackedRange rows = range_of(params.packed, found.sequence);
+    shift = rows.begin + (found.tile - row_block) * kRowBlock;
+    end_row = rows.begin + rows.size;
+  }
+
   ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
     return plane * params.num_row_blocks * kRowBlock + row;
   }
   ATTNJIT_DEVICE float lse_of(int64 plane, int row) const {
-    return row < params.seqlen_q ? ptx::load_global(params.lse + plane * params.seqlen_q + row)
-                                 : -ptx::infinity();
+    return row + shift < end_row
+               ? ptx::load_global(params.lse + plane * params.seqlen_q + row + shift)
+               : -ptx::infinity();
   }
   ATTNJIT_DEVICE float dlse_of(int64 plane, int row) const {
-    return params.dlse != nullptr ? ptx::load_global(params.dlse + plane * params.seqlen_q + row)
-                                  : 0.0f;
+    return params.dlse != nullptr
+               ? ptx::load_global(params.dlse + plane * params.seqlen_q + row + shift)
+               : 0.0f;
   }
 
   ATTNJIT_DEVICE void clear_sums() const {
@@ -148,7 +166,7 @@ struct BackwardPreprocess {
   ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
                                       int row) const {
     return static_cast<const uint16*>(base) + plane / params.num_heads_q * strides.batch +
-           plane % params.num_heads_q * strides.head + row * strides.row;
+           plane % params.num_heads_q * strides.head + (row + shift) * strides.row;
   }
   // Of eight columns from `column` on; those past the end count as 0.
   ATTNJIT_DEVICE float product(const uint16* out, const uint16* dout, int column) const {
@@ -173,7 +191,7 @@ struct BackwardPreprocess {
 
 template <BackwardPreprocessConfig kConfig>
 ATTNJIT_DEVICE void backward_preprocess(const BackwardPreprocessParams& params) {
-  BackwardPreprocess<kConfig>{params}.run();
+  BackwardPreprocess<kConfig>(params).run();
 }
 
 }  // namespace attnjit::kernel

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_params.h"
+#include "attnjit/packed_rows.h"
 #include "attnjit/score/sink_params.h"
 
 namespace attnjit::kernel {
@@ -12,6 +13,7 @@ struct BackwardPreprocessConfig {
   bool pieces;   // writes row_pieces
   bool sink;     // heads have sinks
   DType sink_dtype;
+  bool packed;  // rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -37,10 +39,11 @@ struct BackwardPreprocessParams {
   RowStrides out_strides, dout_strides;
   int32 num_heads_q;
   int32 seqlen_q;
-  int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
+  int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock), or the tiles of packed sequences
   int32 num_blocks;      // of the launch
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
   float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel

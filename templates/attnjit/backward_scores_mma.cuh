@@ -66,7 +66,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
                                    int head, int q_tile, const LiveRows& live) const {
-    const uint16* source = Base::head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+    const uint16* source = this->query_rows(static_cast<const uint16*>(base), strides, head) +
                            q_tile * kConfig.block_q * strides.row;
     load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
@@ -78,8 +78,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
                                 int kv_tile, const KeyRange& keys) {
     const int first = kv_tile * kConfig.block_kv;
     const uint16* source =
-        Base::head_of(static_cast<const uint16*>(base), strides, block.batch, this->kv_head()) +
-        first * strides.row;
+        this->key_rows(static_cast<const uint16*>(base), strides) + first * strides.row;
     load_tile<kConfig.aligned, kColumns, kThreads>(
         tile, [=](int row) { return source + row * strides.row; },
         [&](int row) {
@@ -121,7 +120,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   // multiple of kRowBlock, rows are dead.
   ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
     constexpr int kChunks = kConfig.block_q / 4;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const auto [first_row, num_rows] = this->padded_rows_of(head);
 #pragma unroll
     for (int first = 0; first < 2 * kChunks; first += kThreads) {
       const int i = first + ptx::thread_index();
@@ -129,8 +128,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
       const bool is_lse = i < kChunks;
       const int row = q_tile * kConfig.block_q + i % kChunks * 4;
       const float* array = is_lse ? params.rows.lse : params.rows.delta;
-      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
-        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      if (kConfig.block_q <= kRowBlock || row < num_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + first_row + row, true);
       } else {
         const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
         ptx::store_shared_16(rows + 16 * i, {none, none, none, none});

@@ -1,9 +1,11 @@
 #pragma once
+#include "attnjit/backward_params.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/packed_rows.cuh"
 #include "attnjit/tile/store_keys.cuh"
 
 // The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
@@ -19,10 +21,26 @@ struct BiasSum {
   ATTNJIT_DEVICE float sum(const float* part) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
-      const float* head = part;
-      for (int h = 0; h < params.head.parts; ++h, head += params.head.part_stride) {
-        total += ptx::load_global_written(head);
-      }
+      add_heads(total, part);
+    }
+    return total;
+  }
+  // Adds the part at `part` and those of the heads after it.
+  ATTNJIT_DEVICE void add_heads(float& total, const float* part) const {
+    for (int h = 0; h < params.head.parts; ++h, part += params.head.part_stride) {
+      total += ptx::load_global_written(part);
+    }
+  }
+  // The sum over the sequences that share a plane, and over heads of which `part` is the first: of
+  // every `step`-th row of a sequence from `query` on.
+  ATTNJIT_DEVICE float sum_packed(const float* part, int64 plane, int64 query, int step) const {
+    float total = 0.0f;
+    for (int b = 0; b < params.batch.parts; ++b) {
+      const int sequence = static_cast<int>(plane * params.batch.parts + b);
+      const PackedRange rows = range_of(params.packed, sequence);
+      const float* const first =
+          part + first_packed_tile(rows.begin, sequence, kRowBlock) * kRowBlock;
+      for (int64 row = query; row < rows.size; row += step) add_heads(total, first + row);
     }
     return total;
   }
@@ -94,8 +112,12 @@ struct BiasSum {
       copy_fragments(part, target, row, block);
     } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
-      for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
-        total += sum(part + q * params.column.part_stride);
+      if constexpr (kConfig.packed) {
+        total = sum_packed(part, batch, ptx::thread_index(), kConfig.num_threads());
+      } else {
+        for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
+          total += sum(part + q * params.column.part_stride);
+        }
       }
       total = block_sum(total);
       if (ptx::thread_index() == 0) store(target, total);
@@ -105,7 +127,8 @@ struct BiasSum {
         const int64 column = block * kConfig.block_columns() + i + ptx::thread_index();
         if (column >= params.column.size) continue;
         store(target + column * params.column.target_stride,
-              sum(part + column * params.column.part_stride));
+              kConfig.packed ? sum_packed(part, batch, column, params.packed.num_rows)
+                             : sum(part + column * params.column.part_stride));
       }
     }
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/packed_rows.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -8,6 +9,7 @@ struct BiasSumConfig {
   DType dtype;        // of dbias
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
+  bool packed;        // parts are rows of packed sequences, each of which is a batch element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Neighbouring elements of a row of dbias that a thread block computes.
@@ -31,6 +33,7 @@ struct BiasSumParams {
   int32 num_column_blocks;  // ceil(column.size / block_columns)
   int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
   int32 num_queries;        // of dbias, where a row is several
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel

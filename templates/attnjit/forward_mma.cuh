@@ -45,6 +45,7 @@ struct Forward {
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
+  static constexpr bool kPacked = Features::kPacksSequences;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -88,13 +89,16 @@ struct Forward {
   ATTNJIT_DEVICE void locate() {
     block = locate_rows<kConfig.block_q, kHeads>(
         params, features,
-        find_rows<kHeads>(params, find_plane_part(params, params.num_q_tiles * params.num_splits)));
+        find_rows<kConfig.block_q, kHeads>(
+            params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
     block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
-    k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
-    v = head_of(static_cast<const uint16*>(params.v), params.v_strides, block.batch, kv_head);
+    k = rows_of<kPacked>(static_cast<const uint16*>(params.k), params.k_strides, block, kv_head,
+                         block.kv_begin);
+    v = rows_of<kPacked>(static_cast<const uint16*>(params.v), params.v_strides, block, kv_head,
+                         block.kv_begin);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
@@ -113,7 +117,7 @@ struct Forward {
   // Addresses of rows of the block's tile in a tensor, as a function of the row.
   template <class T>
   ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
-    T* const first = head_of(base, strides, block.batch, block.head) +
+    T* const first = rows_of<kPacked>(base, strides, block, block.head, block.q_begin) +
                      (kHeads == 1 ? block.first_row * strides.row : 0);
     return [=, this](int row) {
       if constexpr (kHeads == 1) return first + row * strides.row;
@@ -292,7 +296,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         features.close(block, row);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
-          ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
+          ptx::store_global(params.lse + lse_index<kPacked>(params, block, row.owner), row.lse);
         }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
@@ -319,7 +323,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
+        const int64 slot = lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -334,6 +338,7 @@ struct Forward {
 
   ATTNJIT_DEVICE void run() {
     locate();
+    if (kPacked && block.first_row >= block.num_rows) return;
     load_q();  // joins the first group of copies
     softmax.begin();
     out = 0.0f;

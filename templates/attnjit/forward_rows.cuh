@@ -15,6 +15,15 @@ template <class T>
 ATTNJIT_DEVICE T* head_of(T* base, const RowStrides& strides, int batch, int head) {
   return base + batch * strides.batch + head * strides.head;
 }
+// The same of a packed sequence, whose first row or key is `begin`. Otherwise that is 0, which the
+// compiler learns too late to order its sums as if nothing were added.
+template <bool kPacked, class T>
+ATTNJIT_DEVICE T* rows_of(T* base, const RowStrides& strides, const Block& block, int head,
+                          int begin) {
+  T* const first = head_of(base, strides, block.tensor_batch, head);
+  if constexpr (kPacked) return first + begin * strides.row;
+  return first;
+}
 
 // The place of a block of rows in the tensors, and which share of its keys is meant.
 struct RowsPlace {
@@ -23,14 +32,17 @@ struct RowsPlace {
 };
 
 // That of a part of a plane. The parts are its row tiles, each num_splits times. Later rows come
-// first: under a causal mask they take longest.
-template <int kHeads>
-ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const PlanePart& work) {
+// first: under a causal mask they take longest. Warps call it whole.
+template <int kBlockQ, int kHeads, class Features>
+ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const Features& features,
+                                   const PlanePart& work) {
   const int planes_per_batch = params.num_heads_q / kHeads;
-  return {static_cast<int>(work.plane / planes_per_batch),
-          static_cast<int>(work.plane % planes_per_batch) * kHeads,
-          params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
-          static_cast<int>(work.part % params.num_splits)};
+  RowsPlace place = {static_cast<int>(work.plane / planes_per_batch),
+                     static_cast<int>(work.plane % planes_per_batch) * kHeads,
+                     params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
+                     static_cast<int>(work.part % params.num_splits)};
+  place.q_tile = features.template find_queries<kHeads>(place.batch, place.q_tile, kBlockQ);
+  return place;
 }
 
 // The block of rows at `place`.
@@ -38,10 +50,8 @@ template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
                                  const RowsPlace& place) {
   Block block;
-  block.batch = place.batch;
+  block.enter(place.batch, params.seqlen_q, params.seqlen_kv);
   block.head = place.head;
-  block.seqlen_q = block.query_len = params.seqlen_q;
-  block.seqlen_kv = block.kv_len = params.seqlen_kv;
   features.set_lengths(block);
   block.num_rows = block.seqlen_q * kHeads;
   block.first_row = place.q_tile * kBlockQ;
@@ -93,8 +103,12 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
   return {owner, lse, lse, ptx::reciprocal_approx(row.sum)};
 }
 
+template <bool kPacked>
 ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
                                const RowOwner& owner) {
+  if constexpr (kPacked) {
+    return static_cast<int64>(owner.head) * params.seqlen_q + block.q_begin + owner.query;
+  }
   return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
          owner.query;
 }

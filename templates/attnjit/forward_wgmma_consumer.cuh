@@ -34,6 +34,7 @@ struct ForwardConsumer {
   static constexpr int kGroups = kConfig.block_kv / 8;          // of 8 keys
   static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
   static constexpr int kWarpgroups = kConfig.consumers();
+  static constexpr bool kPacked = Features::kPacksSequences;
   using Shared = ForwardShared<kConfig>;
   using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
 
@@ -303,7 +304,15 @@ struct ForwardConsumer {
       if constexpr (!kConfig.stages_out()) write_out(closing.block, closed);
     }
     if constexpr (kConfig.stages_out()) {
-      if (p.num_splits == 1) stage_out(closing.block, closed, slot);
+      if (p.num_splits == 1) {
+        // Rows of the warp past those of a packed sequence are another's.
+        if (kPacked &&
+            closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
+          write_out(closing.block, closed);
+        } else {
+          stage_out(closing.block, closed, slot);
+        }
+      }
       stores = true;
       stored = slot;
     }
@@ -314,7 +323,7 @@ struct ForwardConsumer {
     for (int h = 0; h < 2; ++h) {
       const RowOwner& owner = closed[h].owner;
       ptx::store_global_if(lse != nullptr && (lane & 3) == 0 && owner.query < block.seqlen_q,
-                           lse + lse_index(params.base, block, owner), closed[h].lse);
+                           lse + lse_index<kPacked>(params.base, block, owner), closed[h].lse);
     }
   }
   // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
@@ -335,7 +344,8 @@ struct ForwardConsumer {
 #pragma unroll
     for (int slab = 0; slab < ceil_div(kConfig.head_dim_v, 64); ++slab) {
       ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * kConfig.block_q * 128,
-                           64 * slab, block.first_row + warp_row, block.head, block.batch);
+                           64 * slab, block.q_begin + block.first_row + warp_row, block.head,
+                           block.tensor_batch);
     }
     ptx::tensor_store_commit();
   }
@@ -345,7 +355,8 @@ struct ForwardConsumer {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const auto& [query, head] = closed[h].owner;
-      uint16* const row = head_of(static_cast<uint16*>(p.out), p.out_strides, block.batch, head) +
+      uint16* const row = rows_of<kPacked>(static_cast<uint16*>(p.out), p.out_strides, block, head,
+                                           block.q_begin) +
                           query * p.out_strides.row + 8 * (lane & 3);
 #pragma unroll
       for (int n = 0; n < kOutGroups; n += 4) {
@@ -367,7 +378,7 @@ struct ForwardConsumer {
     for (int h = 0; h < 2; ++h) {
       const RowOwner& owner = closed[h].owner;
       const bool inside = owner.query < closing.block.seqlen_q;
-      const int64 slot = lse_index(p, closing.block, owner) * p.num_splits + closing.split;
+      const int64 slot = lse_index<kPacked>(p, closing.block, owner) * p.num_splits + closing.split;
       ptx::store_global_if(inside && (lane & 3) == 0, p.partial_lse + slot, closed[h].lse);
       float* const target = p.partial_out + slot * kColumns + 2 * (lane & 3);
 #pragma unroll

@@ -31,6 +31,7 @@ struct ForwardWalk {
   int last;             // of these
   int round;            // of the schedule, the next one
   bool first;           // no tile of the block of rows has been named
+  bool begun;           // there was a block of rows
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),
@@ -41,7 +42,8 @@ struct ForwardWalk {
         masked(0),
         last(0),
         round(0),
-        first(false) {}
+        first(false),
+        begun(false) {}
 
   // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
@@ -59,6 +61,11 @@ struct ForwardWalk {
       } while (work.plane == ForwardWork::kNothing);
       if (work.plane == ForwardWork::kEnd) return {0, ForwardJob::kEnd};
       begin_rows(work);
+      // Only the very first block of rows may have none: consumers wait for one.
+      if constexpr (Features::kPacksSequences) {
+        first = !begun || block.first_row < block.num_rows;
+        begun = true;
+      }
     }
   }
 
@@ -69,12 +76,13 @@ struct ForwardWalk {
   ATTNJIT_DEVICE bool hides_keys(const ForwardJob& job) const {
     if (!kHides || (job.needs & ForwardJob::kMasks) == 0) return false;
     const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
-    const int limit = end < params.base.seqlen_kv ? end : params.base.seqlen_kv;
+    // Keys past the tensor are zeros already; those past a packed sequence are another's.
+    const bool past = !Features::kPacksSequences && end > params.base.seqlen_kv;
+    const int limit = past ? params.base.seqlen_kv : end;
     return Features::kPicksKeys || begin < keys.begin || limit > keys.end;
   }
-  // Keys past the tensor are zeros already.
   ATTNJIT_DEVICE bool hides_key(int key) const {
-    if (key >= params.base.seqlen_kv) return false;
+    if (!Features::kPacksSequences && key >= params.base.seqlen_kv) return false;
     return key < keys.begin || key >= keys.end || !features.reads_key(key);
   }
 
@@ -94,8 +102,8 @@ struct ForwardWalk {
   }
   ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
     const ForwardParams& p = params.base;
-    place = find_rows<kConfig.packed_heads()>(
-        p, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
+    place = find_rows<kConfig.block_q, kConfig.packed_heads()>(
+        p, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
     block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
     features.begin(block);
     keys = {0, block.kv_len};
@@ -141,9 +149,11 @@ struct ForwardProducer {
       }
       if (!next.exists()) break;
       if (next.first()) load_q();
-      now = {{next.tile * kConfig.block_kv, walk.block.head / kConfig.gqa_ratio, walk.block.batch},
+      const int first_key = next.tile * kConfig.block_kv;
+      now = {{walk.block.kv_begin + first_key, walk.block.head / kConfig.gqa_ratio,
+              walk.block.tensor_batch},
              walk.hides_keys(next)};
-      if (issues) walk.features.prefetch_tile(walk.block, now.keys.first_key, params.bias);
+      if (issues) walk.features.prefetch_tile(walk.block, first_key, params.bias);
     }
     load_v(before);
   }
@@ -164,10 +174,11 @@ struct ForwardProducer {
   ATTNJIT_DEVICE void load_q_slab(uint32 target, uint32 full, int column) {
     const Block& block = walk.block;
     if constexpr (kConfig.pack_heads) {
-      ptx::tensor_load(target, params.q, full, column, 0, block.first_query,
-                       block.head / kConfig.gqa_ratio, block.batch);
+      ptx::tensor_load(target, params.q, full, column, 0, block.q_begin + block.first_query,
+                       block.head / kConfig.gqa_ratio, block.tensor_batch);
     } else {
-      ptx::tensor_load(target, params.q, full, column, block.first_row, block.head, block.batch);
+      ptx::tensor_load(target, params.q, full, column, block.q_begin + block.first_row, block.head,
+                       block.tensor_batch);
     }
   }
   ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {
@@ -192,8 +203,8 @@ struct ForwardProducer {
   template <int kColumns>
   ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
                                 uint32 full, const Source& source) {
-    load_strided_keys<kColumns, kConfig.block_kv>(tile, map, tail, full, source.keys,
-                                                  params.base.seqlen_kv);
+    load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
+        tile, map, tail, full, source.keys, params.base.seqlen_kv);
   }
 };
 

@@ -4,10 +4,12 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/packed_rows.cuh"
 #include "attnjit/tile/shared_tile.cuh"
 
 // Rounds a gradient that was added up in fp32 fragments and writes it row by row. One thread block
-// takes kRowBlock rows of one head; they pass through shared memory for 16-byte stores.
+// takes kRowBlock rows of one head, of one sequence where these are packed; they pass through shared
+// memory for 16-byte stores.
 namespace attnjit::kernel {
 
 template <FragmentSumConfig kConfig>
@@ -38,13 +40,19 @@ struct FragmentSum {
       }
     }
     ptx::block_sync();  // the rows are complete
+    int first = block * kRowBlock, end = params.seqlen;  // rows of the target
+    if constexpr (kConfig.packed) {
+      const PackedTile found = find_tile(params.packed, block, kRowBlock);
+      const PackedRange range = range_of(params.packed, found.sequence);
+      first = range.begin + found.tile * kRowBlock;
+      end = range.begin + range.size;
+    }
     uint16* const target = static_cast<uint16*>(params.target) +
                            plane / params.num_heads * params.target_strides.batch +
                            plane % params.num_heads * params.target_strides.head +
-                           block * kRowBlock * params.target_strides.row;
+                           first * params.target_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim, kConfig.num_threads()>(
-        rows, [&](int row) { return target + row * params.target_strides.row; },
-        params.seqlen - block * kRowBlock);
+        rows, [&](int row) { return target + row * params.target_strides.row; }, end - first);
   }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_params.h"
+#include "attnjit/packed_rows.h"
 
 namespace attnjit::kernel {
 
@@ -8,6 +9,7 @@ struct FragmentSumConfig {
   DType dtype;   // of the gradient
   int head_dim;  // its columns
   bool aligned;  // its rows move in 16-byte pieces
+  bool packed;   // its rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 128; }
   ATTNJIT_CONSTEXPR int groups() const { return ceil_div(head_dim, 8); }
@@ -21,8 +23,9 @@ struct FragmentSumParams {
   RowStrides target_strides;
   int32 num_heads;       // of the target
   int32 seqlen;          // rows of the target
-  int32 num_row_blocks;  // ceil(seqlen / kRowBlock)
+  int32 num_row_blocks;  // ceil(seqlen / kRowBlock), or the tiles of packed sequences
   float factor;          // multiplies the sums
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel

@@ -75,6 +75,9 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("layout": "bshd")").memory.layout == instance::Layout::kBshd);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_q);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_kv);
+  CHECK(only_spec(R"("batch": 3, "packed": true)").packed);
+  CHECK(only_spec(R"("batch": 2, "packed": true, "cu_seqlens_q": [0, 3, 9])").cu_seqlens_q ==
+        std::vector<std::int32_t>{0, 3, 9});
   CHECK(only_spec(R"("seed": 3)").seed == 3);
   CHECK(only_spec(R"("pass": ["forward"])").batch == 1);
 }

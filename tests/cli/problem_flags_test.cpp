@@ -79,6 +79,28 @@ TEST_CASE("every flag reaches its field") {
   CHECK(spec.seed == 9);
 }
 
+TEST_CASE("the lengths of packed sequences tell their number and how many rows there are") {
+  ProblemFlags flags;
+  flags.cu_seqlens_q = {0, 5, 70};
+  const instance::ProblemSpec same = make_case(flags).spec;
+  CHECK(same.packed);
+  CHECK(same.batch == 2);
+  CHECK(same.seqlen_q == 70);
+  CHECK(same.cu_seqlens_kv == same.cu_seqlens_q);
+  flags.cu_seqlens_kv = {0, 9, 9};
+  flags.seqlen_kv = 20;
+  CHECK(make_case(flags).spec.seqlen_kv == 20);
+  flags.cu_seqlens_kv = {0, 9};
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("expected as many, 2 or more"));
+  flags.cu_seqlens_kv = {};
+  flags.batch = 3;
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("leave --batch out"));
+  flags = {.batch = 3, .packed = true};
+  CHECK(make_case(flags).spec.packed);
+  flags.cu_seqlens_kv = {0, 9};
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("without --cu-seqlens-q"));
+}
+
 TEST_CASE("the diagonal comes from --causal, from --diagonal, in either spelling") {
   CHECK(make_case({.causal = "top_left"}).spec.diagonal == Diagonal::kTopLeft);
   CHECK(make_case({.causal = "", .diagonal = "top-left"}).spec.diagonal == Diagonal::kTopLeft);

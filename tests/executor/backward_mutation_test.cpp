@@ -85,8 +85,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias asked for ahead where there is none
 
 TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not everywhere") {
   expect_report(
-      {kBiasGrad, "if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;",
-       "if (row + 16 * m + 8 * h > kernel.block.seqlen_q) continue;"},
+      {kBiasGrad, "if (row + 16 * m + 8 * h >= kernel.block.operand_queries) continue;",
+       "if (row + 16 * m + 8 * h > kernel.block.operand_queries) continue;"},
       {with_bias(kSmall)},
       {"attn_bwd_dkv, block ", "store_global: writes ", "past the end of dbias [1, 1, 70, 100]"});
   ProblemSpec causal = with_bias(kSmall);

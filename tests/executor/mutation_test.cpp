@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
   ProblemSpec spec = kSmall;
   spec.bias = "11qk";
   spec.seqlen_kv = 99;  // too odd for wide loads
-  expect_report({kBias, "row < block.num_rows ? row :", "row <= block.num_rows ? row :"}, {spec},
+  expect_report({kBias, "row < num_rows ? row :", "row <= num_rows ? row :"}, {spec},
                 {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
   expect_report({kOperand, "if (key + i >= seqlen_kv) continue;\n      constexpr",
                  "if (key + i > seqlen_kv) continue;\n      constexpr"},

@@ -63,6 +63,21 @@ inline std::vector<GoldenBackward> golden_backwards() {
          a.bias = bias(a, "shqk");
        },
        "shqk"},
+      {"packed_training_backward",
+       "sm_90a",
+       {1, 32, 8, 16384, 16384, 128, 128},
+       [](ForwardArgs& a) {
+         make_causal(a);
+         pack(a);
+       }},
+      {"packed_bias_backward",
+       "sm_80",
+       {1, 8, 8, 1024, 1024, 64, 64},
+       [](ForwardArgs& a) {
+         pack(a);
+         a.bias = bias(a, "1hqk");
+       },
+       "1hqk"},
       {"wide_heads_backward", "sm_120", {1, 8, 4, 2048, 2048, 256, 256}, make_causal, "", {}, true},
       {"odd_width_backward",
        "sm_80",

@@ -23,6 +23,13 @@ inline void make_causal(ForwardArgs& args) {
   args.diagonal = Diagonal::kBottomRight;
 }
 
+/// Packs eight sequences into the rows of batch 1.
+inline void pack(ForwardArgs& args) {
+  args.num_sequences = 8;
+  args.cu_seqlens_q = fake_address<std::int32_t>(7);
+  args.cu_seqlens_kv = fake_address<std::int32_t>(8);
+}
+
 /// File names under tests/golden and what they must hold: the generated part of every kernel,
 /// stubs/NAME_ARCH.ENTRY.cu, and, for all that the templates add, one flattened source of each,
 /// sources/ENTRY.cu, of the problem with most features.

@@ -62,6 +62,17 @@ inline std::vector<GoldenProblem> golden_problems() {
          a.seqlens_q = fake_address<std::int32_t>(7);
          a.seqlens_kv = fake_address<std::int32_t>(8);
        }},
+      {"packed_training", "sm_90a", sizes(1, 32, 8, 16384, 16384, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         pack(a);
+       }},
+      {"packed_keys", "sm_80", sizes(1, 8, 8, 4096, 4096, 64),
+       [](ForwardArgs& a) {
+         pack(a);
+         a.mask = mask(a, "111k");
+         a.bias = bias(a, "1h1k");
+       }},
       {"full_mask", "sm_80", sizes(2, 8, 8, 1024, 1024, 64),
        [](ForwardArgs& a) { a.mask = mask(a, "bhqk"); }},
       {"tree_mask_decode", "sm_90a", sizes(4, 64, 8, 16, 2048, 128),

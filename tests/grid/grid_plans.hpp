@@ -66,7 +66,9 @@ inline problem::Family grid_family(const base::Json& row) {
   }
   f.bounded_left = band == "window" || band == "left";
   f.bounded_right = band == "window" || band == "causal";
-  f.seqlens = row.at("seqlens");
+  f.packed = row.at("packed");
+  // Kernels of packed sequences have lengths beside them in any case.
+  f.seqlens = row.at("seqlens") && !f.packed;
   return f;
 }
 

@@ -99,6 +99,14 @@ inline void add_options(std::vector<Mutation>& list) {
   for (const std::int64_t offset : {0, -7, 1 << 29}) {
     list.push_back({"diagonal_offset", [=](ForwardArgs& a) { a.diagonal_offset = offset; }});
   }
+  for (const std::int64_t sequences : {0, 1, 4, 8}) {
+    list.push_back({"num_sequences", [=](ForwardArgs& a) { a.num_sequences = sequences; }});
+    list.push_back({"packed", [=](ForwardArgs& a) {
+                      for (Tensor* t : {&a.q, &a.k, &a.v, &a.out}) t->shape[0] = 1;
+                      a.num_sequences = sequences;
+                      a.cu_seqlens_q = a.cu_seqlens_kv = fake_address<std::int32_t>(22);
+                    }});
+  }
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});

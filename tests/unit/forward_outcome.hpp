@@ -72,6 +72,12 @@ inline void put(Members& m, const kernel::SeqlensParams& params) {
   const auto& [q, kv] = params;
   m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
 }
+inline void put(Members& m, const kernel::PackedSequencesParams& params) {
+  const auto& [q, kv, used_q, used_kv, operand_queries, operand_keys] = params;
+  m["sequences"] = fmt::format("{} {} {} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
+                               q.num_sequences, fmt::ptr(used_q), fmt::ptr(used_kv), q.num_rows,
+                               operand_queries, operand_keys);
+}
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
@@ -142,9 +148,11 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine] = arguments.values();
-  const auto& [problem, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink] = features;
+  const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink] =
+      features;
   put(o.values, forward);
   put(o.values, band);
+  put(o.values, sequences);
   put(o.values, seqlens);
   put(o.values, "bias", bias);
   put(o.values, sink);

@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "instance/host_problem.hpp"
+#include "instance/sequences.hpp"
 #include "reference/forward.hpp"
 #include "tensor/half.hpp"
 
@@ -146,6 +147,33 @@ TEST_CASE("mirrored bases give the same call") {
   CHECK(here.out == there.out);
   bases.pop_back();
   CHECK_THROWS_AS(problem.args_at(bases), Error);
+}
+
+TEST_CASE("packed sequences: drawn ones rise within the rows, given ones are used") {
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    const ProblemSpec spec{
+        .batch = 5, .seqlen_q = 90, .seqlen_kv = 70, .packed = true, .seed = seed};
+    const PackedBegins begins = packed_begins(spec);
+    CHECK(begins.q.size() == 6);
+    CHECK(begins.q.front() == 0);
+    CHECK(begins.kv.back() <= 70);
+    CHECK(std::ranges::is_sorted(begins.q));
+  }
+  ProblemSpec spec{.batch = 3, .seqlen_q = 90, .seqlen_kv = 90, .packed = true};
+  spec.cu_seqlens_q = {0, 50, 40, 1000};
+  spec.cu_seqlens_kv = {0, 0, 7, 20};
+  CHECK(operand_sizes(spec).queries == 50);
+  CHECK(pattern_shape(spec, "bhqk", "mask") == std::array<std::int64_t, 4>{3, 1, 50, 13});
+  CHECK(pattern_shape(spec, "1h1t", "mask") == std::array<std::int64_t, 4>{1, 1, 1, 90});
+  CHECK_THROWS_WITH(pattern_shape(spec, "b11t", "mask"),
+                    doctest::Contains("expected 1h1t, 1g1t or 111t"));
+  const HostProblem problem(spec, 1);
+  const ForwardArgs args = problem.args();
+  CHECK(args.num_sequences == 3);
+  CHECK(args.q.shape[0] == 1);
+  CHECK(args.cu_seqlens_q[3] == 1000);
+  spec.packed = false;
+  CHECK_THROWS_WITH(validate(spec), doctest::Contains("expected packed to be set"));
 }
 
 TEST_CASE("seqlens: drawn ones hold the edge cases, given ones are used") {

@@ -336,6 +336,17 @@ TEST_CASE("packed heads share row tiles") {
   CHECK_THROWS_AS(launch::forward_grid(call.spec, call.problem), Error);
 }
 
+TEST_CASE("packed sequences have a tile each beside those of their rows, and no splits") {
+  ForwardArgs args = forward_args({.batch = 1, .seqlen_q = 1000, .seqlen_kv = 8192});
+  args.cu_seqlens_q = fake_address<std::int32_t>(7);
+  args.cu_seqlens_kv = fake_address<std::int32_t>(8);
+  args.num_sequences = 6;
+  const launch::ForwardGrid grid = Call(args).layout().grid;
+  CHECK(grid.q_tiles == 1000 / 64 + 6 + 1);
+  CHECK(grid.planes == 32);
+  CHECK(grid.splits == 1);
+}
+
 TEST_CASE("a problem without keys still runs its forward step") {
   Call call(forward_args({.seqlen_kv = 0}));
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,

@@ -30,33 +30,41 @@ struct Workspace {
   const launch::BackwardLayout& layout;
   const problem::BackwardProblem& problem;
   const problem::Problem& p = problem.forward;
-  const std::int64_t rows = std::int64_t{p.batch} * p.num_heads_q * padded_rows();
+  const std::int64_t rows = std::int64_t{p.tensor_batch()} * p.num_heads_q * padded_rows();
   const std::int64_t kv_rows = std::int64_t{p.batch} * p.num_heads_kv * ceil64(p.seqlen_kv);
   const std::int64_t head_dim = groups(p.head_dim), head_dim_v = groups(p.head_dim_v);
 
-  // Whole tiles of the Hopper kernel, into which the copy engine brings numbers of rows.
+  // Whole tiles of the Hopper kernel, into which the copy engine brings numbers of rows. Packed
+  // sequences have 64 rows each beside their own.
   std::int64_t padded_rows() const {
+    if (p.packed) return (p.seqlen_q / 64 + p.batch + 1) * 64;
     const std::int64_t tile = spec.wgmma ? std::max(spec.wgmma->block_q, 64) : 64;
     return (p.seqlen_q + tile - 1) / tile * tile;
   }
-  // A byte for each 64 x 64 elements of a mask over keys.
+  // A byte for each 64 x 64 elements of a mask over keys, unless these are packed.
   std::int64_t class_bytes() const {
+    if (p.mask.packs_keys) return 0;
     if (p.mask.extent != problem::Extent::kPerKey && p.mask.extent != problem::Extent::kPerPair) {
       return 0;
     }
     const std::int64_t planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
     const bool per_pair = p.mask.extent == problem::Extent::kPerPair;
-    return planes * (per_pair ? ceil64(p.seqlen_q) / 64 : 1) * (ceil64(p.seqlen_kv) / 64);
+    return planes * (per_pair ? ceil64(p.mask.queries) / 64 : 1) * (ceil64(p.mask.keys) / 64);
   }
   std::int64_t dbias_elements() const {
     const auto& g = problem.dbias;
     if (g.extent == problem::Extent::kAbsent) return 0;
     const std::int64_t planes = std::int64_t{g.batches} * g.heads;
-    if (g.extent == problem::Extent::kPerQuery) return planes * (g.scalar ? 1 : p.seqlen_q);
-    if (g.extent == problem::Extent::kPerKey) return planes * p.seqlen_kv;
-    if (!spec.wgmma) return planes * p.seqlen_q * p.seqlen_kv;
+    if (g.extent == problem::Extent::kPerQuery) return planes * (g.scalar ? 1 : g.queries);
+    if (g.extent == problem::Extent::kPerKey) return planes * g.keys;
+    if (!spec.wgmma) return planes * g.queries * g.keys;
     const int block_q = std::max(64, spec.wgmma->block_q);
     return planes * kernel::round_up(p.seqlen_q, block_q) * kernel::round_up(p.seqlen_kv, 128);
+  }
+  // Sums of dS over queries.
+  std::int64_t columns() const {
+    const std::int64_t batch = p.bias.packs_keys ? 1 : p.batch;
+    return batch * p.num_heads_q * problem.dbias.keys;
   }
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
@@ -64,7 +72,7 @@ struct Workspace {
     if (spec.wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
-      floats += std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv;
+      floats += columns();
     }
     return 4 * floats + class_bytes();
   }
@@ -88,8 +96,7 @@ struct Workspace {
     }
     if (spec.wgmma && spec.wgmma->ordered) list.push_back(part(layout.turns, rows / 4));
     if (method == DbiasMethod::kColumns) {
-      list.push_back(
-          part(layout.dbias_parts, std::int64_t{p.batch} * p.num_heads_q * p.seqlen_kv * 4));
+      list.push_back(part(layout.dbias_parts, columns() * 4));
     } else if (method == DbiasMethod::kAdd) {
       list.push_back(part(layout.dbias_parts, dbias_elements() * 4));
     }

@@ -150,6 +150,32 @@ TEST_CASE("a diagonal without a band is nothing, and widths past every length ar
   CHECK(make_problem(args) == make_problem(forward_args()));
 }
 
+TEST_CASE("packed sequences are a batch of rows of one batch element") {
+  test::Sizes sizes{.batch = 1};
+  ForwardArgs args = forward_args(sizes);
+  args.cu_seqlens_q = args.cu_seqlens_kv = test::fake_address<std::int32_t>(7);
+  args.num_sequences = 6;
+  const Problem plain = make_problem(args);
+  CHECK(plain.batch == 6);
+  CHECK(plain.tensor_batch() == 1);
+  CHECK(problem::describe(plain).find(" packed") != std::string::npos);
+  // Lengths beside them, other numbers of them and axes of operands make no other kernel.
+  args.num_sequences = 8;
+  args.seqlens_q = test::fake_address<std::int32_t>(8);
+  CHECK(problem::family(make_problem(args)) == problem::family(plain));
+  args.bias = test::bias(args, "1hqk");
+  args.bias->shape[2] = 70;
+  const Problem some = make_problem(args);
+  CHECK(some.operand_queries == 70);
+  CHECK(some.operand_keys == 192);
+  args.bias->shape[2] = 1;  // the keys of all sequences
+  const Problem keys = make_problem(args);
+  CHECK(keys.bias.packs_keys);
+  CHECK_FALSE(keys.bias.vectorized);
+  CHECK(keys.operand_keys == problem::kMaxSeqlen);
+  CHECK(problem::pattern(keys, keys.bias) == "1h1t");
+}
+
 TEST_CASE("a diagonal that moves is a run-time number") {
   ForwardArgs args = forward_args();
   args.causal = true;

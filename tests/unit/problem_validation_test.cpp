@@ -169,6 +169,28 @@ TEST_CASE("element types and addresses of mask and bias") {
       with_operands());
 }
 
+TEST_CASE("packed sequences come with their number, and lie in one batch element") {
+  ForwardArgs base = forward_args();
+  for (Tensor* tensor : {&base.q, &base.k, &base.v, &base.out}) tensor->shape[0] = 1;
+  base.cu_seqlens_q = base.cu_seqlens_kv = fake_address<std::int32_t>(7);
+  base.num_sequences = 6;
+  base.bias = bias(base, "1hqk");
+  check_refused(
+      {{[](auto& a) { a.cu_seqlens_q = nullptr; }, "cu_seqlens_q: null", "both or none"},
+       {[](auto& a) { a.cu_seqlens_kv = nullptr; }, "cu_seqlens_kv: null", "both or none"},
+       {[](auto& a) { a.cu_seqlens_q = a.cu_seqlens_kv = nullptr; }, "num_sequences: 6 without",
+        "expected 0"},
+       {[](auto& a) { a.num_sequences = 0; }, "num_sequences: 0;", "expected 1 to 8388608"},
+       {[](auto& a) { a.num_sequences = kPastInt32; }, "num_sequences: 2147483648;", "8388608"},
+       {[](auto& a) { a.q.shape[0] = 2; }, "q: batch axis is 2;", "expected 1"},
+       {[](auto& a) { a.k.shape[0] = 6; }, "k: batch axis is 6;", "expected 1"},
+       {[](auto& a) { a.bias->shape[0] = 4; }, "bias: batch axis is 4;", "6 (sequences)"},
+       {[](auto& a) { a.bias->shape[3] = -1; }, "bias: key axis is -1;", "expected 0 to"},
+       {[](auto& a) { a.cu_seqlens_q = static_cast<const std::int32_t*>(odd_address(2)); },
+        "cu_seqlens_q: address", "4 bytes"}},
+      base);
+}
+
 TEST_CASE("a sink is a number per query head") {
   ForwardArgs base = forward_args();
   base.sink = Tensor::contiguous(base.q.data, base.q.dtype, {1, 32, 1, 1});

@@ -61,7 +61,7 @@ double bytes(const Tensor& tensor) {
 }  // namespace
 
 ForwardArgs shape_args(const instance::ProblemSpec& spec) {
-  const std::int64_t b = spec.batch, hq = spec.heads_q, hkv = spec.heads_kv;
+  const std::int64_t b = spec.tensor_batch(), hq = spec.heads_q, hkv = spec.heads_kv;
   ForwardArgs args;
   args.q = rows(spec, {b, hq, spec.seqlen_q, spec.head_dim}, "q");
   args.k = rows(spec, {b, hkv, spec.seqlen_kv, spec.head_dim}, "k");
@@ -79,6 +79,10 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   }
   if (spec.want_lse) args.lse = static_cast<float*>(placeholder());
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
+  if (spec.packed) {
+    args.cu_seqlens_q = args.cu_seqlens_kv = lengths;
+    args.num_sequences = spec.batch;
+  }
   if (spec.use_seqlens_q) args.seqlens_q = lengths;
   if (spec.use_seqlens_kv) args.seqlens_kv = lengths;
   static_cast<ScoreOptions&>(args) = spec;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "cli/input/words.hpp"
@@ -148,6 +149,18 @@ Parsed scalar(const Json& value) {
   return MemberValue{fmt::to_string(number),
                      [number](ProblemSpec& s) { s.*problem::kScalars[index].given = number; }};
 }
+template <std::vector<std::int32_t> ProblemSpec::*field>
+Parsed begins(const Json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<std::int32_t> rows;
+  for (const Json& each : value) {
+    const auto row = integer(each, std::numeric_limits<std::int32_t>::min());
+    if (!row || *row > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+    rows.push_back(static_cast<std::int32_t>(*row));
+  }
+  return MemberValue{fmt::format("{} sequences", rows.empty() ? 0 : rows.size() - 1),
+                     [rows](ProblemSpec& s) { s.*field = rows; }};
+}
 template <bool ProblemSpec::*... fields>
 Parsed flag(const Json& value) {
   if (!value.is_boolean()) return std::nullopt;
@@ -192,6 +205,9 @@ constexpr Member kNamed[] = {
     {"layout", false, false, "bhsd or bshd", layout},
     {"use_seqlens", false, false, "true or false",
      flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},
+    {"packed", false, false, "true or false", flag<&Spec::packed>},
+    {"cu_seqlens_q", false, true, "a list of integers", begins<&Spec::cu_seqlens_q>},
+    {"cu_seqlens_kv", false, true, "a list of integers", begins<&Spec::cu_seqlens_kv>},
     {"seed", false, false, "an integer from 0", seed},
     {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
     {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},

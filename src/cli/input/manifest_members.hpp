@@ -20,7 +20,7 @@ struct MemberValue {
 struct Member {
   std::string_view name;
   bool required;
-  bool pair;                 ///< a value is itself an array, of two numbers
+  bool pair;                 ///< a value is itself an array of numbers
   std::string_view allowed;  ///< completes "expected ..."
   std::optional<MemberValue> (*parse)(const base::Json& value);  ///< nullopt: not allowed
   bool of_backward = false;                                      ///< says nothing about a forward

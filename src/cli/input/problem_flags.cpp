@@ -43,6 +43,29 @@ void set_sizes(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.seed) spec.seed = *flags.seed;
 }
 
+// Lengths that are given tell how many sequences and, where no flag does, how many rows there are.
+void set_packing(const ProblemFlags& flags, ProblemSpec& spec) {
+  spec.cu_seqlens_q = flags.cu_seqlens_q;
+  spec.cu_seqlens_kv = flags.cu_seqlens_kv.empty() ? flags.cu_seqlens_q : flags.cu_seqlens_kv;
+  spec.packed = flags.packed || !spec.cu_seqlens_kv.empty();
+  if (spec.cu_seqlens_kv.empty()) return;
+  if (spec.cu_seqlens_q.empty()) {
+    usage_error("--cu-seqlens-kv has no effect without --cu-seqlens-q; add it");
+  }
+  if (spec.cu_seqlens_q.size() < 2 || spec.cu_seqlens_q.size() != spec.cu_seqlens_kv.size()) {
+    usage_error("--cu-seqlens-q, --cu-seqlens-kv: {} and {} numbers; expected as many, 2 or more",
+                spec.cu_seqlens_q.size(), spec.cu_seqlens_kv.size());
+  }
+  const auto sequences = static_cast<std::int64_t>(spec.cu_seqlens_q.size()) - 1;
+  if (flags.batch.value_or(sequences) != sequences) {
+    usage_error("--batch: {}; --cu-seqlens-q has {} sequences; leave --batch out", *flags.batch,
+                sequences);
+  }
+  spec.batch = sequences;
+  spec.seqlen_q = flags.seqlen_q.value_or(spec.cu_seqlens_q.back());
+  spec.seqlen_kv = flags.seqlen_kv.value_or(spec.cu_seqlens_kv.back());
+}
+
 void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.diagonal) spec.diagonal = choose("--diagonal", *flags.diagonal, kDiagonals);
   if (flags.causal) {
@@ -149,6 +172,7 @@ void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
 Case make_case(const ProblemFlags& flags) {
   ProblemSpec spec;
   set_sizes(flags, spec);
+  set_packing(flags, spec);
   set_band(flags, spec);
   set_mask(flags, spec);
   set_bias(flags, spec);

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/input/cases.hpp"
 
@@ -21,6 +22,8 @@ struct ProblemFlags {
   std::optional<std::string> bias, bias_dtype, bias_kind;
   std::map<std::string, float> scalars;  ///< by the names of problem::kScalars
   bool seqlens = false;
+  bool packed = false;
+  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_kv;
   bool backward = false, dbias = false, dlse = false, deterministic = false;
   std::optional<std::string> dbias_dtype;
   bool sink = false, dsink = false;

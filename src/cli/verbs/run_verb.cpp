@@ -65,7 +65,7 @@ struct Share {
 
 Share share_of(const instance::ProblemSpec& spec, const Sample& sample) {
   if (!spec.backward) return {"rows", sample.rows.count(spec.seqlen_q), spec.seqlen_q};
-  const std::int64_t all = spec.batch * spec.heads_kv;
+  const std::int64_t all = spec.tensor_batch() * spec.heads_kv;
   return {"planes", sample.planes.all ? all : std::ssize(sample.planes.list), all};
 }
 

@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "cli/input/words.hpp"
 #include "reference/score_rule.hpp"
+#include "reference/sequences.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::cli {
@@ -20,17 +21,29 @@ Json diagonal_json(const instance::ProblemSpec& spec) {
   return nullptr;
 }
 
-}  // namespace
-
-Work count_work(const ForwardArgs& args, bool backward) {
+// Scores of one head, over the batch or the packed sequences.
+double count_scores(const ForwardArgs& args) {
+  double scores = 0;
+  if (reference::is_packed(args)) {
+    for (const reference::Sequence& sequence : reference::split_sequences(args)) {
+      scores += count_scores(sequence.call);
+    }
+    return scores;
+  }
   const reference::ScoreRule rule(args);
-  double scores = 0;  // of one head, over the batch
   for (std::int64_t b = 0; b < args.q.shape[0]; ++b) {
     for (std::int64_t i = 0; i < args.q.shape[2]; ++i) {
       const reference::KeyRange keys = rule.band(b, i);
       scores += static_cast<double>(keys.end - keys.begin);
     }
   }
+  return scores;
+}
+
+}  // namespace
+
+Work count_work(const ForwardArgs& args, bool backward) {
+  const double scores = count_scores(args);
   const auto heads_q = static_cast<double>(args.q.shape[1]);
   const auto dims = static_cast<double>(args.k.shape[3] + args.v.shape[3]);
   const auto keys = static_cast<double>(args.k.shape[0] * args.k.shape[1] * args.k.shape[2]);

@@ -37,7 +37,7 @@ executor::Executor::Options executor_options(Session& session) {
 
 double multiply_adds(const instance::ProblemSpec& spec) {
   const double products = spec.backward ? 2.5 : 1;  // of a forward's
-  return products * static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
+  return products * static_cast<double>(spec.tensor_batch()) * static_cast<double>(spec.heads_q) *
          static_cast<double>(spec.seqlen_q) * static_cast<double>(spec.seqlen_kv) *
          static_cast<double>(spec.head_dim + spec.value_dim());
 }

@@ -33,7 +33,7 @@ void check_run_memory(const Case& job, const Sample& sample, int copies) {
   // Both references' results in fp64: out at the sample's rows, or the gradients whole.
   const double elements =
       spec.backward ? tensor_bytes(spec) / 2
-                    : static_cast<double>(spec.batch) * static_cast<double>(spec.heads_q) *
+                    : static_cast<double>(spec.tensor_batch()) * static_cast<double>(spec.heads_q) *
                           static_cast<double>(sample.rows.count(spec.seqlen_q)) *
                           static_cast<double>(spec.value_dim());
   check_host_memory(copies * tensor_bytes(spec) + 2 * sizeof(double) * elements,

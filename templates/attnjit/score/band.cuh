@@ -26,7 +26,9 @@ struct Band : Feature {
   }
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    if (params.bottom_right) diagonal = block.kv_len - block.query_len;
+    if (params.bottom_right) {
+      diagonal = block.kv_len + block.hidden_keys - block.query_len - block.hidden_queries;
+    }
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {

@@ -55,8 +55,8 @@ struct Bias : Feature {
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
-    const RowOwner owner =
-        owner_of<kShape.packed_heads>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const int num_rows = block.operand_queries * kShape.packed_heads;
+    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
@@ -117,7 +117,8 @@ struct Bias : Feature {
         const int line = first + thread;
         const int row = q_tile * kShape.block_q + line / kLines;
         const int key = kv_tile * kShape.block_kv + line % kLines * kLineKeys;
-        if (line >= kShape.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+        if (line >= kShape.block_q * kLines || row >= block.operand_queries ||
+            key >= block.operand_keys) {
           continue;
         }
         ptx::prefetch_l2(plane + (row * params.query_stride + key) * kElementBytes);

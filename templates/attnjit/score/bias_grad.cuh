@@ -16,16 +16,16 @@ namespace attnjit::kernel {
 // The thread's part of a span of a tile: eight neighbouring keys in each of its rows.
 struct SpanPart {
   int row;  // of the head: the first, others follow 8 rows later each
-  int key;  // of the tensor: the first
+  int key;  // of the bias: the first
   bool exists;
 
   template <class Kernel>
   ATTNJIT_DEVICE SpanPart(const Kernel& kernel, int first_row, int kv_tile, int span)
       : row(first_row + kernel.warp_row() + ptx::lane_index() / 4),
         key(kv_tile * Kernel::kBlockKv + kernel.span_key(span) + kernel.block.thread_key),
-        exists(kernel.has_scores() && key < kernel.block.seqlen_kv) {}
+        exists(kernel.has_scores() && key < kernel.block.operand_keys) {}
 
-  // visit(values, m, h) for the eight keys of row 16 m + 8 h after the first. Rows past the tensor
+  // visit(values, m, h) for the eight keys of row 16 m + 8 h after the first. Rows past the bias
   // are left out; the keys may reach past it.
   template <class Kernel, class Visit>
   ATTNJIT_DEVICE void for_each_row(const Kernel& kernel, const typename Kernel::Tile& ds,
@@ -35,7 +35,7 @@ struct SpanPart {
     for (int m = 0; m < Kernel::kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        if (row + 16 * m + 8 * h >= kernel.block.seqlen_q) continue;
+        if (row + 16 * m + 8 * h >= kernel.block.operand_queries) continue;
         float values[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) values[i] = ds[m][i / 2][2 * h + (i & 1)];
@@ -92,7 +92,7 @@ struct BiasGradStore : BiasGrad {
     const SpanPart part(kernel, first_row, kv_tile, span);
     const int64 first =
         first_element + part.row * params.query_stride + part.key * params.key_stride;
-    const int keys = kernel.block.seqlen_kv - part.key;
+    const int keys = kernel.block.operand_keys - part.key;
     part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
       store_keys<kDType, kVectorized>(params.data, first + (16 * m + 8 * h) * params.query_stride,
                                       v, keys, params.key_stride);
@@ -121,7 +121,7 @@ struct BiasGradAdd : BiasGrad {
       return;
     }
     float* const first = sums + part.row * params.query_stride + part.key;
-    const int keys = kernel.block.seqlen_kv - part.key;
+    const int keys = kernel.block.operand_keys - part.key;
     part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
       float* const target = first + (16 * m + 8 * h) * params.query_stride;
 #pragma unroll
@@ -175,7 +175,7 @@ struct BiasGradColumns : BiasGrad {
     team.sync();  // the sums of all warps are there
     const int first_key = kv_tile * Kernel::kBlockKv;
     for (int i = team.index(); i < Kernel::kBlockKv; i += Team::kSize) {
-      if (first_key + i >= kernel.block.seqlen_kv) continue;
+      if (first_key + i >= kernel.block.operand_keys) continue;
       float total = 0.0f;
 #pragma unroll
       for (int w = 0; w < Kernel::kQueryWarps; ++w) {

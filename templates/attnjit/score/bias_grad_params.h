@@ -13,9 +13,10 @@ struct BiasGradParams {
   int32 num_keys;           // of the tensors
 };
 
-// The planes of dbias: batch elements and heads.
+// The planes of dbias: batch elements and heads; and what they hold.
 struct BiasPlanes {
   int32 batches, heads;
+  int32 queries, keys;
 };
 
 }  // namespace attnjit::kernel

@@ -8,15 +8,30 @@ namespace attnjit::kernel {
 // those of the plane that the block belongs to: queries, or (query, head) pairs where the config
 // packs heads.
 struct Block {
-  int batch;
+  int batch;                   // or the sequence, where sequences are packed
   int head;                    // the query head, or the first of those that are packed
   int first_row, end_row;      // of the block, as far as they are in use
-  int num_rows;                // of the plane
+  int num_rows;                // of the plane, or of the sequence
   int first_query, end_query;  // that the rows belong to
   int query_len, kv_len;       // queries and keys in use of this batch element
-  int seqlen_q, seqlen_kv;     // of the tensors
+  int seqlen_q, seqlen_kv;     // of the tensors, or of the sequence
   int thread_row;              // the thread's first row, see ScoreShape
   int thread_key;              // its first key of a tile
+
+  // What packed sequences change, see packed_sequences.cuh.
+  int tensor_batch;                   // the index in tensors
+  int q_begin, kv_begin;              // rows and keys of the tensors before its first ones
+  int padded_begin, padded_rows;      // of a head's rows in the arrays of the backward
+  int operand_queries, operand_keys;  // that masks and biases have
+  int hidden_queries, hidden_keys;    // in use, but past those: not in query_len and kv_len
+
+  // Turns to a batch element of tensors with so many rows and keys, all in use.
+  ATTNJIT_DEVICE void enter(int element, int queries, int keys) {
+    batch = tensor_batch = element;
+    seqlen_q = query_len = operand_queries = queries;
+    seqlen_kv = kv_len = operand_keys = keys;
+    q_begin = kv_begin = padded_begin = hidden_queries = hidden_keys = 0;
+  }
 };
 
 // Whose row a row is.

@@ -13,6 +13,7 @@ namespace attnjit::kernel {
 // no room for a copy. Empty tiles are skipped, full ones run without mask code. kLate as for Bias.
 template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
 struct ByteMask : Feature {
+  static constexpr int kElementBytes = 1;
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
   static constexpr bool kByTile = kPerPair && !kShape.queries_in_rows();

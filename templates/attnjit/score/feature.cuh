@@ -45,6 +45,17 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
+  static constexpr bool kPacksSequences = false;
+
+  // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
+  // tiles of all batch elements are numbered together. Returns the tile's number in the element.
+  // Warps call it whole.
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int&, int tile, int) const {
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int&, int tile, int) const { return tile; }
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -103,9 +114,19 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int& batch, int tile, int size) const {
+    ((tile = Features::template find_queries<kHeads>(batch, tile, size)), ...);
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int& batch, int tile, int size) const {
+    ((tile = Features::find_keys(batch, tile, size)), ...);
+    return tile;
+  }
   ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
   ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
   template <class Team>

@@ -34,7 +34,7 @@ struct OperandRegisters {
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
-                  block.seqlen_kv);
+                  block.operand_keys);
       }
     }
   }
@@ -110,12 +110,14 @@ struct ByteRegisters {
     for (int line = 0; line < kLines; ++line) {
       const int row_index = block.thread_row + kShape.row(line);
       // Rows past the tensor repeat its last one; they are dead.
-      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row_index < num_rows ? row_index : num_rows - 1;
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                       block.operand_keys);
       }
     }
   }

@@ -61,7 +61,8 @@ struct PackedMask : Feature {
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + kShape.row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
-      const int last = row < block.num_rows ? row : block.num_rows - 1;
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
       if constexpr (kBytes) {
         gather(keep_words[r], bytes + query * params.words_per_row * 4 + first_key / 8,

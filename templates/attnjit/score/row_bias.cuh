@@ -15,7 +15,7 @@ struct RowBias : Feature {
   ATTNJIT_DEVICE explicit RowBias(const OperandParams& p) : params(p) {}
 
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
-    if (owner.query >= block.seqlen_q) return;
+    if (owner.query >= block.query_len) return;
     const int64 index = block.batch * params.batch_stride +
                         owner.head / params.heads_per_plane * params.head_stride +
                         owner.query * params.query_stride;

@@ -29,7 +29,7 @@ struct RowMask : Feature {
     if (!team.any(any)) keys.end = keys.begin;
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
-    if (owner.query < block.seqlen_q && !keeps(block, owner)) row.sum = 0.0f;
+    if (owner.query < block.query_len && !keeps(block, owner)) row.sum = 0.0f;
   }
 };
 

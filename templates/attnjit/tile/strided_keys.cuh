@@ -12,12 +12,13 @@ struct KeySource {
 // Starts loading kKeys keys by kColumns columns in StridedKeyOrder; one thread does. The rows of
 // the tile are fours of neighbours to the map of the tensor, which has only whole fours of its
 // `seqlen_kv` keys. A tile with others is loaded row of four by row of four, every fourth row at a
-// time.
-template <int kColumns, int kKeys>
+// time. So is one of kAnywhere that does not begin at a multiple of four.
+template <int kColumns, int kKeys, bool kAnywhere = false>
 ATTNJIT_DEVICE void load_strided_keys(uint32 tile, const TensorMap& map, const TensorMap& tail,
                                       uint32 full, const KeySource& source, int seqlen_kv) {
   const int fours = seqlen_kv / 4 * 4;
-  const bool whole = fours == seqlen_kv || source.first_key + kKeys <= fours;
+  const bool whole = (fours == seqlen_kv || source.first_key + kKeys <= fours) &&
+                     (!kAnywhere || source.first_key % 4 == 0);
 #pragma unroll 1
   for (int slab = 0; slab < kColumns / 64; ++slab, tile += kKeys * 128) {
     if (whole) {

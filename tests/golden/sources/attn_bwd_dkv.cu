@@ -348,15 +348,30 @@ namespace attnjit::kernel {
 // those of the plane that the block belongs to: queries, or (query, head) pairs where the config
 // packs heads.
 struct Block {
-  int batch;
+  int batch;                   // or the sequence, where sequences are packed
   int head;                    // the query head, or the first of those that are packed
   int first_row, end_row;      // of the block, as far as they are in use
-  int num_rows;                // of the plane
+  int num_rows;                // of the plane, or of the sequence
   int first_query, end_query;  // that the rows belong to
   int query_len, kv_len;       // queries and keys in use of this batch element
-  int seqlen_q, seqlen_kv;     // of the tensors
+  int seqlen_q, seqlen_kv;     // of the tensors, or of the sequence
   int thread_row;              // the thread's first row, see ScoreShape
   int thread_key;              // its first key of a tile
+
+  // What packed sequences change, see packed_sequences.cuh.
+  int tensor_batch;                   // the index in tensors
+  int q_begin, kv_begin;              // rows and keys of the tensors before its first ones
+  int padded_begin, padded_rows;      // of a head's rows in the arrays of the backward
+  int operand_queries, operand_keys;  // that masks and biases have
+  int hidden_queries, hidden_keys;    // in use, but past those: not in query_len and kv_len
+
+  // Turns to a batch element of tensors with so many rows and keys, all in use.
+  ATTNJIT_DEVICE void enter(int element, int queries, int keys) {
+    batch = tensor_batch = element;
+    seqlen_q = query_len = operand_queries = queries;
+    seqlen_kv = kv_len = operand_keys = keys;
+    q_begin = kv_begin = padded_begin = hidden_queries = hidden_keys = 0;
+  }
 };
 
 // Whose row a row is.
@@ -432,6 +447,17 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
+  static constexpr bool kPacksSequences = false;
+
+  // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
+  // tiles of all batch elements are numbered together. Returns the tile's number in the element.
+  // Warps call it whole.
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int&, int tile, int) const {
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int&, int tile, int) const { return tile; }
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -490,9 +516,19 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int& batch, int tile, int size) const {
+    ((tile = Features::template find_queries<kHeads>(batch, tile, size)), ...);
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int& batch, int tile, int size) const {
+    ((tile = Features::find_keys(batch, tile, size)), ...);
+    return tile;
+  }
   ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
   ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
   template <class Team>
@@ -1057,15 +1093,30 @@ struct BackwardBlock {
   ATTNJIT_DEVICE static T* head_of(T* base, const RowStrides& strides, int batch, int head) {
     return base + batch * strides.batch + head * strides.head;
   }
+  // The first row of a query head, or the first key of the kv head at hand.
+  template <class T>
+  ATTNJIT_DEVICE T* query_rows(T* base, const RowStrides& strides, int head) const {
+    return rows_of(head_of(base, strides, block.tensor_batch, head), strides, block.q_begin);
+  }
+  template <class T>
+  ATTNJIT_DEVICE T* key_rows(T* base, const RowStrides& strides) const {
+    return rows_of(head_of(base, strides, block.tensor_batch, kv_head()), strides, block.kv_begin);
+  }
+  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the compiler
+  // learns too late to order its sums as if nothing were added.
+  template <class T>
+  ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
+    if constexpr (Features::kPacksSequences) return head + begin * strides.row;
+    return head;
+  }
   ATTNJIT_DEVICE int kv_head() const { return block.head / kGqaRatio; }
 
   // Turns to a batch element, then to one of its query heads.
   ATTNJIT_DEVICE void enter_batch(int batch, int head) {
-    block.batch = batch;
-    block.seqlen_q = block.query_len = block.num_rows = params.seqlen_q;
-    block.seqlen_kv = block.kv_len = params.seqlen_kv;
+    block.enter(batch, params.seqlen_q, params.seqlen_kv);
     block.thread_key = kShape.lane_key(ptx::lane_index());
     features.set_lengths(block);
+    block.num_rows = block.seqlen_q;
     enter_head(head);
   }
   ATTNJIT_DEVICE void enter_head(int head) {
@@ -1112,14 +1163,37 @@ struct BackwardBlock {
     return keys;
   }
 
+  // The rows of a query head in the arrays that the kernels of the backward hand to each other: the
+  // first one, and how many there are.
+  struct PaddedRows {
+    int64 first;
+    int count;
+  };
+  ATTNJIT_DEVICE PaddedRows padded_rows_of(int head) const {
+    const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
+    const int64 first = plane * params.padded_rows;
+    if constexpr (Features::kPacksSequences) return {first + block.padded_begin, block.padded_rows};
+    return {first, params.padded_rows};
+  }
+  // Tiles of queries that a head has.
+  ATTNJIT_DEVICE int num_q_tiles() const {
+    if constexpr (Features::kPacksSequences) return ceil_div(block.query_len, kBlockQ);
+    return params.num_q_tiles;
+  }
+
   ATTNJIT_DEVICE LiveRows load_live(int head, int q_tile) const {
-    const int words = params.padded_rows / 32;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
+    int words = params.padded_rows / 32;
+    int64 first = plane * words;
+    if constexpr (Features::kPacksSequences) {
+      words = block.padded_rows / 32;
+      first += block.padded_begin / 32;
+    }
     LiveRows live;
 #pragma unroll
     for (int i = 0; i < kBlockQ / 32; ++i) {
       const int word = q_tile * (kBlockQ / 32) + i;
-      if (word < words) live.set(i, ptx::load_global(params.rows.live + plane * words + word));
+      if (word < words) live.set(i, ptx::load_global(params.rows.live + first + word));
     }
     return live;
   }
@@ -1154,23 +1228,24 @@ struct KeyTileWalk : Base {
     if (params.last_keys_first != 0) kv_tile = params.num_kv_tiles - 1 - kv_tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
-    const int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
+    int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
     const int kv_head = static_cast<int>(batch_fastest ? plane / params.batch : plane % kv_heads);
     first_head = kv_head * kGqaRatio;
+    kv_tile = features.find_keys(batch, kv_tile, kBlockKv);
     this->enter_batch(batch, first_head);
-    const int positions = kGqaRatio * params.num_q_tiles;
+    const int positions = kGqaRatio * this->num_q_tiles();
     const int share = (positions + params.num_splits - 1) / params.num_splits;
     next_position = split * share;
-    next_head = first_head + (positions == 0 ? 0 : next_position / params.num_q_tiles);
-    next_tile = positions == 0 ? 0 : next_position % params.num_q_tiles;
+    next_head = first_head + (positions == 0 ? 0 : next_position / this->num_q_tiles());
+    next_tile = positions == 0 ? 0 : next_position % this->num_q_tiles();
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
   // The use of the tile of queries at `position`; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;
-    const int head = first_head + position / params.num_q_tiles;
-    const int tile = position % params.num_q_tiles;
+    const int head = first_head + position / this->num_q_tiles();
+    const int tile = position % this->num_q_tiles();
     looked_up = this->load_live(head, tile);
     return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
   }
@@ -1180,7 +1255,7 @@ struct KeyTileWalk : Base {
     while (next_position < end_position) {
       Job job = {next_head, next_tile, TileUse::kSkip, {}};
       const int position = next_position++;
-      if (++next_tile == params.num_q_tiles) {
+      if (++next_tile == this->num_q_tiles()) {
         next_tile = 0;
         ++next_head;
       }
@@ -1203,7 +1278,7 @@ template <class Base>
 struct QueryTileWalk : Base {
   using Base::Base;
   using Base::block, Base::features, Base::params;
-  using Base::kBlockKv, Base::kGqaRatio;
+  using Base::kBlockKv, Base::kBlockQ, Base::kGqaRatio;
 
   // A tile of keys to be worked on; none after the last.
   struct Job {
@@ -1225,9 +1300,10 @@ struct QueryTileWalk : Base {
     } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
                static_cast<uint32>(params.num_planes) * kGqaRatio};
     const auto [plane, part] = find_plane_part(heads, tiles);
-    q_tile_index = static_cast<int>(tiles - 1 - part);
-    this->enter_batch(static_cast<int>(plane / params.num_heads_q),
-                      static_cast<int>(plane % params.num_heads_q));
+    int batch = static_cast<int>(plane / params.num_heads_q);
+    q_tile_index =
+        features.template find_queries<1>(batch, static_cast<int>(tiles - 1 - part), kBlockQ);
+    this->enter_batch(batch, static_cast<int>(plane % params.num_heads_q));
     this->set_rows(block, q_tile_index);
     keys = this->keys_of(q_tile_index);
     next_tile = keys.begin / kBlockKv;
@@ -1428,6 +1504,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 // An fp32 element and its bits.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+// How many bits are set.
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx
 
@@ -1754,7 +1833,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_queries(const Tile& tile, const void* base, const RowStrides& strides,
                                    int head, int q_tile, const LiveRows& live) const {
-    const uint16* source = Base::head_of(static_cast<const uint16*>(base), strides, block.batch, head) +
+    const uint16* source = this->query_rows(static_cast<const uint16*>(base), strides, head) +
                            q_tile * kConfig.block_q * strides.row;
     load_live_rows<kConfig.aligned, kColumns, kThreads, kConfig.refreshes(Fresh::kThread)>(
         tile, source, strides.row, live);
@@ -1766,8 +1845,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
                                 int kv_tile, const KeyRange& keys) {
     const int first = kv_tile * kConfig.block_kv;
     const uint16* source =
-        Base::head_of(static_cast<const uint16*>(base), strides, block.batch, this->kv_head()) +
-        first * strides.row;
+        this->key_rows(static_cast<const uint16*>(base), strides) + first * strides.row;
     load_tile<kConfig.aligned, kColumns, kThreads>(
         tile, [=](int row) { return source + row * strides.row; },
         [&](int row) {
@@ -1809,7 +1887,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   // multiple of kRowBlock, rows are dead.
   ATTNJIT_DEVICE void load_rows(uint32 rows, int head, int q_tile) const {
     constexpr int kChunks = kConfig.block_q / 4;
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const auto [first_row, num_rows] = this->padded_rows_of(head);
 #pragma unroll
     for (int first = 0; first < 2 * kChunks; first += kThreads) {
       const int i = first + ptx::thread_index();
@@ -1817,8 +1895,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
       const bool is_lse = i < kChunks;
       const int row = q_tile * kConfig.block_q + i % kChunks * 4;
       const float* array = is_lse ? params.rows.lse : params.rows.delta;
-      if (kConfig.block_q <= kRowBlock || row < params.padded_rows) {
-        ptx::copy_async_16(rows + 16 * i, array + plane * params.padded_rows + row, true);
+      if (kConfig.block_q <= kRowBlock || row < num_rows) {
+        ptx::copy_async_16(rows + 16 * i, array + first_row + row, true);
       } else {
         const uint32 none = ptx::as_bits(is_lse ? ptx::infinity() : 0.0f);
         ptx::store_shared_16(rows + 16 * i, {none, none, none, none});
@@ -2097,29 +2175,30 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   // dq += dS K over this tile's keys, for a tile of queries.
   ATTNJIT_DEVICE void add_dq(int head, int tile, int slot) {
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + head;
+    const auto [origin, num_rows] = this->padded_rows_of(head);
 #pragma unroll 1
     for (int i = 0; i < kDqShares; ++i) {
       Fragments<kQueryTiles, QShare::kGroups> dq;
       dq = 0.0f;
       add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
                                                                 k_tile(), q_share(i));
-      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), plane,
+      add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), origin,
                                                    tile * kConfig.block_q + grad_query(),
-                                                   params.padded_rows);
+                                                   num_rows);
     }
   }
   // Adds what the tile before left to the warps without scores.
   ATTNJIT_DEVICE void add_deferred_dq() {
     if (!this->has_scores() && dq_tile >= 0) add_dq(dq_head, dq_tile, ds_slot ^ 1);
   }
-  // Adds fragments of rows first_row ... to their sums; those past `padded_rows` do not exist.
+  // Adds fragments of rows first_row ... to their sums, which begin at row `origin` of all; those
+  // past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
   ATTNJIT_DEVICE static void add_fragments(float* sums, const Fragments<kTiles, Share::kGroups>& part,
-                                           const Share& share, int64 plane, int first_row,
+                                           const Share& share, int64 origin, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
-    float* first = sums + (plane * padded_rows + first_row) * (8 * kGroups) + share.group(0) * 128;
+    float* first = sums + (origin + first_row) * (8 * kGroups) + share.group(0) * 128;
 #pragma unroll
     for (int m = 0; m < kTiles; ++m) {
       if (first_row + 16 * m >= padded_rows) continue;
@@ -2211,9 +2290,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   template <int kValid, class SharedT>
   ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
     const int first = kv_tile * kConfig.block_kv;
-    uint16* const target =
-        Base::head_of(static_cast<uint16*>(base), strides, block.batch, this->kv_head()) +
-        first * strides.row;
+    uint16* const target = this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
     store_tile<kConfig.aligned, kValid, Base::kThreads>(
         tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
   }
@@ -2229,16 +2306,19 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   }
 
   ATTNJIT_DEVICE void write_sums() {
-    const int64 plane = static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
-                        this->kv_head();
     const int padded = round_up(params.seqlen_kv, kRowBlock);
+    const int64 origin =
+        (static_cast<int64>(block.batch) * (params.num_heads_q / kConfig.gqa_ratio) +
+         this->kv_head()) *
+        padded;
     const int row = kv_tile * kConfig.block_kv + grad_key();
-    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), plane, row, padded);
-    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), plane, row, padded);
+    add_fragments<kConfig.head_dim, kKeyTiles>(params.dk_sum, dk, k_share(), origin, row, padded);
+    add_fragments<kConfig.head_dim_v, kKeyTiles>(params.dv_sum, dv, v_share(), origin, row, padded);
   }
 
   ATTNJIT_DEVICE void run() {
     this->locate();
+    if (Features::kPacksSequences && kv_tile * kConfig.block_kv >= block.seqlen_kv) return;
     bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
@@ -2394,7 +2474,7 @@ struct OperandRegisters {
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
-                  block.seqlen_kv);
+                  block.operand_keys);
       }
     }
   }
@@ -2470,12 +2550,14 @@ struct ByteRegisters {
     for (int line = 0; line < kLines; ++line) {
       const int row_index = block.thread_row + kShape.row(line);
       // Rows past the tensor repeat its last one; they are dead.
-      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row_index < num_rows ? row_index : num_rows - 1;
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                       block.operand_keys);
       }
     }
   }
@@ -2721,8 +2803,8 @@ struct Bias : Feature {
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
-    const RowOwner owner =
-        owner_of<kShape.packed_heads>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const int num_rows = block.operand_queries * kShape.packed_heads;
+    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
@@ -2783,7 +2865,8 @@ struct Bias : Feature {
         const int line = first + thread;
         const int row = q_tile * kShape.block_q + line / kLines;
         const int key = kv_tile * kShape.block_kv + line % kLines * kLineKeys;
-        if (line >= kShape.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+        if (line >= kShape.block_q * kLines || row >= block.operand_queries ||
+            key >= block.operand_keys) {
           continue;
         }
         ptx::prefetch_l2(plane + (row * params.query_stride + key) * kElementBytes);
@@ -2823,6 +2906,7 @@ namespace attnjit::kernel {
 // no room for a copy. Empty tiles are skipped, full ones run without mask code. kLate as for Bias.
 template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
 struct ByteMask : Feature {
+  static constexpr int kElementBytes = 1;
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
   static constexpr bool kByTile = kPerPair && !kShape.queries_in_rows();
@@ -2951,7 +3035,9 @@ struct Band : Feature {
   }
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    if (params.bottom_right) diagonal = block.kv_len - block.query_len;
+    if (params.bottom_right) {
+      diagonal = block.kv_len + block.hidden_keys - block.query_len - block.hidden_queries;
+    }
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {

@@ -327,6 +327,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
+// How many bits are set.
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
+
 }  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/score/block.cuh
@@ -337,15 +340,30 @@ namespace attnjit::kernel {
 // those of the plane that the block belongs to: queries, or (query, head) pairs where the config
 // packs heads.
 struct Block {
-  int batch;
+  int batch;                   // or the sequence, where sequences are packed
   int head;                    // the query head, or the first of those that are packed
   int first_row, end_row;      // of the block, as far as they are in use
-  int num_rows;                // of the plane
+  int num_rows;                // of the plane, or of the sequence
   int first_query, end_query;  // that the rows belong to
   int query_len, kv_len;       // queries and keys in use of this batch element
-  int seqlen_q, seqlen_kv;     // of the tensors
+  int seqlen_q, seqlen_kv;     // of the tensors, or of the sequence
   int thread_row;              // the thread's first row, see ScoreShape
   int thread_key;              // its first key of a tile
+
+  // What packed sequences change, see packed_sequences.cuh.
+  int tensor_batch;                   // the index in tensors
+  int q_begin, kv_begin;              // rows and keys of the tensors before its first ones
+  int padded_begin, padded_rows;      // of a head's rows in the arrays of the backward
+  int operand_queries, operand_keys;  // that masks and biases have
+  int hidden_queries, hidden_keys;    // in use, but past those: not in query_len and kv_len
+
+  // Turns to a batch element of tensors with so many rows and keys, all in use.
+  ATTNJIT_DEVICE void enter(int element, int queries, int keys) {
+    batch = tensor_batch = element;
+    seqlen_q = query_len = operand_queries = queries;
+    seqlen_kv = kv_len = operand_keys = keys;
+    q_begin = kv_begin = padded_begin = hidden_queries = hidden_keys = 0;
+  }
 };
 
 // Whose row a row is.
@@ -423,6 +441,17 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
+  static constexpr bool kPacksSequences = false;
+
+  // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
+  // tiles of all batch elements are numbered together. Returns the tile's number in the element.
+  // Warps call it whole.
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int&, int tile, int) const {
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int&, int tile, int) const { return tile; }
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -481,9 +510,19 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int& batch, int tile, int size) const {
+    ((tile = Features::template find_queries<kHeads>(batch, tile, size)), ...);
+    return tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int& batch, int tile, int size) const {
+    ((tile = Features::find_keys(batch, tile, size)), ...);
+    return tile;
+  }
   ATTNJIT_DEVICE void set_lengths(Block& block) { (Features::set_lengths(block), ...); }
   ATTNJIT_DEVICE void begin(const Block& block) { (Features::begin(block), ...); }
   template <class Team>
@@ -607,6 +646,15 @@ template <class T>
 ATTNJIT_DEVICE T* head_of(T* base, const RowStrides& strides, int batch, int head) {
   return base + batch * strides.batch + head * strides.head;
 }
+// The same of a packed sequence, whose first row or key is `begin`. Otherwise that is 0, which the
+// compiler learns too late to order its sums as if nothing were added.
+template <bool kPacked, class T>
+ATTNJIT_DEVICE T* rows_of(T* base, const RowStrides& strides, const Block& block, int head,
+                          int begin) {
+  T* const first = head_of(base, strides, block.tensor_batch, head);
+  if constexpr (kPacked) return first + begin * strides.row;
+  return first;
+}
 
 // The place of a block of rows in the tensors, and which share of its keys is meant.
 struct RowsPlace {
@@ -615,14 +663,17 @@ struct RowsPlace {
 };
 
 // That of a part of a plane. The parts are its row tiles, each num_splits times. Later rows come
-// first: under a causal mask they take longest.
-template <int kHeads>
-ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const PlanePart& work) {
+// first: under a causal mask they take longest. Warps call it whole.
+template <int kBlockQ, int kHeads, class Features>
+ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const Features& features,
+                                   const PlanePart& work) {
   const int planes_per_batch = params.num_heads_q / kHeads;
-  return {static_cast<int>(work.plane / planes_per_batch),
-          static_cast<int>(work.plane % planes_per_batch) * kHeads,
-          params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
-          static_cast<int>(work.part % params.num_splits)};
+  RowsPlace place = {static_cast<int>(work.plane / planes_per_batch),
+                     static_cast<int>(work.plane % planes_per_batch) * kHeads,
+                     params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
+                     static_cast<int>(work.part % params.num_splits)};
+  place.q_tile = features.template find_queries<kHeads>(place.batch, place.q_tile, kBlockQ);
+  return place;
 }
 
 // The block of rows at `place`.
@@ -630,10 +681,8 @@ template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
                                  const RowsPlace& place) {
   Block block;
-  block.batch = place.batch;
+  block.enter(place.batch, params.seqlen_q, params.seqlen_kv);
   block.head = place.head;
-  block.seqlen_q = block.query_len = params.seqlen_q;
-  block.seqlen_kv = block.kv_len = params.seqlen_kv;
   features.set_lengths(block);
   block.num_rows = block.seqlen_q * kHeads;
   block.first_row = place.q_tile * kBlockQ;
@@ -685,8 +734,12 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
   return {owner, lse, lse, ptx::reciprocal_approx(row.sum)};
 }
 
+template <bool kPacked>
 ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
                                const RowOwner& owner) {
+  if constexpr (kPacked) {
+    return static_cast<int64>(owner.head) * params.seqlen_q + block.q_begin + owner.query;
+  }
   return (static_cast<int64>(block.batch) * params.num_heads_q + owner.head) * block.seqlen_q +
          owner.query;
 }
@@ -1363,6 +1416,7 @@ struct Forward {
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
+  static constexpr bool kPacked = Features::kPacksSequences;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -1406,13 +1460,16 @@ struct Forward {
   ATTNJIT_DEVICE void locate() {
     block = locate_rows<kConfig.block_q, kHeads>(
         params, features,
-        find_rows<kHeads>(params, find_plane_part(params, params.num_q_tiles * params.num_splits)));
+        find_rows<kConfig.block_q, kHeads>(
+            params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
     block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
-    k = head_of(static_cast<const uint16*>(params.k), params.k_strides, block.batch, kv_head);
-    v = head_of(static_cast<const uint16*>(params.v), params.v_strides, block.batch, kv_head);
+    k = rows_of<kPacked>(static_cast<const uint16*>(params.k), params.k_strides, block, kv_head,
+                         block.kv_begin);
+    v = rows_of<kPacked>(static_cast<const uint16*>(params.v), params.v_strides, block, kv_head,
+                         block.kv_begin);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
@@ -1431,7 +1488,7 @@ struct Forward {
   // Addresses of rows of the block's tile in a tensor, as a function of the row.
   template <class T>
   ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
-    T* const first = head_of(base, strides, block.batch, block.head) +
+    T* const first = rows_of<kPacked>(base, strides, block, block.head, block.q_begin) +
                      (kHeads == 1 ? block.first_row * strides.row : 0);
     return [=, this](int row) {
       if constexpr (kHeads == 1) return first + row * strides.row;
@@ -1610,7 +1667,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         features.close(block, row);
         if (params.lse != nullptr && (lane & 3) == 0 && row.owner.query < block.seqlen_q) {
-          ptx::store_global(params.lse + lse_index(params, block, row.owner), row.lse);
+          ptx::store_global(params.lse + lse_index<kPacked>(params, block, row.owner), row.lse);
         }
 #pragma unroll
         for (int n = 0; n < kOutGroups; ++n) {
@@ -1637,7 +1694,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot = lse_index(params, block, row.owner) * params.num_splits + split();
+        const int64 slot = lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -1652,6 +1709,7 @@ struct Forward {
 
   ATTNJIT_DEVICE void run() {
     locate();
+    if (kPacked && block.first_row >= block.num_rows) return;
     load_q();  // joins the first group of copies
     softmax.begin();
     out = 0.0f;
@@ -1841,7 +1899,7 @@ struct OperandRegisters {
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
-                  block.seqlen_kv);
+                  block.operand_keys);
       }
     }
   }
@@ -1917,12 +1975,14 @@ struct ByteRegisters {
     for (int line = 0; line < kLines; ++line) {
       const int row_index = block.thread_row + kShape.row(line);
       // Rows past the tensor repeat its last one; they are dead.
-      const int last = row_index < block.num_rows ? row_index : block.num_rows - 1;
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row_index < num_rows ? row_index : num_rows - 1;
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
         bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.seqlen_kv);
+            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                       block.operand_keys);
       }
     }
   }
@@ -2188,8 +2248,8 @@ struct Bias : Feature {
   ATTNJIT_DEVICE const uint8* row_address(const Block& block, int row) const {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
-    const RowOwner owner =
-        owner_of<kShape.packed_heads>(block, row < block.num_rows ? row : block.num_rows - 1);
+    const int num_rows = block.operand_queries * kShape.packed_heads;
+    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }
@@ -2250,7 +2310,8 @@ struct Bias : Feature {
         const int line = first + thread;
         const int row = q_tile * kShape.block_q + line / kLines;
         const int key = kv_tile * kShape.block_kv + line % kLines * kLineKeys;
-        if (line >= kShape.block_q * kLines || row >= block.seqlen_q || key >= block.seqlen_kv) {
+        if (line >= kShape.block_q * kLines || row >= block.operand_queries ||
+            key >= block.operand_keys) {
           continue;
         }
         ptx::prefetch_l2(plane + (row * params.query_stride + key) * kElementBytes);
@@ -2347,7 +2408,8 @@ struct PackedMask : Feature {
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + kShape.row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
-      const int last = row < block.num_rows ? row : block.num_rows - 1;
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
       if constexpr (kBytes) {
         gather(keep_words[r], bytes + query * params.words_per_row * 4 + first_key / 8,
@@ -2449,7 +2511,9 @@ struct Band : Feature {
   }
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    if (params.bottom_right) diagonal = block.kv_len - block.query_len;
+    if (params.bottom_right) {
+      diagonal = block.kv_len + block.hidden_keys - block.query_len - block.hidden_queries;
+    }
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {

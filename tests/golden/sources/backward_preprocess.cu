@@ -149,6 +149,30 @@ struct BackwardParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/packed_rows.h
+
+namespace attnjit::kernel {
+
+// Rows of sequences that lie one after another in a tensor without a batch axis.
+struct PackedRows {
+  const int32* begins;  // [num_sequences + 1]; sequence b has rows begins[b] ... begins[b + 1] - 1
+  int32 num_sequences;
+  int32 num_rows;  // of the tensor; those past begins[num_sequences] belong to no sequence
+};
+
+// Tiles of `size` rows begin anew in each sequence. They are numbered without a look at the other
+// sequences: a sequence has numbers enough, for ceil(n / size) <= (begin + n) / size - begin / size
+// + 1, and numbers that are left over have no rows. Rows that belong to no sequence follow as if
+// they were one more.
+ATTNJIT_CONSTEXPR int first_packed_tile(int begin, int sequence, int size) {
+  return begin / size + sequence;
+}
+ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size) {
+  return first_packed_tile(num_rows, num_sequences, size) + 1;
+}
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/sink_params.h
 
 namespace attnjit::kernel {
@@ -177,6 +201,7 @@ struct BackwardPreprocessConfig {
   bool pieces;   // writes row_pieces
   bool sink;     // heads have sinks
   DType sink_dtype;
+  bool packed;  // rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -202,10 +227,11 @@ struct BackwardPreprocessParams {
   RowStrides out_strides, dout_strides;
   int32 num_heads_q;
   int32 seqlen_q;
-  int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock)
+  int32 num_row_blocks;  // ceil(seqlen_q / kRowBlock), or the tiles of packed sequences
   int32 num_blocks;      // of the launch
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
   float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel
@@ -267,6 +293,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 // An fp32 element and its bits.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+// How many bits are set.
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx
 
@@ -603,6 +632,56 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/packed_rows.cuh
+
+namespace attnjit::kernel {
+
+// The first row of a sequence. The caller's numbers are clamped to the tensor, and the first counts
+// as 0. Sequence num_sequences has the rows that belong to none.
+ATTNJIT_DEVICE int begin_of(const PackedRows& rows, int sequence) {
+  if (sequence == 0) return 0;
+  if (sequence > rows.num_sequences) return rows.num_rows;
+  const int begin = ptx::load_global(rows.begins + sequence);
+  return begin < 0 ? 0 : begin < rows.num_rows ? begin : rows.num_rows;
+}
+
+struct PackedRange {
+  int begin, size;
+};
+ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
+  const int begin = begin_of(rows, sequence), end = begin_of(rows, sequence + 1);
+  return {begin, end > begin ? end - begin : 0};
+}
+
+// A tile of a sequence's rows. One that begins past them has none.
+struct PackedTile {
+  int sequence, tile;
+};
+
+// That of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a 32nd
+// of the sequences each, and at a 32nd of what is left, so that their latencies are paid together.
+template <int kHeads = 1>
+ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
+  const auto first_tile = [&](int sequence) {
+    return first_packed_tile(begin_of(rows, sequence) * kHeads, sequence, size);
+  };
+  const int lane = ptx::lane_index();
+  int sequence = 0, count = rows.num_sequences + 1;
+  while (count > 1) {
+    const int step = (count + 31) / 32, mine = lane * step;
+    const bool begun = mine < count && first_tile(sequence + mine) <= tile;
+    const int passed = ptx::count_bits(ptx::warp_ballot(begun));
+    const int skipped = passed > 0 ? (passed - 1) * step : 0;
+    sequence += skipped;
+    count = count - skipped < step ? count - skipped : step;
+  }
+  // Numbers that the caller must not give may leave no sequence that has begun.
+  const int within = tile - first_tile(sequence);
+  return {sequence, within > 0 ? within : 0};
+}
+
+}  // namespace attnjit::kernel
+
 // Prepares the rows of the backward, and sets to zero what later kernels add to:
 //
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
@@ -611,7 +690,8 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 //
 //   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
-// One thread block takes kRowBlock rows of one query head. No shared memory.
+// One thread block takes kRowBlock rows of one query head, of one sequence where these are packed.
+// No shared memory.
 namespace attnjit::kernel {
 
 template <BackwardPreprocessConfig kConfig>
@@ -620,12 +700,19 @@ struct BackwardPreprocess {
   static constexpr int kRowsAtOnce = kConfig.num_threads() / kLanes;
 
   const BackwardPreprocessParams& params;
+  int shift;    // from a padded row to the tensors' row
+  int end_row;  // of the tensors, that the thread block may have
 
-  ATTNJIT_DEVICE void run() const {
+  ATTNJIT_DEVICE explicit BackwardPreprocess(const BackwardPreprocessParams& p)
+      : params(p), shift(0), end_row(p.seqlen_q) {}
+
+  ATTNJIT_DEVICE void run() {
     clear_sums();
     if (params.num_row_blocks == 0) return;
     const int64 plane = ptx::block_index() / params.num_row_blocks;
-    const int first = static_cast<int>(ptx::block_index() % params.num_row_blocks) * kRowBlock;
+    const int row_block = static_cast<int>(ptx::block_index() % params.num_row_blocks);
+    const int first = row_block * kRowBlock;
+    if constexpr (kConfig.packed) enter_sequence(row_block);
     if (ptx::thread_index() < kRowBlock) prepare_row(plane, first + ptx::thread_index());
     for (int r = ptx::thread_index() / kLanes; r < kRowBlock; r += kRowsAtOnce) {
       prepare_delta(plane, first + r);
@@ -635,16 +722,25 @@ struct BackwardPreprocess {
  private:
   static constexpr float kNoProbability = -0x1p100f;
 
+  ATTNJIT_DEVICE void enter_sequence(int row_block) {
+    const PackedTile found = find_tile(params.packed, row_block, kRowBlock);
+    const PackedRange rows = range_of(params.packed, found.sequence);
+    shift = rows.begin + (found.tile - row_block) * kRowBlock;
+    end_row = rows.begin + rows.size;
+  }
+
   ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
     return plane * params.num_row_blocks * kRowBlock + row;
   }
   ATTNJIT_DEVICE float lse_of(int64 plane, int row) const {
-    return row < params.seqlen_q ? ptx::load_global(params.lse + plane * params.seqlen_q + row)
-                                 : -ptx::infinity();
+    return row + shift < end_row
+               ? ptx::load_global(params.lse + plane * params.seqlen_q + row + shift)
+               : -ptx::infinity();
   }
   ATTNJIT_DEVICE float dlse_of(int64 plane, int row) const {
-    return params.dlse != nullptr ? ptx::load_global(params.dlse + plane * params.seqlen_q + row)
-                                  : 0.0f;
+    return params.dlse != nullptr
+               ? ptx::load_global(params.dlse + plane * params.seqlen_q + row + shift)
+               : 0.0f;
   }
 
   ATTNJIT_DEVICE void clear_sums() const {
@@ -743,7 +839,7 @@ struct BackwardPreprocess {
   ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
                                       int row) const {
     return static_cast<const uint16*>(base) + plane / params.num_heads_q * strides.batch +
-           plane % params.num_heads_q * strides.head + row * strides.row;
+           plane % params.num_heads_q * strides.head + (row + shift) * strides.row;
   }
   // Of eight columns from `column` on; those past the end count as 0.
   ATTNJIT_DEVICE float product(const uint16* out, const uint16* dout, int column) const {
@@ -768,7 +864,7 @@ struct BackwardPreprocess {
 
 template <BackwardPreprocessConfig kConfig>
 ATTNJIT_DEVICE void backward_preprocess(const BackwardPreprocessParams& params) {
-  BackwardPreprocess<kConfig>{params}.run();
+  BackwardPreprocess<kConfig>(params).run();
 }
 
 }  // namespace attnjit::kernel
@@ -782,6 +878,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .pieces = false,
     .sink = false,
     .sink_dtype = DType::kFloat32,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -2,7 +2,9 @@
 
 // ---- attnjit/bias_sum.cuh
 
-// ---- attnjit/bias_sum_config.h
+// ---- attnjit/backward_params.h
+
+// ---- attnjit/forward_params.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -58,11 +60,127 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
+// Strides of one tensor, in elements; the feature axis has stride 1.
+struct RowStrides {
+  int64 batch, head, row;
+};
+
+// Run-time arguments of the forward kernel: nothing here needs another compile.
+struct ForwardParams {
+  const void* q;  // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;  // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  void* out;      // [batch, num_heads_q, seqlen_q, head_dim_v]
+  float* lse;     // [batch, num_heads_q, seqlen_q] or null
+  // Splits of the keys, each a thread block of its own; forward_combine.cuh adds them up.
+  float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
+  float* partial_lse;  // [row of lse][split], likewise
+  RowStrides q_strides, k_strides, v_strides, out_strides;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
+  int32 num_splits;
+  int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
+  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
+  float score_scale;     // multiplies q k^T when the config says scale_first
+  float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Rows of one (batch, query head) in the arrays below: seqlen_q rounded up to this.
+inline constexpr int kRowBlock = 64;
+
+// Probabilities are multiplied by this when they are rounded, and dv by its inverse: fp16 would
+// keep fewer digits below 2^-14, and none below 2^-25. P is 1 at most, so that its multiple fits.
+ATTNJIT_CONSTEXPR float probability_scale(DType dtype) {
+  return dtype == DType::kFloat16 ? 16384.0f : 1.0f;
+}
+
+// The bytes of what is taken off the scores and off dP of a row, as the matrix units take it: eight
+// bf16 numbers, of which the first three add up to -lse / scale, the next three to -delta, and the
+// last two are 0. Three bf16 numbers hold the 24 bits of a float.
+inline constexpr int kRowPieceBytes = 16;
+
+// What the preprocess kernel tells of each row; [batch][query head][padded row].
+struct GradientRows {
+  float* lse;    // +inf for a dead row: its probabilities become 0
+  float* delta;  // rowsum(dout out) - dlse, 0 for a dead row
+  uint32* live;  // a bit per row, [batch][query head][padded row / 32]
+};
+
+// Run-time arguments of the kernels of the backward that compute scores. Where gradients are added
+// up in fp32, they lie as fragments of 16 rows by 8 columns, 128 floats each, in the order that
+// ptx/accumulate.cuh has them: [plane][row / 16][column / 8][128].
+struct BackwardParams {
+  const void* q;     // [batch, num_heads_q, seqlen_q, head_dim]
+  const void* k;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim]
+  const void* v;     // [batch, num_heads_q / gqa_ratio, seqlen_kv, head_dim_v]
+  const void* dout;  // [batch, num_heads_q, seqlen_q, head_dim_v]
+  void* dq;          // as q
+  void* dk;          // as k
+  void* dv;          // as v
+  GradientRows rows;
+  float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
+  float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
+  float* dv_sum;  // fragments of dv times probability_scale(), likewise
+  RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
+  int32 batch;
+  int32 num_heads_q;
+  int32 seqlen_q;
+  int32 seqlen_kv;
+  int32 padded_rows;      // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;      // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;     // ceil(seqlen_kv / block_kv)
+  int32 num_splits;       // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;       // kv heads of all batch elements
+  int32 section_planes;   // planes whose tiles take turns
+  int32 last_keys_first;  // 1: thread blocks with the last keys begin first, not the first
+  int32 batch_fastest;    // 1: batch elements of a head follow each other, for they share a bias
+  float scale;            // of the scores
+  float score_scale;      // multiplies q k^T when the config says scale_first
+  float exponent_scale;   // scores to log2 units: log2(e), times the scale unless scale_first
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/bias_sum_config.h
+
+// ---- attnjit/packed_rows.h
+
+namespace attnjit::kernel {
+
+// Rows of sequences that lie one after another in a tensor without a batch axis.
+struct PackedRows {
+  const int32* begins;  // [num_sequences + 1]; sequence b has rows begins[b] ... begins[b + 1] - 1
+  int32 num_sequences;
+  int32 num_rows;  // of the tensor; those past begins[num_sequences] belong to no sequence
+};
+
+// Tiles of `size` rows begin anew in each sequence. They are numbered without a look at the other
+// sequences: a sequence has numbers enough, for ceil(n / size) <= (begin + n) / size - begin / size
+// + 1, and numbers that are left over have no rows. Rows that belong to no sequence follow as if
+// they were one more.
+ATTNJIT_CONSTEXPR int first_packed_tile(int begin, int sequence, int size) {
+  return begin / size + sequence;
+}
+ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size) {
+  return first_packed_tile(num_rows, num_sequences, size) + 1;
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
 // Specialises the kernel that reduces fp32 parts of a bias gradient.
 struct BiasSumConfig {
   DType dtype;        // of dbias
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
+  bool packed;        // parts are rows of packed sequences, each of which is a batch element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Neighbouring elements of a row of dbias that a thread block computes.
@@ -86,6 +204,7 @@ struct BiasSumParams {
   int32 num_column_blocks;  // ceil(column.size / block_columns)
   int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
   int32 num_queries;        // of dbias, where a row is several
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel
@@ -147,6 +266,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 // An fp32 element and its bits.
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
+
+// How many bits are set.
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx
 
@@ -331,6 +453,56 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/tile/packed_rows.cuh
+
+namespace attnjit::kernel {
+
+// The first row of a sequence. The caller's numbers are clamped to the tensor, and the first counts
+// as 0. Sequence num_sequences has the rows that belong to none.
+ATTNJIT_DEVICE int begin_of(const PackedRows& rows, int sequence) {
+  if (sequence == 0) return 0;
+  if (sequence > rows.num_sequences) return rows.num_rows;
+  const int begin = ptx::load_global(rows.begins + sequence);
+  return begin < 0 ? 0 : begin < rows.num_rows ? begin : rows.num_rows;
+}
+
+struct PackedRange {
+  int begin, size;
+};
+ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
+  const int begin = begin_of(rows, sequence), end = begin_of(rows, sequence + 1);
+  return {begin, end > begin ? end - begin : 0};
+}
+
+// A tile of a sequence's rows. One that begins past them has none.
+struct PackedTile {
+  int sequence, tile;
+};
+
+// That of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a 32nd
+// of the sequences each, and at a 32nd of what is left, so that their latencies are paid together.
+template <int kHeads = 1>
+ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
+  const auto first_tile = [&](int sequence) {
+    return first_packed_tile(begin_of(rows, sequence) * kHeads, sequence, size);
+  };
+  const int lane = ptx::lane_index();
+  int sequence = 0, count = rows.num_sequences + 1;
+  while (count > 1) {
+    const int step = (count + 31) / 32, mine = lane * step;
+    const bool begun = mine < count && first_tile(sequence + mine) <= tile;
+    const int passed = ptx::count_bits(ptx::warp_ballot(begun));
+    const int skipped = passed > 0 ? (passed - 1) * step : 0;
+    sequence += skipped;
+    count = count - skipped < step ? count - skipped : step;
+  }
+  // Numbers that the caller must not give may leave no sequence that has begun.
+  const int within = tile - first_tile(sequence);
+  return {sequence, within > 0 ? within : 0};
+}
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/store_keys.cuh
 
 namespace attnjit::kernel {
@@ -394,10 +566,26 @@ struct BiasSum {
   ATTNJIT_DEVICE float sum(const float* part) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
-      const float* head = part;
-      for (int h = 0; h < params.head.parts; ++h, head += params.head.part_stride) {
-        total += ptx::load_global_written(head);
-      }
+      add_heads(total, part);
+    }
+    return total;
+  }
+  // Adds the part at `part` and those of the heads after it.
+  ATTNJIT_DEVICE void add_heads(float& total, const float* part) const {
+    for (int h = 0; h < params.head.parts; ++h, part += params.head.part_stride) {
+      total += ptx::load_global_written(part);
+    }
+  }
+  // The sum over the sequences that share a plane, and over heads of which `part` is the first: of
+  // every `step`-th row of a sequence from `query` on.
+  ATTNJIT_DEVICE float sum_packed(const float* part, int64 plane, int64 query, int step) const {
+    float total = 0.0f;
+    for (int b = 0; b < params.batch.parts; ++b) {
+      const int sequence = static_cast<int>(plane * params.batch.parts + b);
+      const PackedRange rows = range_of(params.packed, sequence);
+      const float* const first =
+          part + first_packed_tile(rows.begin, sequence, kRowBlock) * kRowBlock;
+      for (int64 row = query; row < rows.size; row += step) add_heads(total, first + row);
     }
     return total;
   }
@@ -469,8 +657,12 @@ struct BiasSum {
       copy_fragments(part, target, row, block);
     } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
-      for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
-        total += sum(part + q * params.column.part_stride);
+      if constexpr (kConfig.packed) {
+        total = sum_packed(part, batch, ptx::thread_index(), kConfig.num_threads());
+      } else {
+        for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
+          total += sum(part + q * params.column.part_stride);
+        }
       }
       total = block_sum(total);
       if (ptx::thread_index() == 0) store(target, total);
@@ -480,7 +672,8 @@ struct BiasSum {
         const int64 column = block * kConfig.block_columns() + i + ptx::thread_index();
         if (column >= params.column.size) continue;
         store(target + column * params.column.target_stride,
-              sum(part + column * params.column.part_stride));
+              kConfig.packed ? sum_packed(part, batch, column, params.packed.num_rows)
+                             : sum(part + column * params.column.part_stride));
       }
     }
   }
@@ -499,6 +692,7 @@ inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
     .vectorized = true,
     .over_queries = false,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -149,6 +149,30 @@ struct BackwardParams {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/packed_rows.h
+
+namespace attnjit::kernel {
+
+// Rows of sequences that lie one after another in a tensor without a batch axis.
+struct PackedRows {
+  const int32* begins;  // [num_sequences + 1]; sequence b has rows begins[b] ... begins[b + 1] - 1
+  int32 num_sequences;
+  int32 num_rows;  // of the tensor; those past begins[num_sequences] belong to no sequence
+};
+
+// Tiles of `size` rows begin anew in each sequence. They are numbered without a look at the other
+// sequences: a sequence has numbers enough, for ceil(n / size) <= (begin + n) / size - begin / size
+// + 1, and numbers that are left over have no rows. Rows that belong to no sequence follow as if
+// they were one more.
+ATTNJIT_CONSTEXPR int first_packed_tile(int begin, int sequence, int size) {
+  return begin / size + sequence;
+}
+ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size) {
+  return first_packed_tile(num_rows, num_sequences, size) + 1;
+}
+
+}  // namespace attnjit::kernel
+
 namespace attnjit::kernel {
 
 // Specialises the kernel that turns fp32 fragments into a gradient.
@@ -156,6 +180,7 @@ struct FragmentSumConfig {
   DType dtype;   // of the gradient
   int head_dim;  // its columns
   bool aligned;  // its rows move in 16-byte pieces
+  bool packed;   // its rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 128; }
   ATTNJIT_CONSTEXPR int groups() const { return ceil_div(head_dim, 8); }
@@ -169,8 +194,9 @@ struct FragmentSumParams {
   RowStrides target_strides;
   int32 num_heads;       // of the target
   int32 seqlen;          // rows of the target
-  int32 num_row_blocks;  // ceil(seqlen / kRowBlock)
+  int32 num_row_blocks;  // ceil(seqlen / kRowBlock), or the tiles of packed sequences
   float factor;          // multiplies the sums
+  PackedRows packed;
 };
 
 }  // namespace attnjit::kernel
@@ -414,6 +440,9 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
+// How many bits are set.
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
+
 }  // namespace attnjit::kernel::ptx
 
 // ---- attnjit/ptx/sync.cuh
@@ -590,8 +619,59 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/packed_rows.cuh
+
+namespace attnjit::kernel {
+
+// The first row of a sequence. The caller's numbers are clamped to the tensor, and the first counts
+// as 0. Sequence num_sequences has the rows that belong to none.
+ATTNJIT_DEVICE int begin_of(const PackedRows& rows, int sequence) {
+  if (sequence == 0) return 0;
+  if (sequence > rows.num_sequences) return rows.num_rows;
+  const int begin = ptx::load_global(rows.begins + sequence);
+  return begin < 0 ? 0 : begin < rows.num_rows ? begin : rows.num_rows;
+}
+
+struct PackedRange {
+  int begin, size;
+};
+ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
+  const int begin = begin_of(rows, sequence), end = begin_of(rows, sequence + 1);
+  return {begin, end > begin ? end - begin : 0};
+}
+
+// A tile of a sequence's rows. One that begins past them has none.
+struct PackedTile {
+  int sequence, tile;
+};
+
+// That of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a 32nd
+// of the sequences each, and at a 32nd of what is left, so that their latencies are paid together.
+template <int kHeads = 1>
+ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
+  const auto first_tile = [&](int sequence) {
+    return first_packed_tile(begin_of(rows, sequence) * kHeads, sequence, size);
+  };
+  const int lane = ptx::lane_index();
+  int sequence = 0, count = rows.num_sequences + 1;
+  while (count > 1) {
+    const int step = (count + 31) / 32, mine = lane * step;
+    const bool begun = mine < count && first_tile(sequence + mine) <= tile;
+    const int passed = ptx::count_bits(ptx::warp_ballot(begun));
+    const int skipped = passed > 0 ? (passed - 1) * step : 0;
+    sequence += skipped;
+    count = count - skipped < step ? count - skipped : step;
+  }
+  // Numbers that the caller must not give may leave no sequence that has begun.
+  const int within = tile - first_tile(sequence);
+  return {sequence, within > 0 ? within : 0};
+}
+
+}  // namespace attnjit::kernel
+
 // Rounds a gradient that was added up in fp32 fragments and writes it row by row. One thread block
-// takes kRowBlock rows of one head; they pass through shared memory for 16-byte stores.
+// takes kRowBlock rows of one head, of one sequence where these are packed; they pass through shared
+// memory for 16-byte stores.
 namespace attnjit::kernel {
 
 template <FragmentSumConfig kConfig>
@@ -622,13 +702,19 @@ struct FragmentSum {
       }
     }
     ptx::block_sync();  // the rows are complete
+    int first = block * kRowBlock, end = params.seqlen;  // rows of the target
+    if constexpr (kConfig.packed) {
+      const PackedTile found = find_tile(params.packed, block, kRowBlock);
+      const PackedRange range = range_of(params.packed, found.sequence);
+      first = range.begin + found.tile * kRowBlock;
+      end = range.begin + range.size;
+    }
     uint16* const target = static_cast<uint16*>(params.target) +
                            plane / params.num_heads * params.target_strides.batch +
                            plane % params.num_heads * params.target_strides.head +
-                           block * kRowBlock * params.target_strides.row;
+                           first * params.target_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim, kConfig.num_threads()>(
-        rows, [&](int row) { return target + row * params.target_strides.row; },
-        params.seqlen - block * kRowBlock);
+        rows, [&](int row) { return target + row * params.target_strides.row; }, end - first);
   }
 };
 
@@ -645,6 +731,7 @@ inline constexpr FragmentSumConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim = 64,
     .aligned = true,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -7,6 +7,7 @@ inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
     .vectorized = true,
     .over_queries = false,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -10,6 +10,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .pieces = false,
     .sink = false,
     .sink_dtype = DType::kFloat32,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

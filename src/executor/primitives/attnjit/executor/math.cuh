@@ -21,6 +21,7 @@ ATTNJIT_DEVICE uint32 as_bits(float value) {
 }
 
 ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return std::countr_zero(bits); }
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return std::popcount(bits); }
 
 ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
 

@@ -1,0 +1,44 @@
+#pragma once
+#include "attnjit/score/feature.cuh"
+
+// Policies for a mask, a bias or a dbias with one row of the keys of all packed sequences, read
+// where the caller keeps it. Each is the policy for a row per sequence, which begins at the
+// sequence's keys.
+namespace attnjit::kernel {
+
+template <class Inner>
+struct PackedKeys : Inner {
+  using Inner::Inner;
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    Inner::begin(block);
+    this->plane += block.kv_begin * this->params.key_stride * Inner::kElementBytes;
+  }
+};
+
+// A ByteMask, of either pass. Its tiles have no classes, for a sequence's keys begin anywhere in
+// them.
+template <class Inner>
+struct PackedKeysMask : PackedKeys<Inner> {
+  using PackedKeys<Inner>::PackedKeys;
+
+  ATTNJIT_DEVICE void begin(const Block& block) {
+    PackedKeys<Inner>::begin(block);
+    this->first_plane += block.kv_begin * this->params.key_stride;
+  }
+  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kMasked; }
+  ATTNJIT_DEVICE TileUse tile_use(int, int, int, int) const { return TileUse::kMasked; }
+};
+
+// A gradient of the bias whose queries are reduced.
+template <class Inner>
+struct PackedKeysGrad : Inner {
+  using Inner::Inner;
+
+  ATTNJIT_DEVICE void enter_head(const Block& block) {
+    Inner::enter_head(block);
+    this->plane += block.kv_begin;
+  }
+};
+
+}  // namespace attnjit::kernel

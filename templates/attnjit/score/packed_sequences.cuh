@@ -1,0 +1,75 @@
+#pragma once
+#include "attnjit/backward_params.h"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/packed_sequences_params.h"
+#include "attnjit/tile/packed_rows.cuh"
+
+namespace attnjit::kernel {
+
+// Packed sequences, as a policy of addresses. The host knows no lengths: it launches the tiles that
+// packed_rows.h numbers, of planes that are heads alone. A thread block turns the number of its
+// tile into a sequence and a tile of it (find_queries, find_keys), and gets the sequence as its
+// batch element, with rows and keys counted from the sequence's own first ones (set_lengths). The
+// loops see a plane of that size; q_begin and kv_begin lead to its rows in the tensors,
+// padded_begin in the arrays of the backward. Tensors have a batch stride of 0. Masks and biases
+// find their plane by the number of the sequence, as they do by that of a batch element.
+//
+// Rows past the last sequence are those of one more that has no keys and no row in use.
+struct PackedSequences : Feature {
+  static constexpr bool kNarrows = true, kPacksSequences = true;
+
+  const PackedSequencesParams& params;
+
+  ATTNJIT_DEVICE explicit PackedSequences(const PackedSequencesParams& p) : params(p) {}
+
+  template <int kHeads>
+  ATTNJIT_DEVICE int find_queries(int& sequence, int tile, int size) const {
+    const PackedTile found = find_tile<kHeads>(params.q, tile, size);
+    sequence = found.sequence;
+    return found.tile;
+  }
+  ATTNJIT_DEVICE int find_keys(int& sequence, int tile, int size) const {
+    const PackedTile found = find_tile(params.kv, tile, size);
+    sequence = found.sequence;
+    return found.tile;
+  }
+
+  ATTNJIT_DEVICE void set_lengths(Block& block) {
+    const int sequence = block.batch;
+    const bool exists = sequence < params.q.num_sequences;
+    const PackedRange q = range_of(params.q, sequence), kv = range_of(params.kv, sequence);
+    // What reads an operand looks at no key, but may compute where a plane begins.
+    if (!exists) block.batch = sequence - 1;
+    block.tensor_batch = 0;
+    block.seqlen_q = q.size;
+    block.seqlen_kv = kv.size;
+    block.q_begin = q.begin;
+    block.kv_begin = kv.begin;
+    block.padded_begin = first_packed_tile(q.begin, sequence, kRowBlock) * kRowBlock;
+    block.padded_rows = round_up(q.size, kRowBlock);
+    const int queries = exists ? in_use(params.used_q, sequence, q.size) : 0;
+    const int keys = exists ? in_use(params.used_kv, sequence, kv.size) : 0;
+    // One at least, which is read where a block of rows has none.
+    const int most_queries = lower(q.size, params.operand_queries);
+    block.operand_queries = most_queries > 1 ? most_queries : 1;
+    block.operand_keys = lower(kv.size, params.operand_keys);
+    block.query_len = lower(queries, params.operand_queries);
+    block.kv_len = lower(keys, params.operand_keys);
+    block.hidden_queries = queries - block.query_len;
+    block.hidden_keys = keys - block.kv_len;
+  }
+  ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
+    if (owner.query >= block.query_len) row.sum = 0.0f;
+  }
+
+ private:
+  ATTNJIT_DEVICE static int lower(int a, int b) { return a < b ? a : b; }
+  ATTNJIT_DEVICE static int in_use(const int32* lengths, int sequence, int limit) {
+    if (lengths == nullptr) return limit;
+    const int length = ptx::load_global(lengths + sequence);
+    return length < 0 ? 0 : lower(length, limit);
+  }
+};
+
+}  // namespace attnjit::kernel

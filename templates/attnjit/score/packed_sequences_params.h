@@ -1,0 +1,13 @@
+#pragma once
+#include "attnjit/packed_rows.h"
+
+namespace attnjit::kernel {
+
+// Sequences packed into tensors without a batch axis.
+struct PackedSequencesParams {
+  PackedRows q, kv;
+  const int32 *used_q, *used_kv;        // [num_sequences] rows and keys in use, or null
+  int32 operand_queries, operand_keys;  // of the axes of masks and biases
+};
+
+}  // namespace attnjit::kernel

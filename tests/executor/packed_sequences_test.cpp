@@ -1,0 +1,193 @@
+// Packed sequences: lengths that tiles do not expect, what masks and biases lack, each way to a
+// dbias, and numbers that the caller must not give.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+using Begins = std::vector<std::int32_t>;
+
+ProblemSpec packed(Begins q, Begins kv, std::int64_t rows = 0, std::int64_t keys = 0) {
+  ProblemSpec spec{.batch = static_cast<std::int64_t>(q.size()) - 1,
+                   .heads_q = 4,
+                   .heads_kv = 2,
+                   .seqlen_q = rows == 0 ? q.back() : rows,
+                   .seqlen_kv = keys == 0 ? kv.back() : keys,
+                   .head_dim = 40,
+                   .packed = true};
+  spec.cu_seqlens_q = std::move(q);
+  spec.cu_seqlens_kv = std::move(kv);
+  spec.poison_dropped_keys = true;
+  return spec;
+}
+
+// Lengths 100, 0, 1, 65, 0 and 134 beside keys 90, 7, 0, 65, 64 and 74, and rows of no sequence.
+ProblemSpec ragged() {
+  return packed({0, 100, 100, 101, 166, 166, 300}, {0, 90, 97, 97, 162, 226, 300}, 333, 320);
+}
+
+ProblemSpec gradients(ProblemSpec spec, bool deterministic = false) {
+  spec.backward = spec.want_dlse = true;
+  spec.want_dbias = !spec.bias.empty();
+  spec.want_dsink = spec.use_sink;
+  spec.deterministic = deterministic;
+  return spec;
+}
+
+ProblemSpec with(ProblemSpec spec, const char* mask, const char* bias) {
+  spec.mask = mask;
+  spec.bias = bias;
+  return spec;
+}
+
+class PackedSequences {
+ public:
+  void expect_right(const ProblemSpec& spec, const std::string& config = "{}", int sm_count = 0) {
+    CAPTURE(instance::describe(spec));
+    CAPTURE(config);
+    codegen::Arch arch = codegen::find_arch("sm_90a");
+    if (sm_count > 0) arch.sm_count = sm_count;
+    CHECK((spec.backward ? bench_.backward(spec, arch, config)
+                         : bench_.forward(spec, arch, config)) == "");
+  }
+  void expect_all_right(const ProblemSpec& spec) {
+    expect_right(spec);
+    expect_right(gradients(spec));
+    expect_right(gradients(spec, true));
+  }
+  std::string run(const ProblemSpec& spec) {
+    const codegen::Arch& arch = codegen::find_arch("sm_80");
+    return spec.backward ? bench_.backward(spec, arch) : bench_.forward(spec, arch);
+  }
+
+ private:
+  Bench bench_;
+};
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: empty ones, short ones, rows of none") {
+  expect_all_right(ragged());
+  ProblemSpec spec = ragged();
+  spec.use_sink = true;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  expect_all_right(spec);
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: no rows, no keys, none of both") {
+  expect_all_right(packed({0, 40, 90}, {0, 0, 0}, 90, 50));
+  expect_all_right(packed({0, 0, 0, 0}, {0, 0, 0, 0}, 70, 40));
+  expect_all_right(packed({0, 0, 0}, {0, 20, 20}, 65, 20));
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: a diagonal of their own") {
+  ProblemSpec spec = ragged();
+  spec.causal = true;
+  for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+    spec.diagonal = diagonal;
+    expect_all_right(spec);
+  }
+  spec.causal = false;
+  spec.window = {20, 9};
+  spec.diagonal_offset = -7;
+  spec.softcap = 2.0f;
+  expect_all_right(spec);
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: more than lanes look at in one round") {
+  Begins begins = {0};
+  for (int b = 0; b < 1100; ++b) begins.push_back(begins.back() + (b % 7 == 0 ? 3 : b % 2));
+  ProblemSpec spec = packed(begins, begins);
+  spec.heads_q = 2;
+  spec.heads_kv = 1;
+  expect_right(spec);
+  expect_right(gradients(spec));
+}
+
+// The path of Hopper: a tile of keys may begin anywhere, end in those of another sequence, and rows
+// of a tile may be another's. Two SMs walk over blocks without rows.
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: the path of Hopper") {
+  const auto tile = [](int rows, int keys, bool packs) {
+    return fmt::format(
+        R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": 2, "num_warps": {},
+            "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
+        rows, keys, rows / 16, packs);
+  };
+  ProblemSpec spec = ragged();
+  spec.head_dim = 64;
+  expect_right(spec, tile(64, 64, false));
+  expect_right(spec, tile(192, 96, false), 2);
+  spec.head_dim_v = 128;
+  spec.use_sink = spec.use_seqlens_q = spec.use_seqlens_kv = spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  for (const bool packs : {false, true}) expect_right(spec, tile(128, 128, packs), 1);
+  spec = with(ragged(), "b1qk", "bgqk");
+  spec.operand_keys = 96;
+  spec.operand_queries = 90;
+  expect_right(spec, tile(128, 64, false), 3);
+  expect_right(spec, tile(64, 32, true));
+  expect_right(with(ragged(), "b11k", "bhq1"), tile(64, 32, false), 1);
+  expect_right(packed({0, 0, 0, 70}, {0, 0, 5, 5}, 300, 41), tile(64, 32, false), 1);
+  expect_right(packed({0, 40, 90}, {0, 0, 0}, 90, 50), tile(64, 32, false));
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: heads packed as well") {
+  ProblemSpec spec = with(ragged(), "b1qk", "bgqk");
+  const std::string config = R"({"pack_heads": true, "block_q": 32, "num_warps": 2})";
+  expect_right(spec, config);
+  spec = with(ragged(), "1g1t", "1h1t");
+  expect_right(spec, config);
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: masks and biases by sequence") {
+  for (const auto& [mask, bias] : {std::pair{"bhqk", "bhqk"},
+                                   {"1g1t", "1h1t"},
+                                   {"bhq1", "1gqk"},
+                                   {"b11k", "bhq1"},
+                                   {"s1qk/3", "shqk/2"},
+                                   {"", "1111"}}) {
+    expect_all_right(with(ragged(), mask, bias));
+  }
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: masks and biases of fewer rows and keys") {
+  ProblemSpec spec = with(ragged(), "b1qk", "1hqk");
+  spec.use_sink = spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.operand_queries = 70;
+  spec.operand_keys = 64;
+  expect_all_right(spec);
+  spec.operand_queries = spec.operand_keys = 0;
+  expect_all_right(spec);
+}
+
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: sums of dbias in pieces") {
+  ProblemSpec spec = with(ragged(), "", "1hqk");
+  spec.operand_queries = 144;
+  spec.operand_keys = 96;
+  expect_right(gradients(spec));
+}
+
+// The bytes outside of tensors are checked by every run; what rows hold then nobody promises.
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: numbers that fall or leave the tensor") {
+  for (const Begins& begins :
+       {Begins{0, 60, 20, 90}, Begins{-5, 40, 1 << 30, 90}, Begins{30, -(1 << 30), 50, 70}}) {
+    for (const bool backward : {false, true}) {
+      ProblemSpec spec = packed(begins, begins, 90, 90);
+      spec.poison_dropped_keys = false;
+      const std::string text = run(backward ? gradients(spec) : spec);
+      CAPTURE(text);
+      for (const char* miss : {"outside", "past the end", "before the start", "no tensor"}) {
+        CHECK(text.find(miss) == std::string::npos);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test
