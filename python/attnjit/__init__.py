@@ -1,7 +1,7 @@
 """attnjit: attention kernels specialised at run time, for PyTorch.
 
-``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa`` and
-``flash_attn_func`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
+``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa``,
+``flash_attn_func`` and ``flash_attn_varlen_func`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
 the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
 what they got. docs/python.md of the project shows each of them.
 """
@@ -13,17 +13,18 @@ from . import _native
 
 if TYPE_CHECKING:
     from ._attention import attention
-    from ._flash_attn import flash_attn_func
+    from ._flash_attn import flash_attn_func, flash_attn_varlen_func
     from ._sdpa import sdpa
     from ._sdpa_mode import sdpa_mode
     from ._served import served
 
 __version__ = _native.version()
-__all__ = ["attention", "flash_attn_func", "sdpa", "sdpa_mode", "served"]
+__all__ = ["attention", "flash_attn_func", "flash_attn_varlen_func", "sdpa", "sdpa_mode", "served"]
 
 _HOMES = {
     "attention": "._attention",
     "flash_attn_func": "._flash_attn",
+    "flash_attn_varlen_func": "._flash_attn",
     "sdpa": "._sdpa",
     "sdpa_mode": "._sdpa_mode",
     "served": "._served",

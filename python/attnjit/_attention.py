@@ -95,6 +95,8 @@ def attention(
     softcap: float | None = None,
     seqlens_q: Tensor | None = None,
     seqlens_kv: Tensor | None = None,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_kv: Tensor | None = None,
     return_lse: bool = False,
     deterministic: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -120,6 +122,9 @@ def attention(
         scale: any finite number; 1 / sqrt(D) by default.
         softcap: c turns scaled scores s into c tanh(s / c), before the bias is added; None or 0 does not.
         seqlens_q, seqlens_kv: (B,) int32 on the device: rows and keys in use. Other rows are 0.
+        cu_seqlens_q, cu_seqlens_kv: (B + 1,) int32 on the device: B sequences lie one after another in tensors whose
+            batch axis is 1; sequence b has rows cu_seqlens_q[b] to before cu_seqlens_q[b + 1]. mask and bias are
+            then (B, heads, rows, keys) of a sequence, any axis 1, or (1, heads, 1, all keys).
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         deterministic: the same gradients, bit for bit, on every run; by default as
@@ -141,12 +146,22 @@ def attention(
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
     try:
         q, k, v, bias, sink = autocast(q, k, v, bias, sink)
-        lengths = _lengths("seqlens_q", seqlens_q), _lengths("seqlens_kv", seqlens_kv)
+        given = {
+            "seqlens_q": seqlens_q,
+            "seqlens_kv": seqlens_kv,
+            "cu_seqlens_q": cu_seqlens_q,
+            "cu_seqlens_kv": cu_seqlens_kv,
+        }
+        lengths = {name: _lengths(name, value) for name, value in given.items()}
+        if cu_seqlens_q is not None and q.dim() != 4:
+            raise ValueError(
+                f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)"
+            )
         run = attend if q.dim() == 4 else attend_any_rank
-        operands = Operands(mask, bias, sink, *lengths)
+        operands = Operands(mask, bias, sink, **lengths)
         out, lse = run(q, k, v, operands, scalars, None, deterministic, return_lse)
     except (AttributeError, RuntimeError):
-        optional = Operands(mask, bias, sink, seqlens_q, seqlens_kv)._asdict()
+        optional = Operands(mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv)._asdict()
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
     return (out, lse) if return_lse else out

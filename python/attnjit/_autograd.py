@@ -11,9 +11,9 @@ class Attention(torch.autograd.Function):
     """The output of a call, or (out, lse) where lse has uses of its own, differentiable in q, k, v, bias, sink."""
 
     @staticmethod
-    def forward(ctx, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, options):
-        sequence_major, deterministic, need_lse = options
-        operands = Operands(mask, bias, sink, seqlens_q, seqlens_kv)
+    def forward(ctx, q, k, v, *arguments):
+        *operands, scalars, (sequence_major, deterministic, need_lse) = arguments
+        operands = Operands(*operands)
         out, lse = _dispatch.forward(q, k, v, operands, scalars, True, sequence_major)
         ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.options = scalars, deterministic

@@ -36,6 +36,8 @@ class Operands(NamedTuple):
     sink: Tensor | None = None
     seqlens_q: Tensor | None = None
     seqlens_kv: Tensor | None = None
+    cu_seqlens_q: Tensor | None = None
+    cu_seqlens_kv: Tensor | None = None
 
 
 _CURRENT_STREAM = None

@@ -1,4 +1,4 @@
-"""`attnjit.flash_attn_func`."""
+"""`attnjit.flash_attn_func` and `attnjit.flash_attn_varlen_func`."""
 
 from torch import Tensor
 
@@ -60,3 +60,59 @@ def flash_attn_func(
         deterministic=deterministic,
     )
     return out.transpose(1, 2)
+
+
+def flash_attn_varlen_func(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Tensor | None = None,
+) -> Tensor:
+    """flash_attn.flash_attn_varlen_func by attnjit's kernels: the same arguments and meaning.
+
+    Args:
+        q: (Tq, Hq, D), fp16 or bf16, on a CUDA device: the rows of all sequences, one after another.
+        k, v: (Tk, Hkv, D) and (Tk, Hkv, Dv); Hq is a multiple of Hkv.
+        cu_seqlens_q, cu_seqlens_k: (B + 1,) int32 on the device: where each sequence begins, and the end.
+        max_seqlen_q, max_seqlen_k: not looked at.
+        softmax_scale, softcap, deterministic: as those of `flash_attn_func`.
+        causal, window_size: likewise, within each sequence.
+        dropout_p, alibi_slopes, return_attn_probs, block_table: not supported.
+
+    Returns:
+        (Tq, Hq, Dv); 0 in rows that belong to no sequence.
+
+    Raises:
+        NotImplementedError: for what is not supported. Otherwise as `attnjit.attention`.
+    """
+    refuse(
+        dropout_p=dropout_p,
+        alibi_slopes="a tensor" if alibi_slopes is not None else None,
+        return_attn_probs=return_attn_probs,
+        block_table="a tensor" if block_table is not None else None,
+    )
+    is_open = tuple(window_size) == (-1, -1)
+    out = attention(
+        *(t.transpose(0, 1).unsqueeze(0) for t in (q, k, v)),
+        causal="bottom-right" if causal else None,
+        window=None if is_open else window_size,
+        diagonal=None if is_open else "bottom-right",
+        scale=softmax_scale,
+        softcap=softcap,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_kv=cu_seqlens_k,
+        deterministic=deterministic,
+    )
+    return out.squeeze(0).transpose(0, 1)

@@ -63,14 +63,13 @@ attnjit_tensor per_head(const DeviceTensor& tensor, const char* name) {
 
 // Where the elements of a contiguous tensor begin that the C API takes as a pointer.
 void* array(const DeviceTensor& tensor, const char* name, dlpack::Code code,
-            const attnjit_tensor& q, int ndim) {
+            std::span<const std::int64_t> shape, const char* shape_in_words) {
   if (!is(tensor.dtype, code, 32)) {
     raise_dtype(name, tensor.dtype, code == dlpack::kInt ? "int32" : "float32");
   }
-  if (tensor.ndim != ndim || !std::equal(tensor.shape, tensor.shape + ndim, q.shape) ||
+  if (!std::ranges::equal(std::span(tensor.shape, static_cast<std::size_t>(tensor.ndim)), shape) ||
       !is_contiguous(tensor)) {
-    raise(PyExc_ValueError, "%s: expected a contiguous tensor of shape %s", name,
-          ndim == 1 ? "(batch,)" : "(batch, heads of q, length of q)");
+    raise(PyExc_ValueError, "%s: expected a contiguous tensor of shape %s", name, shape_in_words);
   }
   return tensor.data;
 }
@@ -109,8 +108,12 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
     sink_ = per_head(read(sink, "sink"), "sink");
     args_.sink = &sink_;
   }
-  args_.seqlens_q = read_lengths(arguments.next(), "seqlens_q");
-  args_.seqlens_kv = read_lengths(arguments.next(), "seqlens_kv");
+  PyObject* const seqlens_q = arguments.next();
+  PyObject* const seqlens_kv = arguments.next();
+  args_.cu_seqlens_q = read_begins(arguments.next(), "cu_seqlens_q");
+  args_.cu_seqlens_kv = read_begins(arguments.next(), "cu_seqlens_kv");
+  args_.seqlens_q = read_lengths(seqlens_q, "seqlens_q");
+  args_.seqlens_kv = read_lengths(seqlens_kv, "seqlens_kv");
   set_scalars(arguments.next());
 }
 
@@ -174,13 +177,28 @@ attnjit_tensor ForwardCall::read_rows(PyObject* object, const char* name, Object
 
 float* ForwardCall::read_lse(PyObject* object, const char* name) const {
   if (is_none(object)) return nullptr;
-  return static_cast<float*>(array(read(object, name), name, dlpack::kFloat, args_.q, 3));
+  return static_cast<float*>(array(read(object, name), name, dlpack::kFloat, {args_.q.shape, 3},
+                                   "(batch, heads of q, length of q)"));
 }
 
 const std::int32_t* ForwardCall::read_lengths(PyObject* object, const char* name) const {
   if (is_none(object)) return nullptr;
+  const std::int64_t batch = args_.num_sequences > 0 ? args_.num_sequences : args_.q.shape[0];
   return static_cast<const std::int32_t*>(
-      array(read(object, name), name, dlpack::kInt, args_.q, 1));
+      array(read(object, name), name, dlpack::kInt, {&batch, 1}, "(batch,)"));
+}
+
+const std::int32_t* ForwardCall::read_begins(PyObject* object, const char* name) {
+  if (is_none(object)) return nullptr;
+  const DeviceTensor tensor = read(object, name);
+  const std::int64_t size = tensor.ndim == 1 ? tensor.shape[0] : 0;
+  if (size < 2 || (args_.num_sequences > 0 && size != args_.num_sequences + 1)) {
+    raise(PyExc_ValueError,
+          "%s: expected (sequences + 1,), two numbers or more and as many as the other", name);
+  }
+  args_.num_sequences = size - 1;
+  return static_cast<const std::int32_t*>(
+      array(tensor, name, dlpack::kInt, {&size, 1}, "(sequences + 1,)"));
 }
 
 BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)

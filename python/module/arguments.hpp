@@ -30,11 +30,11 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 9;
+  static constexpr Py_ssize_t kNumArguments = 11;
 
-  /// From (q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars). Absent tensors are None;
-  /// scalars are those of attnjit/_call.py. q, k and v are copied where the elements of a row are
-  /// no neighbours.
+  /// From (q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, scalars).
+  /// Absent tensors are None; scalars are those of attnjit/_call.py. q, k and v are copied where
+  /// the elements of a row are no neighbours.
   ForwardCall(Arguments& arguments, TensorReader& reader);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
@@ -64,7 +64,10 @@ class ForwardCall {
   float* read_lse(PyObject* object, const char* name) const;
 
  private:
+  /// A contiguous int32 tensor of a number per batch element or packed sequence.
   const std::int32_t* read_lengths(PyObject* object, const char* name) const;
+  /// One of a number more than sequences are packed, which it tells.
+  const std::int32_t* read_begins(PyObject* object, const char* name);
   void set_scalars(PyObject* scalars);
 
   TensorReader& reader_;

@@ -35,22 +35,24 @@ PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
+#define ATTNJIT_INPUTS \
+  "q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, scalars"
+
 PyMethodDef methods[] = {
     {"create_context", as_method(create_context), METH_FASTCALL,
      "create_context(nvrtc_path or None, make, make_on_current or None, dtypes) -> capsule"},
     {"forward", as_method(forward), METH_FASTCALL,
-     "forward(context, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, need_lse, "
-     "sequence_major or None) -> (out, lse or None)"},
+     "forward(context, " ATTNJIT_INPUTS
+     ", need_lse, sequence_major or None) -> (out, lse or None)"},
     {"backward", as_method(backward), METH_FASTCALL,
-     "backward(context, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, out, lse, dout, "
-     "dlse, need_dbias, need_dsink, deterministic) -> (dq, dk, dv, dbias or None, dsink or None)"},
+     "backward(context, " ATTNJIT_INPUTS
+     ", out, lse, dout, dlse, need_dbias, need_dsink, deterministic) -> (dq, dk, dv, dbias or "
+     "None, dsink or None)"},
     {"enqueue_forward", as_method(enqueue_forward), METH_FASTCALL,
-     "enqueue_forward(context, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, out, "
-     "lse, "
-     "stream or None)"},
+     "enqueue_forward(context, " ATTNJIT_INPUTS ", out, lse, stream or None)"},
     {"enqueue_backward", as_method(enqueue_backward), METH_FASTCALL,
-     "enqueue_backward(context, q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, scalars, out, "
-     "lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream or None)"},
+     "enqueue_backward(context, " ATTNJIT_INPUTS
+     ", out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream or None)"},
     {"are_plain", as_method(are_plain), METH_FASTCALL,
      "are_plain(types, *objects) -> whether each is None or of exactly one of the types"},
     {"counters", counters, METH_O, "counters(context) -> dict of what the context did so far"},

@@ -1,5 +1,6 @@
 """Kernels of torch.ops.attnjit for CPU tensors, from the formulas: with them the doors run without a GPU."""
 
+import packed_formulas
 import torch
 
 from attnjit import _operators
@@ -8,9 +9,14 @@ from attnjit._layout import new_gradient, new_lse, new_tensor
 import formulas
 
 
+def _formulas_of(operands):
+    return formulas if operands.cu_seqlens_q is None else packed_formulas
+
+
 def _forward(q, k, v, *arguments):
     *flat, need_lse, sequence_major = arguments
-    out, lse = formulas.attend(q, k, v, *_operators.grouped(flat))
+    operands, scalars = _operators.grouped(flat)
+    out, lse = _formulas_of(operands).attend(q, k, v, operands, scalars)
     out = new_tensor(q, v.shape[3], sequence_major).copy_(out)
     return out, new_lse(q).copy_(lse) if need_lse else q.new_empty(0, dtype=torch.float32)
 
@@ -18,7 +24,7 @@ def _forward(q, k, v, *arguments):
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     *flat, need_dbias, need_dsink, _ = arguments
     operands, scalars = _operators.grouped(flat)
-    *found, dbias, dsink = formulas.gradients(out, dout, dlse, q, k, v, operands, scalars)
+    *found, dbias, dsink = _formulas_of(operands).gradients(out, dout, dlse, q, k, v, operands, scalars)
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
         absent = q.new_empty(0, dtype=torch.float32)

@@ -52,7 +52,7 @@ def _used_rows(q, seqlens_q):
 
 def _softmax(q, k, operands, scalars):
     """(weights, lse, weights of the sinks or None) of a head for each head of q."""
-    mask, bias, sink, seqlens_q, seqlens_kv = operands
+    mask, bias, sink, seqlens_q, seqlens_kv, *_ = operands
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
     if scalars[5] > 0:

@@ -64,6 +64,14 @@ given = {
 rows_apart = inputs | {name: apart(t.address, t.shape) for name, t in (("q", Q), ("k", K), ("v", V))}
 sequence_major = INPUTS | {"q": FakeTensor(0x1000, Q.shape, strides=(8192, 64, 512, 1))}
 
+packed = INPUTS | {
+    **{name: FakeTensor(t.address, (1, *t.shape[1:])) for name, t in (("q", Q), ("k", K), ("v", V))},
+    "seqlens_kv": FakeTensor(0x8100, (5,), INT32),
+    "cu_seqlens_q": FakeTensor(0x8200, (6,), INT32),
+    "cu_seqlens_kv": FakeTensor(0x8300, (6,), INT32),
+}
+packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}
+
 print(
     json.dumps(
         [
@@ -85,6 +93,7 @@ print(
             text(_native.backward, context, *merged(inputs, known, scale=0.0), True, True, False),
             text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False, False),
             made,
+            text(_native.enqueue_forward, context, *merged(packed, packed_results)),
             _native.counters(context),
         ]
     )

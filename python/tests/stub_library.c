@@ -30,8 +30,10 @@ static void add_forward(const attnjit_forward_args* a) {
   add_tensor("mask", a->mask);
   add_tensor("bias", a->bias);
   add_tensor("sink", a->sink);
-  add("lse=%p seqlens=%p,%p scale=%d:%g ", (void*)a->lse, (const void*)a->seqlens_q,
-      (const void*)a->seqlens_kv, a->has_scale, (double)a->scale);
+  add("lse=%p seqlens=%p,%p cu_seqlens=%p,%p,%lld ", (void*)a->lse, (const void*)a->seqlens_q,
+      (const void*)a->seqlens_kv, (const void*)a->cu_seqlens_q, (const void*)a->cu_seqlens_kv,
+      (long long)a->num_sequences);
+  add("scale=%d:%g ", a->has_scale, (double)a->scale);
   add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
       (long long)a->window_left, (long long)a->window_right);
   add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);

@@ -38,6 +38,8 @@ INPUTS = {
     "sink": None,
     "seqlens_q": None,
     "seqlens_kv": None,
+    "cu_seqlens_q": None,
+    "cu_seqlens_kv": None,
 }
 SCALARS = {
     "scale": None,
@@ -103,6 +105,20 @@ def forward(**changes):
         ({"sink": FakeTensor(0x1000, (3,))}, ValueError, "sink: head axis is 3; expected 8"),
         ({"sink": FakeTensor(0x1000, (1, 8))}, ValueError, "sink: it has 2 axes; expected .heads of q,."),
         ({"seqlens_q": FakeTensor(0x1000, (3,), INT32)}, ValueError, "seqlens_q: .* shape .batch,"),
+        ({"cu_seqlens_q": FakeTensor(0x1000, (1,), INT32)}, ValueError, "cu_seqlens_q: expected .sequences"),
+        (
+            {
+                name: FakeTensor(0x1000, (n,), INT32)
+                for name, n in (("cu_seqlens_q", 3), ("cu_seqlens_kv", 4))
+            },
+            ValueError,
+            "cu_seqlens_kv: expected .*as many as the other",
+        ),
+        (
+            {"cu_seqlens_kv": FakeTensor(0x1000, (3,), FLOAT32)},
+            TypeError,
+            "cu_seqlens_kv: dtype is float32; expected int32",
+        ),
         (
             {"seqlens_q": FakeTensor(0x1000, (2,), FLOAT32)},
             TypeError,
@@ -120,7 +136,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 13 arguments, not 14"),
+        ({"more": None}, TypeError, "expected 15 arguments, not 16"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -193,7 +209,7 @@ def test_the_arguments_that_the_library_gets():
     assert child.returncode == 0, child.stderr
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
-        as_q, heads_major, gradients, gradients_as_inputs, made, counters,
+        as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -203,12 +219,10 @@ def test_the_arguments_that_the_library_gets():
         "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 sink=0x6200:2,1/0,8/1,1/0,1/0 "
     )
     arrays = (
-        "lse=0x7000 seqlens=0x8000,0x8100 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
+        "lse=0x7000 seqlens=0x8000,0x8100 cu_seqlens=(nil),(nil),0 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
         "softcap=1.5 offset=-7 "
     )
-    no_arrays = (
-        "lse=(nil) seqlens=(nil),(nil) scale=0:0 causal=0 diagonal=0 window=0:-1,-1 softcap=0 offset=0 "
-    )
+    no_arrays = "lse=(nil) seqlens=(nil),(nil) cu_seqlens=(nil),(nil),0 scale=0:0 causal=0 diagonal=0 window=0:-1,-1 softcap=0 offset=0 "
     assert version == "stub"
     assert no_nvrtc == "RuntimeError: no device: nvrtc=/some/libnvrtc.so"
     assert plain == f"ValueError: {q}{k}{v}{out}{no_arrays}stream=0x5000 workspace=(nil):0"
@@ -243,4 +257,5 @@ def test_the_arguments_that_the_library_gets():
     of_sink = [[8], [1], list(FLOAT32), 0]
     assert made[3:8] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_sink]
     assert made[8:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
+    assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)

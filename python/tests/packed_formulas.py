@@ -1,0 +1,73 @@
+"""Attention of packed sequences from the formulas: a call of `formulas` for each sequence."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+
+import formulas
+
+
+class _Sequence(NamedTuple):
+    index: int
+    count: int  # of all
+    rows: slice
+    keys: slice
+
+    def place(self, operand, all_keys):
+        """Where in a mask or bias the sequence's own part lies."""
+        if operand.shape[-1] == all_keys > 1 and operand.shape[0] == operand.shape[2] == 1:
+            return (slice(None), slice(None), slice(None), self.keys)
+        planes = operand.shape[0]
+        first = self.index * planes // self.count
+        batch = slice(None) if planes == 1 else slice(first, first + 1)
+        lengths = (slice(0, s.stop - s.start) for s in (self.rows, self.keys))
+        return (batch, slice(None), *lengths)
+
+    def own(self, k, operands):
+        """The operands of the sequence alone."""
+        one = slice(self.index, self.index + 1)
+        of_scores = (
+            None if t is None else t[self.place(t, k.shape[2])] for t in (operands.mask, operands.bias)
+        )
+        lengths = (None if t is None else t[one] for t in (operands.seqlens_q, operands.seqlens_kv))
+        return type(operands)(*of_scores, operands.sink)._replace(
+            **dict(zip(("seqlens_q", "seqlens_kv"), lengths))
+        )
+
+
+def _sequences(operands):
+    bounds = (
+        [slice(*p) for p in pairwise(t.tolist())] for t in (operands.cu_seqlens_q, operands.cu_seqlens_kv)
+    )
+    ranges = list(zip(*bounds))
+    return [_Sequence(index, len(ranges), *of) for index, of in enumerate(ranges)]
+
+
+def attend(q, k, v, operands, scalars):
+    """(out, lse) as `formulas.attend`. Masks and biases have as many rows and keys as the longest sequence."""
+    out = q.new_zeros((*q.shape[:3], v.shape[3]), dtype=torch.float64)
+    lse = q.new_full(q.shape[:3], -torch.inf, dtype=torch.float64)
+    for s in _sequences(operands):
+        tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
+        out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, s.own(k, operands), scalars)
+    return out, lse
+
+
+def gradients(out, dout, dlse, q, k, v, operands, scalars):
+    """(dq, dk, dv, dbias, dsink) as `formulas.gradients`."""
+    dq, dk, dv = (torch.zeros_like(t, dtype=torch.float64) for t in (q, k, v))
+    dbias, dsink = (
+        None if t is None else torch.zeros_like(t, dtype=torch.float64)
+        for t in (operands.bias, operands.sink)
+    )
+    for s in _sequences(operands):
+        tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
+        of_out = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse))
+        found = formulas.gradients(*of_out, *tensors, s.own(k, operands), scalars)
+        dq[:, :, s.rows], dk[:, :, s.keys], dv[:, :, s.keys] = found[:3]
+        if dbias is not None:
+            dbias[s.place(dbias, k.shape[2])] += found[3]
+        if dsink is not None:
+            dsink += found[4]
+    return dq, dk, dv, dbias, dsink
