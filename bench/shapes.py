@@ -12,9 +12,11 @@ import sys
 # The members of an entry, in the order in which their lists cross.
 _MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
             "diagonal", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
-            "scale", "layout", "use_seqlens", "seed", "dbias")
+            "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv", "seed", "dbias")
 # Members whose value is a pair of numbers, and what stands between the two in a name.
 _PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
+# Members whose value is itself a list.
+_LISTS = ("cu_seqlens_q", "cu_seqlens_kv")
 _LABELS = ("name", "source", "pass")
 
 
@@ -72,6 +74,8 @@ class Problem:
 
 def _values(member, value):
     """The values that an entry lists for a member; pairs are made of single numbers."""
+    if member in _LISTS:
+        return value if isinstance(value[0], list) else [value]
     if member not in _PAIRS:
         return value if isinstance(value, list) else [value]
     pairs = value if isinstance(value, list) and isinstance(value[0], list) else [value]

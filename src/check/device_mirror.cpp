@@ -25,6 +25,13 @@ void DeviceMirror::upload_outputs() {
   }
 }
 
+void DeviceMirror::replace(const instance::HostProblem& problem) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const auto bytes = problem.buffers()[i].bytes();
+    cuda::copy_to_device(driver_, buffers_[i].data(), bytes.data(), bytes.size());
+  }
+}
+
 void DeviceMirror::download(instance::HostProblem& problem) const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const auto bytes = problem.buffers()[i].bytes();

@@ -19,6 +19,9 @@ class DeviceMirror {
   /// Copies the outputs to the device, poison and guards as they are on the host.
   void upload_outputs();
 
+  /// Copies all buffers of another problem, which are of the same sizes, in place of its own.
+  void replace(const instance::HostProblem& problem);
+
   /// Copies everything back into `problem`, which must be the one this was made from.
   void download(instance::HostProblem& problem) const;
 

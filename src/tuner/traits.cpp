@@ -24,7 +24,7 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .bias_per_pair = bias && f.bias != Extent::kPerKey,
           .bounded_left = f.bounded_left,
           .bounded_right = f.bounded_right,
-          .seqlens = f.seqlens,
+          .seqlens = f.seqlens || f.packed,
           .positive_scale = f.positive_scale,
           .softcap = f.softcap};
 }
