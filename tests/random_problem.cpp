@@ -160,6 +160,15 @@ void choose_packing(std::uint64_t index, ProblemSpec& spec) {
   if (dice.chance(0.2)) spec.operand_queries = dice.between(0, queries);
 }
 
+void choose_slopes(Dice& dice, ProblemSpec& spec) {
+  if (!dice.chance(0.25)) return;
+  spec.alibi = dice.chance(0.5) ? "h" : "bh";
+  if (dice.chance(0.4)) spec.slopes = {0.0f, 0.3f, -0.25f, 1e-3f, 20.0f, -3.0f, 1e33f};
+  if (spec.diagonal != Diagonal::kUnspecified) return;
+  spec.diagonal = dice.chance(0.5) ? Diagonal::kTopLeft : Diagonal::kBottomRight;
+  if (dice.chance(0.25)) spec.diagonal_offset = dice.between(-150, 150);
+}
+
 ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_operands(dice, spec);
   choose_band(dice, spec);
@@ -183,6 +192,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   if (spec.use_sink && dice.chance(0.3)) {
     spec.sinks = {80.0f, -std::numeric_limits<float>::infinity(), 17.0f, -1e30f, 0.0f};
   }
+  choose_slopes(dice, spec);
   return spec;
 }
 

@@ -36,7 +36,10 @@ struct ForwardArgs : ScoreOptions {
   std::optional<Tensor> mask;  ///< [n, Hq|Hkv|1, Lq|1, Lk|1], kBool, true = keep; n divides B
   std::optional<Tensor> bias;  ///< same shapes as mask; q's dtype or fp32; added to the scores
   std::optional<Tensor> sink;  ///< [1, Hq, 1, 1], q's dtype or fp32: a score without key or value
-  float* lse = nullptr;        ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
+  /// [B|1, Hq, 1, 1] fp32: -slope * |i + off - j| is added to the scores beside the bias. The
+  /// diagonal must be named if Lq != Lk or lengths are given.
+  std::optional<Tensor> alibi_slopes;
+  float* lse = nullptr;  ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
   const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use
   /// Packed sequences, both or none: [B + 1] on the device, where sequence b has rows (keys) from

@@ -87,6 +87,7 @@ def attention(
     mask: Tensor | None = None,
     bias: Tensor | None = None,
     sink: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
     causal: Diagonal | None = None,
     window: tuple[int, int] | None = None,
     diagonal: Diagonal | None = None,
@@ -114,10 +115,13 @@ def attention(
             if it requires one, and summed over its axes of size 1.
         sink: (Hq,), q's dtype or fp32: one more score of each row of a head, with neither a key nor a value.
             Its gradient is computed if it requires one.
+        alibi_slopes: (Hq,) or (B, Hq) fp32: a slope is taken off a score for each key between it and the row's
+            diagonal, beside the bias. Without a gradient.
         causal: "top-left": query i keeps keys j <= i. "bottom-right": keys j <= i + Lk - Lq.
         window: (left, right): query i, on its diagonal, keeps that many keys before and after it; -1
             opens a side.
-        diagonal: where a window without `causal` starts: "top-left" or "bottom-right".
+        diagonal: where a window without `causal` starts, and from where slopes count: "top-left" or
+            "bottom-right". Slopes need none where Lq = Lk and there are no lengths.
         diagonal_offset: keys by which that diagonal, or the one of `causal`, lies further right.
         scale: any finite number; 1 / sqrt(D) by default.
         softcap: c turns scaled scores s into c tanh(s / c), before the bias is added; None or 0 does not.
@@ -158,10 +162,12 @@ def attention(
                 f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)"
             )
         run = attend if q.dim() == 4 else attend_any_rank
-        operands = Operands(mask, bias, sink, **lengths)
+        operands = Operands(mask, bias, sink, alibi_slopes, **lengths)
         out, lse = run(q, k, v, operands, scalars, None, deterministic, return_lse)
     except (AttributeError, RuntimeError):
-        optional = Operands(mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv)._asdict()
+        optional = Operands(
+            mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv
+        )._asdict()
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
     return (out, lse) if return_lse else out

@@ -55,15 +55,19 @@ def attend_any_rank(q, k, v, operands, scalars, sequence_major, deterministic, n
     mask, bias = (None if t is None else _flattened(t, batch) for t in operands[:2])
     lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
     flat = (t.flatten(0, last) for t in (q, k, v))
-    out, lse = attend(*flat, Operands(mask, bias, operands.sink, *lengths), *options)
+    slopes = operands.alibi_slopes
+    if slopes is not None and slopes.dim() > 1:
+        slopes = slopes.flatten(0, last)
+    out, lse = attend(*flat, Operands(mask, bias, operands.sink, slopes, *lengths), *options)
     return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch)
 
 
 def _attend_each(q, k, v, operands, *options):
-    count = q.shape[0]
+    count, slopes = q.shape[0], operands.alibi_slopes
     each = zip(
         *(_samples(t, count, broadcasts=True) for t in (operands.mask, operands.bias)),
         (operands.sink,) * count,
+        _samples(slopes, count) if slopes is not None and slopes.dim() > 1 else (slopes,) * count,
         *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
     )
     results = [attend_any_rank(*qkv, Operands(*of), *options) for *qkv, of in zip(q, k, v, each)]

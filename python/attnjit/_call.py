@@ -1,5 +1,6 @@
 """Calls of the kernels on plain tensors of a GPU. Tensors are (batch, head, sequence, feature), mask and
-bias broadcast to (batch, head, query, key), a sink is (head,), and absent operands are None.
+bias broadcast to (batch, head, query, key), a sink is (head,), slopes
+of ALiBi are (head,) or (batch, head), and absent operands are None.
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
 right side of the window, softcap, offset of the diagonal), with the diagonal 0 for none, 1 for top left and 2 for
@@ -34,6 +35,7 @@ class Operands(NamedTuple):
     mask: Tensor | None = None
     bias: Tensor | None = None
     sink: Tensor | None = None
+    alibi_slopes: Tensor | None = None
     seqlens_q: Tensor | None = None
     seqlens_kv: Tensor | None = None
     cu_seqlens_q: Tensor | None = None

@@ -35,8 +35,8 @@ def flash_attn_func(
         window_size: (left, right) keys around that diagonal; -1 opens a side.
         softcap: c turns scaled scores s into c tanh(s / c); 0 does not.
         deterministic: the same gradients, bit for bit, on every run.
-        dropout_p, alibi_slopes, return_attn_probs: not supported. Slopes are a bias of
-            `attnjit.attention`.
+        alibi_slopes: (Hq,) or (B, Hq) fp32; slope * |i + Lk - Lq - j| is taken off the scores.
+        dropout_p, return_attn_probs: not supported.
 
     Returns:
         (B, Lq, Hq, Dv).
@@ -44,17 +44,14 @@ def flash_attn_func(
     Raises:
         NotImplementedError: for what is not supported. Otherwise as `attnjit.attention`.
     """
-    refuse(
-        dropout_p=dropout_p,
-        alibi_slopes="a tensor" if alibi_slopes is not None else None,
-        return_attn_probs=return_attn_probs,
-    )
+    refuse(dropout_p=dropout_p, return_attn_probs=return_attn_probs)
     is_open = tuple(window_size) == (-1, -1)
     out = attention(
         *(t.transpose(1, 2) for t in (q, k, v)),
+        alibi_slopes=alibi_slopes,
         causal="bottom-right" if causal else None,
         window=None if is_open else window_size,
-        diagonal=None if is_open else "bottom-right",
+        diagonal=None if is_open and alibi_slopes is None else "bottom-right",
         scale=softmax_scale,
         softcap=softcap,
         deterministic=deterministic,

@@ -42,14 +42,6 @@ attnjit_tensor broadcast(const DeviceTensor& tensor, const char* name) {
   return result;
 }
 
-attnjit_tensor whole(const DeviceTensor& tensor, const char* name) {
-  if (tensor.ndim != kAxes) {
-    raise(PyExc_ValueError, "%s: it has %d axes; expected (batch, head, sequence, feature)", name,
-          tensor.ndim);
-  }
-  return broadcast(tensor, name);
-}
-
 // A tensor of one axis, over the heads of q.
 attnjit_tensor per_head(const DeviceTensor& tensor, const char* name) {
   if (tensor.ndim != 1) {
@@ -59,6 +51,27 @@ attnjit_tensor per_head(const DeviceTensor& tensor, const char* name) {
           attnjit_dtype(name, tensor.dtype),
           {1, tensor.shape[0], 1, 1},
           {0, tensor.strides[0], 0, 0}};
+}
+
+// Slopes of ALiBi: over the heads of q, and before that over its batch or not.
+attnjit_tensor slopes(const DeviceTensor& tensor, const char* name) {
+  if (tensor.ndim == 1) return per_head(tensor, name);
+  if (tensor.ndim != 2) {
+    raise(PyExc_ValueError, "%s: it has %d axes; expected (heads of q,) or (batch, heads of q)",
+          name, tensor.ndim);
+  }
+  return {tensor.data,
+          attnjit_dtype(name, tensor.dtype),
+          {tensor.shape[0], tensor.shape[1], 1, 1},
+          {tensor.strides[0], tensor.strides[1], 0, 0}};
+}
+
+attnjit_tensor whole(const DeviceTensor& tensor, const char* name) {
+  if (tensor.ndim != kAxes) {
+    raise(PyExc_ValueError, "%s: it has %d axes; expected (batch, head, sequence, feature)", name,
+          tensor.ndim);
+  }
+  return broadcast(tensor, name);
 }
 
 // Where the elements of a contiguous tensor begin that the C API takes as a pointer.
@@ -107,6 +120,10 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
   if (PyObject* sink = arguments.next(); !is_none(sink)) {
     sink_ = per_head(read(sink, "sink"), "sink");
     args_.sink = &sink_;
+  }
+  if (PyObject* alibi = arguments.next(); !is_none(alibi)) {
+    alibi_slopes_ = slopes(read(alibi, "alibi_slopes"), "alibi_slopes");
+    args_.alibi_slopes = &alibi_slopes_;
   }
   PyObject* const seqlens_q = arguments.next();
   PyObject* const seqlens_kv = arguments.next();

@@ -30,11 +30,11 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 11;
+  static constexpr Py_ssize_t kNumArguments = 12;
 
-  /// From (q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, scalars).
-  /// Absent tensors are None; scalars are those of attnjit/_call.py. q, k and v are copied where
-  /// the elements of a row are no neighbours.
+  /// From (q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q,
+  /// cu_seqlens_kv, scalars). Absent tensors are None; scalars are those of attnjit/_call.py. q, k
+  /// and v are copied where the elements of a row are no neighbours.
   ForwardCall(Arguments& arguments, TensorReader& reader);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
@@ -77,6 +77,7 @@ class ForwardCall {
   attnjit_tensor mask_{};
   attnjit_tensor bias_{};
   attnjit_tensor sink_{};
+  attnjit_tensor alibi_slopes_{};
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;

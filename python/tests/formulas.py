@@ -18,8 +18,10 @@ def _of_rank_4(operand):
     return operand[(None,) * (4 - operand.dim())]
 
 
-def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
-    """Which keys each row keeps: bool, broadcast to (batch, head, query, key)."""
+def kept(q, k, operands, scalars):
+    """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
+    query, key)."""
+    mask, seqlens_q, seqlens_kv = operands.mask, operands.seqlens_q, operands.seqlens_kv
     _, causal, diagonal, left, right, _, moved = scalars
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
     device = q.device
@@ -41,7 +43,7 @@ def kept(q, k, mask, seqlens_q, seqlens_kv, scalars):
         keep = keep & (j >= i + offset - left)
     if right >= 0:
         keep = keep & (j <= i + offset + right)
-    return keep
+    return keep, j - i - offset
 
 
 def _used_rows(q, seqlens_q):
@@ -52,21 +54,24 @@ def _used_rows(q, seqlens_q):
 
 def _softmax(q, k, operands, scalars):
     """(weights, lse, weights of the sinks or None) of a head for each head of q."""
-    mask, bias, sink, seqlens_q, seqlens_kv, *_ = operands
+    bias, sink, slopes = operands.bias, operands.sink, operands.alibi_slopes
+    keep, distance = kept(q, k, operands, scalars)
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
     if scalars[5] > 0:
         scores = scalars[5] * (scores / scalars[5]).tanh()
     if bias is not None:
         scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q)
-    keep = kept(q, k, mask, seqlens_q, seqlens_kv, scalars) & (scores > -1e38)
+    if slopes is not None:
+        scores = scores - slopes.to(q.dtype)[..., None, None] * distance.abs()
+    keep = keep & (scores > -1e38)
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
     total = scores.logsumexp(-1, keepdim=True)
     lse, of_sinks = torch.where(alive, total, -math.inf), None
     if sink is not None:
         of_head = sink.to(q.dtype).reshape(1, -1, 1, 1)
-        counts = (of_head > -1e38) & _used_rows(q, seqlens_q).unsqueeze(-1)
+        counts = (of_head > -1e38) & _used_rows(q, operands.seqlens_q).unsqueeze(-1)
         total = torch.where(counts, torch.where(alive, torch.logaddexp(total, of_head), of_head), total)
         lse = torch.where(alive | counts, total, -math.inf)
         of_sinks = torch.where(counts, (of_head - total).exp(), 0.0).squeeze(-1)

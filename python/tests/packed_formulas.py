@@ -31,7 +31,10 @@ class _Sequence(NamedTuple):
             None if t is None else t[self.place(t, k.shape[2])] for t in (operands.mask, operands.bias)
         )
         lengths = (None if t is None else t[one] for t in (operands.seqlens_q, operands.seqlens_kv))
-        return type(operands)(*of_scores, operands.sink)._replace(
+        slopes = operands.alibi_slopes
+        if slopes is not None and slopes.dim() == 2 and slopes.shape[0] > 1:
+            slopes = slopes[one]
+        return type(operands)(*of_scores, operands.sink, slopes)._replace(
             **dict(zip(("seqlens_q", "seqlens_kv"), lengths))
         )
 

@@ -11,8 +11,8 @@ from attnjit._call import Operands
 
 @dataclass(frozen=True)
 class Kind:
-    """What is drawn once per kind; patterns are words of b, s (half of the batch), h, g, q, k and 1 per axis, or
-    None."""
+    """What is drawn once per kind; patterns are words of b, s (half of the batch), h, g, q, k and 1 per axis (of
+    alibi without 1), or None."""
 
     dtype: torch.dtype
     head_dim: int
@@ -28,6 +28,7 @@ class Kind:
     softcap: float | None = None
     diagonal_offset: int = 0
     sink: torch.dtype | None = None
+    alibi: str | None = None
 
 
 def random_kind(rng: random.Random) -> Kind:
@@ -81,7 +82,7 @@ class Call:
         self.k = make(batch, heads_kv, keys, kind.head_dim)
         self.v = make(batch, heads_kv, keys, kind.head_dim_v)
         shape_of = lambda pattern: tuple(sizes[axis] for axis in pattern)
-        self.mask = self.bias = self.sink = self.seqlens_q = self.seqlens_kv = None
+        self.mask = self.bias = self.sink = self.alibi_slopes = self.seqlens_q = self.seqlens_kv = None
         if kind.mask:
             self.mask = torch.rand(shape_of(kind.mask), device=device) < 0.7
         if kind.bias:
@@ -91,14 +92,17 @@ class Call:
             self.sink = 2 * torch.randn(heads, dtype=kind.sink, device=device)
             self.sink[rng.randrange(heads)] = rng.choice((0.0, -torch.inf, 9.0))
             self.sink.requires_grad_(rng.random() < 0.8)
+        if kind.alibi:
+            self.alibi_slopes = rng.choice((0.1, 1.0)) * torch.randn(shape_of(kind.alibi), device=device)
         if kind.seqlens:
             self.seqlens_q = torch.randint(0, rows + 1, (batch,), dtype=torch.int32, device=device)
             self.seqlens_kv = torch.randint(0, keys + 1, (batch,), dtype=torch.int32, device=device)
-        diagonal = kind.causal or ("bottom-right" if kind.window else None)
+        diagonal = kind.causal or ("bottom-right" if kind.window or kind.alibi else None)
         self.options = {
             "mask": self.mask,
             "bias": self.bias,
             "sink": self.sink,
+            "alibi_slopes": self.alibi_slopes,
             "causal": kind.causal,
             "window": kind.window,
             "diagonal": diagonal,
@@ -112,7 +116,9 @@ class Call:
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
         cap = kind.softcap or 0.0
         scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset)
-        operands = Operands(self.mask, self.bias, self.sink, self.seqlens_q, self.seqlens_kv)
+        operands = Operands(
+            self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv
+        )
         self.problem = (self.q, self.k, self.v, operands, scalars)
 
     def leaves(self):

@@ -33,6 +33,7 @@ inputs = INPUTS | {
     "mask": FakeTensor(0x5000, (24,), BOOL),
     "bias": FakeTensor(0x6000, (8, 16, 24), FLOAT32, (0, 24, 1), byte_offset=16),
     "sink": FakeTensor(0x6200, (8,), FLOAT32),
+    "alibi_slopes": FakeTensor(0x6400, (2, 8), FLOAT32),
     "seqlens_q": FakeTensor(0x8000, (2,), INT32),
     "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
 }

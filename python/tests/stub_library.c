@@ -30,6 +30,7 @@ static void add_forward(const attnjit_forward_args* a) {
   add_tensor("mask", a->mask);
   add_tensor("bias", a->bias);
   add_tensor("sink", a->sink);
+  add_tensor("slopes", a->alibi_slopes);
   add("lse=%p seqlens=%p,%p cu_seqlens=%p,%p,%lld ", (void*)a->lse, (const void*)a->seqlens_q,
       (const void*)a->seqlens_kv, (const void*)a->cu_seqlens_q, (const void*)a->cu_seqlens_kv,
       (long long)a->num_sequences);

@@ -28,6 +28,7 @@ def test_random_problems(seed):
         softcap=rng.choice((None, None, 2.0)),
         diagonal_offset=rng.choice((0, 0, 5, -9)),
         sink=rng.choice((None, None, None, kind.bias_dtype)),
+        alibi=rng.choice((None, None, None, None, None, None, "h", "bh")),
     )
     for index in range(CALLS):
         call = Call(kind, 1000 * seed + index, "cuda")

@@ -57,7 +57,9 @@ def without_lengths(kind, rng):
 
 def bottom_right(kind, rng):
     """A kind of FlashAttention."""
-    return replace(kind, mask=None, bias=None, seqlens=False, causal="bottom-right" if kind.causal else None)
+    alibi = rng.choice((None, None, "h", "bh"))
+    causal = "bottom-right" if kind.causal else None
+    return replace(kind, mask=None, bias=None, seqlens=False, causal=causal, alibi=alibi)
 
 
 def mask_and_bias(kind, rng):
@@ -84,6 +86,7 @@ def flash_attn_func(call):
         softmax_scale=call.options["scale"],
         causal=call.options["causal"] is not None,
         window_size=call.options["window"] or (-1, -1),
+        alibi_slopes=call.alibi_slopes,
     ).transpose(1, 2)
 
 

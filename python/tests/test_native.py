@@ -36,6 +36,7 @@ INPUTS = {
     "mask": None,
     "bias": None,
     "sink": None,
+    "alibi_slopes": None,
     "seqlens_q": None,
     "seqlens_kv": None,
     "cu_seqlens_q": None,
@@ -103,6 +104,16 @@ def forward(**changes):
             "bias: it has 5 axes; expected at most 4",
         ),
         ({"sink": FakeTensor(0x1000, (3,))}, ValueError, "sink: head axis is 3; expected 8"),
+        (
+            {"alibi_slopes": FakeTensor(0x1000, (8,)), "diagonal": 1},
+            ValueError,
+            "alibi_slopes: dtype is bf16; expected fp32",
+        ),
+        (
+            {"alibi_slopes": FakeTensor(0x1000, (2, 1, 8), FLOAT32)},
+            ValueError,
+            "alibi_slopes: it has 3 axes; expected .heads of q,. or .batch, heads",
+        ),
         ({"sink": FakeTensor(0x1000, (1, 8))}, ValueError, "sink: it has 2 axes; expected .heads of q,."),
         ({"seqlens_q": FakeTensor(0x1000, (3,), INT32)}, ValueError, "seqlens_q: .* shape .batch,"),
         ({"cu_seqlens_q": FakeTensor(0x1000, (1,), INT32)}, ValueError, "cu_seqlens_q: expected .sequences"),
@@ -136,7 +147,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 15 arguments, not 16"),
+        ({"more": None}, TypeError, "expected 16 arguments, not 17"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -215,9 +226,7 @@ def test_the_arguments_that_the_library_gets():
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
     v = "v=0x3000:1,2/1536,2/768,24/32,32/1 "
     out = "out=0x4000:1,2/4096,8/512,16/32,32/1 "
-    operands = (
-        "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 sink=0x6200:2,1/0,8/1,1/0,1/0 "
-    )
+    operands = "mask=0x5000:3,1/0,1/0,1/0,24/1 bias=0x6010:2,1/0,8/0,16/24,24/1 sink=0x6200:2,1/0,8/1,1/0,1/0 slopes=0x6400:2,2/8,8/1,1/0,1/0 "
     arrays = (
         "lse=0x7000 seqlens=0x8000,0x8100 cu_seqlens=(nil),(nil),0 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
         "softcap=1.5 offset=-7 "

@@ -82,7 +82,7 @@ def test_sinks(dtype):
     bias = torch.randn(1, H, LQ, 1, requires_grad=True)
     sink = torch.tensor([0.5, -torch.inf, 80.0, -1e30], dtype=dtype, requires_grad=True)
     out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, sink=sink, seqlens_q=rows, return_lse=True)
-    expected = formulas.attend(q, k, v, Operands(mask, bias, sink, rows), OPEN)
+    expected = formulas.attend(q, k, v, Operands(mask, bias, sink, seqlens_q=rows), OPEN)
     assert_same((out, lse), expected)
     assert out[0, :, 2].abs().max() == 0 and torch.equal(lse[0, :, 2], sink.float())
     assert lse[0, :, 4].max() == -torch.inf
@@ -97,6 +97,30 @@ def test_sinks(dtype):
     expected = gradients(loss_expected, q, k, v, bias, sink)
     assert_same(found[:4], expected[:4])
     torch.testing.assert_close(found[4], expected[4], rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("shape", [(H,), (B, H)])
+def test_slopes(shape):
+    q, k, v = tensors()
+    slopes = torch.randn(shape)
+    mask = torch.rand(B, 1, LQ, LK) > 0.3
+    out = attnjit.attention(
+        q, k, v, mask=mask, alibi_slopes=slopes, diagonal="bottom-right", diagonal_offset=1
+    )
+    scalars = (None, False, 2, -1, -1, 0.0, 1)
+    expected, _ = formulas.attend(q, k, v, Operands(mask, alibi_slopes=slopes), scalars)
+    assert_same((out,), (expected,))
+    assert_same(gradients(out.square().sum(), q, k, v), gradients(expected.square().sum(), q, k, v))
+
+
+def test_slopes_of_a_causal_row_are_a_bias_of_its_keys():
+    q, k, v = tensors(requires_grad=False)
+    slopes = 0.5 ** torch.arange(1, H + 1)
+    bias = slopes[:, None, None] * torch.arange(LK)
+    expected = attnjit.attention(q, k, v, bias=bias, causal="bottom-right")
+    assert_same((attnjit.attention(q, k, v, alibi_slopes=slopes, causal="bottom-right"),), (expected,))
+    flash = attnjit.flash_attn_func(*(t.transpose(1, 2) for t in (q, k, v)), causal=True, alibi_slopes=slopes)
+    assert_same((flash.transpose(1, 2),), (expected,))
 
 
 def test_only_the_sink_requires_grad():
@@ -194,6 +218,7 @@ def test_options_that_are_refused(options, message):
         ({"k": None}, "k: expected a tensor, not NoneType"),
         ({"mask": [True]}, "mask: expected a tensor, not list"),
         ({"sink": 0.5}, "sink: expected a tensor, not float"),
+        ({"alibi_slopes": [0.5]}, "alibi_slopes: expected a tensor, not list"),
         ({"bias": 0.5}, "bias: expected a tensor, not float"),
         ({"seqlens_kv": [1, 2]}, "seqlens_kv: expected a tensor, not list"),
         ({"window": 3, "diagonal": "top-left"}, "window: 3; expected .left, right., two integers"),
@@ -262,6 +287,6 @@ def test_flash_attn_func_starts_at_the_bottom_right():
     assert_same((out,), (expected.transpose(1, 2),))
     q, k, v = (t.detach().transpose(1, 2).contiguous() for t in (q, k, v))
     assert attnjit.flash_attn_func(q, k, v).is_contiguous()
-    for feature in ({"dropout_p": 0.1}, {"alibi_slopes": q}, {"return_attn_probs": True}):
+    for feature in ({"dropout_p": 0.1}, {"return_attn_probs": True}):
         with pytest.raises(NotImplementedError, match=next(iter(feature))):
             attnjit.flash_attn_func(q, k, v, **feature)

@@ -68,6 +68,20 @@ def test_lengths_and_lse_of_two_batch_axes():
     torch.testing.assert_close(out[0, 0], v[0, 0, :, :1].expand(H, S, D))
 
 
+@pytest.mark.parametrize("share", [False, True])
+def test_slopes_per_batch_element(share):
+    """In one call, and in a call per sample, which a mask that the samples share asks for."""
+    q, k, v, mask, _ = triangle(2)
+    slopes = torch.rand(2, N, H)
+    mask = mask[:1] if share else mask
+    distance = (torch.arange(S)[:, None] - torch.arange(S)).abs()
+    bias = -slopes[..., None, None] * distance
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.masked_fill(~mask, -torch.inf))
+    torch.testing.assert_close(attnjit.attention(q, k, v, mask=mask, alibi_slopes=slopes), expected)
+    of_heads = attnjit.attention(q, k, v, mask=mask, alibi_slopes=slopes[1, 2])
+    torch.testing.assert_close(of_heads[1, 2], expected[1, 2])
+
+
 def test_batch_axes_that_differ_are_refused():
     q, k, v, _, _ = triangle(2)
     with pytest.raises(ValueError, match="the same of all"):

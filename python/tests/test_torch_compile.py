@@ -24,7 +24,17 @@ def tensors(length=L):
 
 
 def loss(q, k, v, mask, bias, sink):
-    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, sink=sink, causal="top-left", return_lse=True)
+    out, lse = attnjit.attention(
+        q,
+        k,
+        v,
+        mask=mask,
+        bias=bias,
+        sink=sink,
+        alibi_slopes=sink.detach(),
+        causal="top-left",
+        return_lse=True,
+    )
     return out.square().sum() + torch.where(lse.isfinite(), lse, 0).sum()
 
 
@@ -64,7 +74,7 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 @pytest.mark.parametrize("need", [False, True])
 def test_opcheck(need):
     q, k, v, mask, bias, sink = (t.detach() for t in tensors())
-    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0)
+    operands, scalars = Operands(mask, bias, sink, torch.rand(B, H)), (None, True, 1, -1, -1, 0.0, 0)
     forward = (q, k, v, *operands, *scalars, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
     out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, need)

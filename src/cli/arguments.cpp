@@ -79,8 +79,10 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
       "Keys up to the diagonal only; the value says where it starts: bottom-right or top-left")
       ->expected(0, 1);
   add("--window", flags.window, "L,R: keys before and after the diagonal; -1 = open");
-  add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal and --window");
+  add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal, --window and --alibi");
   add("--diagonal-offset", flags.diagonal_offset, "Keys by which that diagonal lies further right");
+  add("--alibi", flags.alibi,
+      "Slopes of ALiBi: h, one per query head, or bh, one per batch element and query head");
   add("--mask", flags.mask,
       "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, shqk/2, ...");
   add("--mask-kind", flags.mask_kind,

@@ -36,6 +36,11 @@ std::string row_bias(const Family& f, Pass pass) {
   return fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)));
 }
 
+std::string alibi(const Family& f, Pass) {
+  if (!f.alibi) return "";
+  return fmt::format("Alibi<kScores, {}>", literal(std::max(f.head_dim, f.head_dim_v) > 128));
+}
+
 std::string packed_mask(const Family& f, Pass pass) {
   if (!f.prepares_mask() || pass == Pass::kBackward) return "";
   return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
@@ -91,6 +96,7 @@ constexpr Feature kFeatures[] = {
      &Family::bias_groups_batch, &Family::bias_packs_keys},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
      &Family::bias_groups_batch},
+    {"alibi", "alibi.cuh", "AlibiParams", kChanges, alibi, value<&V::alibi>},
     {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
      &Family::mask_groups_batch},
     {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>,

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "attnjit/score/alibi_params.h"
 #include "attnjit/score/band_params.h"
 #include "attnjit/score/byte_mask_params.h"
 #include "attnjit/score/operand_params.h"
@@ -19,7 +20,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 12;
+inline constexpr std::size_t kNumFeatures = 13;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -32,6 +33,7 @@ struct FeatureValues {
   kernel::ByteMaskParams byte_mask{};
   kernel::BandParams band{};
   kernel::SinkParams sink{};
+  kernel::AlibiParams alibi{};
 };
 
 /// A row of the table.

@@ -27,6 +27,9 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
   add_tensor(memory, "dk", args.dk, TensorRole::kOutput);
   add_tensor(memory, "dv", args.dv, TensorRole::kOutput);
   if (forward.sink) add_tensor(memory, "sink", *forward.sink, TensorRole::kInput);
+  if (forward.alibi_slopes) {
+    add_tensor(memory, "alibi_slopes", *forward.alibi_slopes, TensorRole::kInput);
+  }
   if (args.dsink) add_tensor(memory, "dsink", *args.dsink, TensorRole::kOutput);
   if (args.dbias) add_tensor(memory, "dbias", *args.dbias, TensorRole::kOutput);
 }

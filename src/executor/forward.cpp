@@ -16,6 +16,9 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   if (args.mask) add_tensor(memory, "mask", *args.mask, TensorRole::kInput);
   if (args.bias) add_tensor(memory, "bias", *args.bias, TensorRole::kInput);
   if (args.sink) add_tensor(memory, "sink", *args.sink, TensorRole::kInput);
+  if (args.alibi_slopes) {
+    add_tensor(memory, "alibi_slopes", *args.alibi_slopes, TensorRole::kInput);
+  }
   add_tensor(memory, "out", args.out, TensorRole::kOutput);
   const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
   add_array(memory, "lse", args.lse, batch * heads * seqlen_q, kFloatBytes, TensorRole::kOutput);

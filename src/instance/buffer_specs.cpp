@@ -33,9 +33,9 @@ Tensor expanded(const ProblemSpec& spec, Tensor view) {
   return view;
 }
 
-Tensor head_view(const ProblemSpec& spec, DType dtype) {
+Tensor head_view(const ProblemSpec& spec, DType dtype, std::int64_t batch = 1) {
   const std::int64_t stride = 1 + spec.memory.row_padding;
-  return {nullptr, dtype, {1, spec.heads_q, 1, 1}, {spec.heads_q * stride, stride, 1, 1}};
+  return {nullptr, dtype, {batch, spec.heads_q, 1, 1}, {spec.heads_q * stride, stride, 1, 1}};
 }
 
 struct Shapes {
@@ -102,6 +102,10 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   if (spec.use_sink) {
     specs.push_back(
         {"sink", BufferRole::kSink, false, head_view(spec, spec.sink_dtype.value_or(spec.dtype))});
+  }
+  if (!spec.alibi.empty()) {
+    const Tensor slopes = head_view(spec, DType::kFloat32, spec.alibi == "bh" ? spec.batch : 1);
+    specs.push_back({"alibi_slopes", BufferRole::kAlibiSlopes, false, slopes});
   }
   if (spec.want_lse) {
     specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});

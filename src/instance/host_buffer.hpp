@@ -31,6 +31,7 @@ enum class BufferRole {
   kDsink,
   kCuSeqlensQ,
   kCuSeqlensKv,
+  kAlibiSlopes,
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds

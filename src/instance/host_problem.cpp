@@ -84,6 +84,9 @@ void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kCuSeqlensKv:
       args.forward.cu_seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
       break;
+    case BufferRole::kAlibiSlopes:
+      args.forward.alibi_slopes = tensor;
+      break;
   }
 }
 
@@ -122,7 +125,12 @@ void HostProblem::fill(unsigned jobs) {
         tensor::fill_bias(buffer.tensor(), spec_.bias_kind, random, jobs);
         break;
       case BufferRole::kSink:
-        fill_sink(buffer, random, jobs);
+        tensor::fill_normal(buffer.tensor(), random, 0, 2, jobs);
+        set_heads(buffer, spec_.sinks);
+        break;
+      case BufferRole::kAlibiSlopes:
+        tensor::fill_slopes(buffer.tensor());
+        set_heads(buffer, spec_.slopes);
         break;
       case BufferRole::kSeqlensQ:
         fill_seqlens(buffer, spec_.seqlens_q, spec_.seqlen_q);
@@ -179,12 +187,13 @@ void HostProblem::fill_backward_inputs(unsigned jobs) {
   }
 }
 
-void HostProblem::fill_sink(HostBuffer& buffer, tensor::Random random, unsigned jobs) {
-  const Tensor sink = buffer.tensor();
-  tensor::fill_normal(sink, random, 0, 2, jobs);
-  for (std::int64_t head = 0; !spec_.sinks.empty() && head < spec_.heads_q; ++head) {
-    const float given = spec_.sinks[static_cast<std::size_t>(head) % spec_.sinks.size()];
-    tensor::store(sink.data, sink.dtype, head * sink.strides[1], given);
+void HostProblem::set_heads(HostBuffer& buffer, const std::vector<float>& given) {
+  const Tensor tensor = buffer.tensor();
+  const std::int64_t count = given.empty() ? 0 : tensor.shape[0] * spec_.heads_q;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t batch = i / spec_.heads_q, head = i % spec_.heads_q;
+    tensor::store(tensor.data, tensor.dtype, batch * tensor.strides[0] + head * tensor.strides[1],
+                  given[static_cast<std::size_t>(i) % given.size()]);
   }
 }
 

@@ -7,7 +7,6 @@
 #include "attnjit/backward.hpp"
 #include "instance/host_buffer.hpp"
 #include "instance/problem_spec.hpp"
-#include "tensor/random.hpp"
 
 namespace attnjit::instance {
 
@@ -54,7 +53,7 @@ class HostProblem {
  private:
   void fill(unsigned jobs);
   void fill_backward_inputs(unsigned jobs);
-  void fill_sink(HostBuffer& buffer, tensor::Random random, unsigned jobs);
+  void set_heads(HostBuffer& buffer, const std::vector<float>& given);
   void fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
                     std::int64_t length);
 

@@ -133,9 +133,13 @@ void validate(const ProblemSpec& spec) {
     refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", spec.window.left,
                        spec.window.right));
   }
+  if (!spec.alibi.empty() && spec.alibi != "h" && spec.alibi != "bh") {
+    refuse(fmt::format("alibi: pattern '{}'; expected h or bh", base::excerpt(spec.alibi)));
+  }
   const bool banded = spec.causal || spec.window.left >= 0 || spec.window.right >= 0;
-  if (banded && spec.diagonal == Diagonal::kUnspecified) {
-    refuse("diagonal: not named; causal and window need top_left or bottom_right");
+  const bool differ = spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.use_seqlens_kv;
+  if ((banded || (!spec.alibi.empty() && differ)) && spec.diagonal == Diagonal::kUnspecified) {
+    refuse("diagonal: not named; causal, window and alibi need top_left or bottom_right");
   }
   if (std::abs(spec.diagonal_offset) > problem::kMaxSeqlen) {
     refuse(fmt::format("diagonal_offset: {}; expected {} to {}", spec.diagonal_offset,
@@ -214,6 +218,8 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.use_sink,
       fmt::format("sink:{}{}", tensor::dtype_name(spec.sink_dtype.value_or(spec.dtype)),
                   spec.sinks.empty() ? "" : ":given"));
+  add(!spec.alibi.empty(),
+      fmt::format("alibi={}{}", spec.alibi, spec.slopes.empty() ? "" : ":given"));
   const auto list = [](const std::vector<std::int32_t>& begins) {
     constexpr std::size_t kMost = 16;
     return begins.size() > kMost ? fmt::format("[{} numbers]", begins.size())

@@ -50,6 +50,11 @@ struct ProblemSpec : ScoreOptions {
   std::optional<DType> sink_dtype;  ///< default: dtype
   std::vector<float> sinks;         ///< by turns of the heads. Empty: drawn at random
 
+  /// Slopes of ALiBi: "h" for one per head, "bh" for one per batch element and head. Empty =
+  /// absent.
+  std::string alibi;
+  std::vector<float> slopes;  ///< by turns. Empty: those of models
+
   bool use_seqlens_q = false;
   bool use_seqlens_kv = false;
   /// Values to use, [batch]. Empty: drawn at random, with the first full, then (as far as the batch

@@ -52,6 +52,10 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.bias.extent != Extent::kAbsent) {
     values.bias = operand_params(problem.bias, *args.bias, problem);
   }
+  if (problem.alibi.exists) {
+    values.alibi = {static_cast<const float*>(args.alibi_slopes->data), problem.alibi.batch_stride,
+                    problem.alibi.head_stride, problem.diagonal_offset, problem.bottom_right};
+  }
   if (problem.sink.exists) values.sink = {args.sink->data, problem.sink.head_stride};
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);

@@ -33,6 +33,11 @@ std::string pattern(const Problem& problem, const Operand& operand) {
                     operand.key_stride != 0, operand.packs_keys);
 }
 
+const char* alibi_pattern(const Problem& problem) {
+  if (!problem.alibi.exists) return "none";
+  return problem.alibi.batch_stride != 0 ? "bh" : "h";
+}
+
 const char* name(DType dtype) { return base::word(dtype); }
 
 std::string describe(const Problem& p) {
@@ -43,8 +48,11 @@ std::string describe(const Problem& p) {
   if (p.bounded_left || p.bounded_right) {
     auto side = [](bool bounded, int width) { return bounded ? fmt::to_string(width) : "open"; };
     text +=
-        fmt::format(" window={},{} diagonal={}", side(p.bounded_left, p.left),
-                    side(p.bounded_right, p.right), p.bottom_right ? "bottom_right" : "top_left");
+        fmt::format(" window={},{}", side(p.bounded_left, p.left), side(p.bounded_right, p.right));
+  }
+  if (p.alibi.exists) text += fmt::format(" alibi={}", alibi_pattern(p));
+  if (p.has_diagonal()) {
+    text += fmt::format(" diagonal={}", p.bottom_right ? "bottom_right" : "top_left");
   }
   if (p.diagonal_offset != 0) text += fmt::format(" diagonal_offset={}", p.diagonal_offset);
   if (p.packed) text += " packed";

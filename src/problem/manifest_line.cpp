@@ -24,8 +24,9 @@ Json members(const Problem& p) {
   line["seqlens"] = {p.seqlen_q, p.seqlen_kv};
   if (p.bounded_left || p.bounded_right) {
     line["window"] = {p.bounded_left ? p.left : -1, p.bounded_right ? p.right : -1};
-    line["diagonal"] = p.bottom_right ? "bottom_right" : "top_left";
   }
+  if (p.alibi.exists) line["alibi"] = alibi_pattern(p);
+  if (p.has_diagonal()) line["diagonal"] = p.bottom_right ? "bottom_right" : "top_left";
   if (p.diagonal_offset != 0) line["diagonal_offset"] = p.diagonal_offset;
   if (p.mask.extent != Extent::kAbsent) line["mask"] = pattern(p, p.mask);
   if (p.bias.extent != Extent::kAbsent) {

@@ -181,10 +181,11 @@ void check_operands(const ForwardArgs& args, Problem& p) {
 }
 
 PerHead check_per_head(const char* what, const Tensor& tensor, const Problem& p) {
-  for (const int axis : {0, 2, 3}) expect_size(what, tensor, axis, 1, "a number per query head");
+  for (const int axis : {2, 3}) expect_size(what, tensor, axis, 1, "a number per query head");
   expect_size(what, tensor, 1, p.num_heads_q, "q's heads");
   check_memory(what, tensor);
-  return {true, tensor.dtype, p.num_heads_q == 1 ? 0 : tensor.strides[1]};
+  return {true, tensor.dtype, tensor.shape[0] <= 1 ? 0 : tensor.strides[0],
+          p.num_heads_q == 1 ? 0 : tensor.strides[1]};
 }
 
 void check_sink(const ForwardArgs& args, Problem& p) {
@@ -192,7 +193,16 @@ void check_sink(const ForwardArgs& args, Problem& p) {
   if (args.sink->dtype != p.dtype && args.sink->dtype != DType::kFloat32) {
     reject("sink: dtype is {}; expected {} (as q) or fp32", name(args.sink->dtype), name(p.dtype));
   }
+  expect_size("sink", *args.sink, 0, 1, "a number per query head");
   p.sink = check_per_head("sink", *args.sink, p);
+}
+
+void check_alibi(const ForwardArgs& args, Problem& p) {
+  if (!args.alibi_slopes) return;
+  expect_dtype("alibi_slopes", *args.alibi_slopes, DType::kFloat32);
+  expect_axis("alibi_slopes", "batch", args.alibi_slopes->shape[0], p.batch,
+              p.packed ? "sequences" : "batch of q");
+  p.alibi = check_per_head("alibi_slopes", *args.alibi_slopes, p);
 }
 
 std::int32_t window_side(const char* side, std::int64_t width) {
@@ -214,12 +224,17 @@ void check_band(const ForwardArgs& args, Problem& p) {
   if (args.diagonal_offset < -kMaxSeqlen || args.diagonal_offset > kMaxSeqlen) {
     reject("diagonal_offset: {}; expected {} to {}", args.diagonal_offset, -kMaxSeqlen, kMaxSeqlen);
   }
-  if (!p.bounded_left && !p.bounded_right) return;
-  if (args.diagonal == Diagonal::kUnspecified) {
+  if (!p.has_diagonal()) return;
+  const bool banded = p.bounded_left || p.bounded_right;
+  const bool differ =
+      p.packed || p.seqlen_q != p.seqlen_kv || args.seqlens_q || args.seqlens_kv;
+  if (args.diagonal == Diagonal::kUnspecified && (banded || differ)) {
     reject(
         "diagonal: unspecified with {}; expected top_left or bottom_right (they differ when "
         "Lq != Lk)",
-        args.causal ? "causal" : "a window");
+        args.causal ? "causal"
+        : banded    ? "a window"
+                    : "alibi_slopes");
   }
   p.bottom_right = args.diagonal == Diagonal::kBottomRight;
   p.diagonal_offset = static_cast<std::int32_t>(args.diagonal_offset);
@@ -234,6 +249,7 @@ Problem make_problem(const ForwardArgs& args) {
   check_tensors(args, p);
   check_operands(args, p);
   check_sink(args, p);
+  check_alibi(args, p);
   check_band(args, p);
   check_aligned_pointer("lse", args.lse);
   check_aligned_pointer("seqlens_q", args.seqlens_q);
@@ -277,6 +293,7 @@ Family family(const Problem& problem) {
   f.packed = problem.packed;
   f.sink = problem.sink.exists;
   f.sink_dtype = problem.sink.dtype;
+  f.alibi = problem.alibi.exists;
   return f;
 }
 

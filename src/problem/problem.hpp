@@ -36,11 +36,12 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 
-/// A number per query head in canonical form.
+/// A number per query head, or per batch element and query head, in canonical form.
 struct PerHead {
   bool exists = false;
   DType dtype = DType::kFloat32;
-  std::int64_t head_stride = 0;  // elements; 0 where there is one head
+  // Elements; 0 where there is one, or one for all batch elements.
+  std::int64_t batch_stride = 0, head_stride = 0;
 
   bool operator==(const PerHead&) const = default;
 };
@@ -61,10 +62,10 @@ struct Problem {
   RowStrides q, k, v, out;
   bool aligned = false;  ///< q, k, v, out: addresses and strides are multiples of 16 bytes
   Operand mask, bias;
-  PerHead sink;
+  PerHead sink, alibi;
   bool bounded_left = false, bounded_right = false;  ///< window; causal bounds the right at 0
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
-  bool bottom_right = false;                         ///< false unless bounded
+  bool bottom_right = false;                         ///< false unless bounded or with alibi
   std::int32_t diagonal_offset = 0;                  ///< likewise 0
   bool packed = false;  ///< sequences lie one after another in tensors without a batch axis
   std::int32_t operand_queries = 0, operand_keys = 0;  ///< of a sequence that mask and bias have
@@ -76,6 +77,8 @@ struct Problem {
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
   bool groups_batch(std::int32_t planes) const { return planes > 1 && planes < batch; }
+  /// Whether anything depends on where the diagonal lies.
+  bool has_diagonal() const { return bounded_left || bounded_right || alibi.exists; }
   bool empty() const { return batch == 0 || seqlen_q == 0; }
   /// The batch axis of q, k, v and out.
   std::int32_t tensor_batch() const { return packed ? 1 : batch; }
@@ -138,6 +141,7 @@ struct Family {
   bool packed = false;  ///< sequences are; lengths beside them make no other kernel
   bool sink = false;
   DType sink_dtype = DType::kFloat32;
+  bool alibi = false;
 
   /// Whether a kernel looks at the mask before those that read it.
   bool prepares_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
@@ -162,7 +166,7 @@ constexpr auto fields(const Family*) {
       base::Field{"bounded_left", &F::bounded_left},
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
       base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
-      base::Field{"sink_dtype", &F::sink_dtype});
+      base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi});
 }
 
 /// Flags that descriptions name where they are set.
@@ -171,13 +175,17 @@ inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
     {"right", &Family::bounded_right},
     {"seqlens", &Family::seqlens},
     {"packed", &Family::packed},
-    {"softcap", &Family::softcap}};
+    {"softcap", &Family::softcap},
+    {"alibi", &Family::alibi}};
 
 Family family(const Problem& problem);
 
 /// The broadcast pattern of an operand of `problem`, e.g. "1hqk", "b11k", "bgqk" (g: one plane per
 /// kv head), "shqk/2" (s: two planes that batch elements share in groups); "none" if absent.
 std::string pattern(const Problem& problem, const Operand& operand);
+
+/// What alibi slopes differ over: "h", heads, or "bh", batch elements too; "none" if absent.
+const char* alibi_pattern(const Problem& problem);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.
 std::string describe(const Problem& problem);

@@ -63,7 +63,6 @@ void check_shapes(const ForwardArgs& args) {
 }
 
 void check_per_head(std::string_view name, const Tensor& tensor, const ForwardArgs& args) {
-  check_axis(name, "batch", tensor.shape[0], 1);
   check_axis(name, "head", tensor.shape[1], args.q.shape[1]);
   check_axis(name, "query", tensor.shape[2], 1);
   check_axis(name, "key", tensor.shape[3], 1);
@@ -93,14 +92,23 @@ void check_args(const ForwardArgs& args) {
       refuse("bias: dtype is bool; a boolean mask belongs in mask");
     }
   }
-  if (args.sink) check_per_head("sink", *args.sink, args);
+  if (args.sink) {
+    check_axis("sink", "batch", args.sink->shape[0], 1);
+    check_per_head("sink", *args.sink, args);
+  }
+  if (args.alibi_slopes) {
+    const std::int64_t planes = args.alibi_slopes->shape[0];
+    if (planes != 1) check_axis("alibi_slopes", "batch", planes, args.q.shape[0]);
+    check_per_head("alibi_slopes", *args.alibi_slopes, args);
+  }
   if (args.window.left < -1 || args.window.right < -1) {
     refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", args.window.left,
                        args.window.right));
   }
   const bool banded = args.causal || args.window.left >= 0 || args.window.right >= 0;
-  if (banded && args.diagonal == Diagonal::kUnspecified) {
-    refuse("diagonal: not named; causal and window need top_left or bottom_right");
+  const bool differ = args.q.shape[2] != args.k.shape[2] || args.seqlens_q || args.seqlens_kv;
+  if ((banded || (args.alibi_slopes && differ)) && args.diagonal == Diagonal::kUnspecified) {
+    refuse("diagonal: not named; causal, window and alibi slopes need top_left or bottom_right");
   }
   if (args.scale && !std::isfinite(*args.scale)) {
     refuse(fmt::format("scale: {}; expected a finite value", *args.scale));
@@ -116,7 +124,7 @@ void check_args(const BackwardArgs& args) {
   if (args.dsink && !args.forward.sink) {
     refuse("dsink: asked for without a sink; expected a sink");
   }
-  if (args.dsink) check_per_head("dsink", *args.dsink, args.forward);
+  if (args.dsink) check_same_shape("dsink", *args.dsink, *args.forward.sink);
   if (args.dbias && !args.forward.bias) {
     refuse("dbias: asked for without a bias; expected a bias");
   }

@@ -77,16 +77,20 @@ std::int64_t ScoreRule::keys_in_use(std::int64_t batch) const {
   return in_use(seqlens_kv_, batch, seqlen_kv_);
 }
 
+std::int64_t ScoreRule::diagonal(std::int64_t batch) const {
+  return offset_ + (bottom_right_ ? keys_in_use(batch) - rows_in_use(batch) : 0);
+}
+
 KeyRange ScoreRule::band(std::int64_t batch, std::int64_t query) const {
   const std::int64_t rows = rows_in_use(batch);
   const std::int64_t keys = keys_in_use(batch);
   if (query >= std::min(rows, most_queries_)) {
     return {};
   }
-  const std::int64_t diagonal = query + offset_ + (bottom_right_ ? keys - rows : 0);
-  const std::int64_t begin = left_ ? std::max<std::int64_t>(diagonal - *left_, 0) : 0;
+  const std::int64_t middle = query + diagonal(batch);
+  const std::int64_t begin = left_ ? std::max<std::int64_t>(middle - *left_, 0) : 0;
   const std::int64_t last = std::min(keys, most_keys_);
-  const std::int64_t end = right_ ? std::min(diagonal + *right_ + 1, last) : last;
+  const std::int64_t end = right_ ? std::min(middle + *right_ + 1, last) : last;
   return begin < end ? KeyRange{begin, end} : KeyRange{};
 }
 

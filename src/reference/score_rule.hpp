@@ -44,6 +44,9 @@ class ScoreRule {
   std::int64_t rows_in_use(std::int64_t batch) const;
   std::int64_t keys_in_use(std::int64_t batch) const;
 
+  /// The key of row 0 on the diagonal.
+  std::int64_t diagonal(std::int64_t batch) const;
+
   /// Keys that causal, window and seqlens leave to a row; empty for a row that is not in use.
   KeyRange band(std::int64_t batch, std::int64_t query) const;
 

@@ -31,6 +31,14 @@ double BlockContext::sink(std::int64_t head) const {
   return sink <= kDeadScore ? kNone : sink;
 }
 
+double BlockContext::alibi_slope(std::int64_t batch, std::int64_t head) const {
+  if (!args.alibi_slopes) return 0;
+  const Tensor& slopes = *args.alibi_slopes;
+  const std::int64_t element = slopes.shape[0] == 1 ? 0 : batch;
+  return tensor::load(slopes.data, slopes.dtype,
+                      element * slopes.strides[0] + head * slopes.strides[1]);
+}
+
 template <typename Real>
 ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
     : context_(context),
@@ -39,6 +47,7 @@ ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
       dim_(context.args.q.shape[3]),
       scale_(static_cast<Real>(context.scale())),
       softcap_(static_cast<Real>(context.softcap())),
+      slope_(static_cast<Real>(context.alibi_slope(block.batch, block.head))),
       queries_(static_cast<std::size_t>(padded_rows_ * dim_)),
       keys_(static_cast<std::size_t>(dim_ * kTile)),
       keep_(static_cast<std::size_t>(rows() * kTile)) {
@@ -81,9 +90,11 @@ bool ScoreTiles<Real>::keep(KeyRange keys) {
 template <typename Real>
 void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
   const auto& bias = context_.rule.bias();
+  const bool has_slope = context_.args.alibi_slopes.has_value();
   for (std::int64_t row = 0; row < rows(); ++row) {
     const std::int64_t bias_row =
         bias ? bias->row_offset(block_.batch, block_.head, query(row)) : 0;
+    const std::int64_t diagonal = query(row) + context_.rule.diagonal(block_.batch);
     for (std::int64_t column = 0; column < kTile; ++column) {
       Real& score = scores[row * kTile + column];
       if (!keep_[row * kTile + column]) {
@@ -97,6 +108,9 @@ void ScoreTiles<Real>::finish(KeyRange keys, Real* scores, Real* slopes) const {
       if (bias) {
         const std::int64_t index = bias_row + (keys.begin + column) * bias->strides[3];
         score += static_cast<Real>(tensor::load(bias->data, bias->dtype, index));
+      }
+      if (has_slope) {
+        score -= slope_ * static_cast<Real>(std::abs(diagonal - keys.begin - column));
       }
       if (score <= static_cast<Real>(kDeadScore)) {
         score = std::numeric_limits<Real>::lowest();

@@ -34,11 +34,13 @@ struct BlockContext {
   double scale() const;
   /// The score of a head that has no key; -inf: none.
   double sink(std::int64_t head) const;
+  /// What a score of a head loses for each key between it and the diagonal; 0 without slopes.
+  double alibi_slope(std::int64_t batch, std::int64_t head) const;
   double softcap() const { return args.softcap.value_or(0.0f); }  ///< 0: none
 };
 
-/// scale q k^T, capped, + bias for one block of rows, in tiles of the keys that some row of it may
-/// keep.
+/// scale q k^T, capped, + bias and distance for one block of rows, in tiles of the keys that some
+/// row of it may keep.
 ///
 /// A dropped key has score -inf. A kept key's score is never -inf: what counts as -inf is held as
 /// the lowest finite value, whose exponential is 0 all the same. The two differ when v is not
@@ -73,6 +75,7 @@ class ScoreTiles {
   const std::int64_t dim_;
   const Real scale_;
   const Real softcap_;
+  const Real slope_;
   KeyRange range_;
   std::int64_t tiles_;
   std::vector<Real> queries_;       // [padded rows, D]

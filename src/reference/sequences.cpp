@@ -72,6 +72,10 @@ std::vector<Sequence> split_sequences(const ForwardArgs& args) {
     call.v = rows_of(args.v, kv.begin, kv.size);
     call.mask = operand_of(args.mask, sequence, kv.size, args);
     call.bias = operand_of(args.bias, sequence, kv.size, args);
+    if (args.alibi_slopes && args.alibi_slopes->shape[0] > 1) {
+      call.alibi_slopes = advanced(*args.alibi_slopes, b * args.alibi_slopes->strides[0]);
+      call.alibi_slopes->shape[0] = 1;
+    }
     call.lse = nullptr;
     if (args.seqlens_q != nullptr) call.seqlens_q += b;
     if (args.seqlens_kv != nullptr) call.seqlens_kv += b;

@@ -76,6 +76,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.mask = tensor(c.mask);
   args.bias = tensor(c.bias);
   args.sink = tensor(c.sink);
+  args.alibi_slopes = tensor(c.alibi_slopes);
   args.lse = c.lse;
   args.seqlens_q = c.seqlens_q;
   args.seqlens_kv = c.seqlens_kv;

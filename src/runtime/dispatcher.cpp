@@ -47,6 +47,7 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   if (args.mask) check_address(driver, "mask", args.mask->data);
   if (args.bias) check_address(driver, "bias", args.bias->data);
   if (args.sink) check_address(driver, "sink", args.sink->data);
+  if (args.alibi_slopes) check_address(driver, "alibi_slopes", args.alibi_slopes->data);
 }
 
 void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {

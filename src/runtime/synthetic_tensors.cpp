@@ -109,6 +109,21 @@ class Maker {
     return first;
   }
 
+  /// The same of slopes that fall from head to head.
+  void* slopes(const std::array<Axis, 4>& axes) {
+    void* const first = place(DType::kFloat32, axes);
+    const cuda::DeviceBuffer& buffer = buffers_.back();
+    tile_.resize(buffer.bytes());
+    Tensor tensor{tile_.data() + span_of(axes).before * sizeof(float), DType::kFloat32, {}, {}};
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      tensor.shape[axis] = axes[axis].size;
+      tensor.strides[axis] = axes[axis].stride;
+    }
+    tensor::fill_slopes(tensor);
+    cuda::copy_to_device(driver_, buffer.data(), tile_.data(), tile_.size(), stream_);
+    return first;
+  }
+
   const std::int32_t* lengths(std::int32_t count, std::int32_t length) {
     return numbers(std::vector<std::int32_t>(static_cast<std::size_t>(count), length));
   }
@@ -152,8 +167,10 @@ std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides&
 std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
 }
-std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride) {
-  return {Axis{1, 0}, {p.num_heads_q, stride}, {1, 0}, {1, 0}};
+std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride,
+                              std::int64_t batch_stride = 0) {
+  return {
+      Axis{batch_stride == 0 ? 1 : p.batch, batch_stride}, {p.num_heads_q, stride}, {1, 0}, {1, 0}};
 }
 std::array<Axis, 4> lse_axes(const problem::Problem& p) {
   const std::int64_t rows = p.seqlen_q;
@@ -174,6 +191,10 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   }
   if (p.sink.exists) {
     args.sink.emplace().data = maker.fill(p.sink.dtype, head_axes(p, p.sink.head_stride));
+  }
+  if (p.alibi.exists) {
+    args.alibi_slopes.emplace().data =
+        maker.slopes(head_axes(p, p.alibi.head_stride, p.alibi.batch_stride));
   }
   if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
   if (p.packed) {

@@ -195,6 +195,14 @@ void fill_normal(const Tensor& tensor, Random random, double mean, double stddev
   });
 }
 
+void fill_slopes(const Tensor& tensor) {
+  for_each_row(tensor, 1, [&](const RowPlace& row, std::int64_t) {
+    const double exponent = -8.0 * static_cast<double>(row.head + 1) / tensor.shape[1];
+    store(tensor.data, tensor.dtype, row.offset,
+          std::exp2(exponent) * (1.0 + 0.5 * static_cast<double>(row.batch)));
+  });
+}
+
 void fill_mask(const Tensor& mask, MaskKind kind, double density, Random random, unsigned jobs) {
   const MaskRule rule(kind, density, random, distinct_shape(mask));
   for_each_row(mask, jobs, [&](const RowPlace& row, std::int64_t size) {

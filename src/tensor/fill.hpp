@@ -52,6 +52,10 @@ std::optional<BiasKind> parse_bias_kind(std::string_view name);
 /// Fills an fp16, bf16 or fp32 tensor with N(mean, stddev^2) rounded to its dtype.
 void fill_normal(const Tensor& tensor, Random random, double mean, double stddev, unsigned jobs);
 
+/// Fills an fp32 tensor over (batch, head, 1, 1) with the slopes of ALiBi, 2^(-8 (h + 1) / H), half
+/// as large again from one batch element to the next.
+void fill_slopes(const Tensor& tensor);
+
 /// Fills a kBool tensor over (batch, head, query, key). `density` in [0, 1].
 void fill_mask(const Tensor& mask, MaskKind kind, double density, Random random, unsigned jobs);
 

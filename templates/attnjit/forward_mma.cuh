@@ -107,7 +107,7 @@ struct Forward {
 
   ATTNJIT_DEVICE Job next_job() {
     while (tiles.next < tiles.end) {
-      const int tile = tiles.next++;
+      const int tile = Features::kLastFirst ? --tiles.end : tiles.next++;
       const TileUse use = features.use(block, tile);
       if (use != TileUse::kSkip) return {tile, use};
     }

@@ -23,7 +23,7 @@ problem::Problem read_back(const problem::Problem& problem) {
 }
 
 TEST_CASE("a problem survives its manifest line") {
-  std::vector<ForwardArgs> calls(7, forward_args());
+  std::vector<ForwardArgs> calls(8, forward_args());
   calls[1].causal = true;
   calls[1].diagonal = Diagonal::kBottomRight;
   calls[2].window = {100, -1};
@@ -34,6 +34,9 @@ TEST_CASE("a problem survives its manifest line") {
   calls[4].softcap = 50.0f;
   calls[5].seqlens_q = calls[5].seqlens_kv = fake_address<std::int32_t>(6);
   calls[6] = forward_args({.batch = 1, .heads_q = 3, .heads_kv = 1, .dtype = DType::kFloat16});
+  calls[7].alibi_slopes = operand(calls[7], "bh11", DType::kFloat32);
+  calls[7].diagonal = Diagonal::kBottomRight;
+  calls[7].diagonal_offset = 3;
   for (ForwardArgs& args : calls) {
     args.lse = fake_address<float>(7);  // a manifest's problems have one
     const problem::Problem problem = problem::make_problem(args);

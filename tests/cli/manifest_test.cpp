@@ -71,6 +71,8 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("causal": "top_left", "diagonal_offset": -9)").diagonal_offset == -9);
   CHECK(only_spec(R"("sink": true, "sink_dtype": "fp32")").sink_dtype == DType::kFloat32);
   CHECK(only_spec(R"("pass": "backward", "sink": true, "dsink": true)").want_dsink);
+  CHECK(only_spec(R"("causal": "top_left", "alibi": "bh")").alibi == "bh");
+  CHECK(only_spec(R"("alibi": "none")").alibi.empty());
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
   CHECK(only_spec(R"("layout": "bshd")").memory.layout == instance::Layout::kBshd);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_q);
@@ -213,6 +215,7 @@ TEST_CASE("every member refuses what it does not allow") {
       R"("scale": "default")",    R"("layout": "sbhd")",
       R"("use_seqlens": 1)",      R"("seed": -1)",
       R"("pass": "sideways")",    R"("pass": [])",
+      R"("alibi": "1h11")",       R"("alibi": true)",
       R"("batch": [1, [2]])",     R"("window": [[1, 2], 3])",
   };
   for (const char* member : bad) {

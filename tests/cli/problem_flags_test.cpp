@@ -113,7 +113,12 @@ TEST_CASE("the diagonal comes from --causal, from --diagonal, in either spelling
 TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(flags_error({.causal = ""}).find("add --diagonal bottom-right") != std::string::npos);
   CHECK(flags_error({.window = "8,8"}).find("add --diagonal") != std::string::npos);
-  CHECK(flags_error({.diagonal = "top-left"}).find("--causal or --window") != std::string::npos);
+  CHECK(flags_error({.diagonal = "top-left"}).find("--causal, --window or --alibi") !=
+        std::string::npos);
+  const auto sloped = make_case({.diagonal = "top-left", .diagonal_offset = 3, .alibi = "h"}).spec;
+  CHECK(sloped.alibi == "h");
+  CHECK(sloped.diagonal == Diagonal::kTopLeft);
+  CHECK(sloped.diagonal_offset == 3);
   CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=
         std::string::npos);
   CHECK(flags_error({.causal = "upper"}).find("top-left, bottom-right") != std::string::npos);

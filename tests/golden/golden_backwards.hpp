@@ -45,6 +45,13 @@ inline std::vector<GoldenBackward> golden_backwards() {
        },
        "1h1k",
        kFloat},
+      {"bloom_backward",
+       "sm_90a",
+       {2, 32, 32, 2048, 2048, 128, 128},
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.alibi_slopes = operand(a, "1h11", kFloat);
+       }},
       {"triangle_backward",
        "sm_90a",
        {256, 4, 4, 256, 256, 32, 32},

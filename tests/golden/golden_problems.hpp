@@ -37,6 +37,11 @@ inline std::vector<GoldenProblem> golden_problems() {
          make_causal(a);
          a.bias = operand(a, "1h1k", DType::kFloat32);
        }},
+      {"bloom", "sm_80", sizes(1, 32, 32, 2048, 2048, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.alibi_slopes = operand(a, "1h11", DType::kFloat32);
+       }},
       {"triangle_attention", "sm_90a", sizes(256, 4, 4, 256, 256, 32),
        [](ForwardArgs& a) {
          a.mask = mask(a, "b11k");

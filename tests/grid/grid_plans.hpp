@@ -57,6 +57,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.positive_scale = row.at("positive_scale");
   f.softcap = row.at("softcap");
   f.sink = row.at("sink");
+  f.alibi = row.at("alibi");
   f.mask = grid_extent(mask);
   f.mask_vectorized = vectorized(mask);
   f.bias = grid_extent(bias);

@@ -107,6 +107,12 @@ inline void add_options(std::vector<Mutation>& list) {
                       a.cu_seqlens_q = a.cu_seqlens_kv = fake_address<std::int32_t>(22);
                     }});
   }
+  for (const std::int64_t batches : {1, 2}) {
+    list.push_back({"alibi_slopes", [=](ForwardArgs& a) {
+                      a.alibi_slopes = Tensor::contiguous(fake_address<float>(22), DType::kFloat32,
+                                                          {batches, a.q.shape[1], 1, 1});
+                    }});
+  }
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});

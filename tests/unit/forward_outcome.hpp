@@ -82,6 +82,11 @@ inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
 }
+inline void put(Members& m, const kernel::AlibiParams& params) {
+  const auto& [slopes, batch_stride, head_stride, offset, bottom_right] = params;
+  m["alibi"] = fmt::format("{} {} {} {} {}", fmt::ptr(slopes), batch_stride, head_stride, offset,
+                           bottom_right);
+}
 inline void put(Members& m, const std::string& name, const kernel::OperandParams& params) {
   const auto& [data, batch, head, query, key, heads_per_plane, batches_per_plane] = params;
   m[name] = text(data);
@@ -148,7 +153,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine] = arguments.values();
-  const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink] =
+  const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
+               alibi] =
       features;
   put(o.values, forward);
   put(o.values, band);
@@ -156,6 +162,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, seqlens);
   put(o.values, "bias", bias);
   put(o.values, sink);
+  put(o.values, alibi);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
   put(o.values, mask_pack);

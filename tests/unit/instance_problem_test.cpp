@@ -71,6 +71,11 @@ TEST_CASE("specs that cannot become tensors are refused") {
   SUBCASE("heads") { spec.heads_q = 5; }
   SUBCASE("negative size") { spec.seqlen_q = -1; }
   SUBCASE("mask pattern") { spec.mask = "bbqk"; }
+  SUBCASE("slopes of another pattern") { spec.alibi = "1h"; }
+  SUBCASE("slopes without the diagonal that they need") {
+    spec.alibi = "h";
+    spec.use_seqlens_kv = true;
+  }
   SUBCASE("boolean bias") { spec.bias_dtype = DType::kBool; }
   SUBCASE("bias of the other half type") { spec.bias_dtype = DType::kFloat16; }
   SUBCASE("fp32 problem") { spec.dtype = DType::kFloat32; }

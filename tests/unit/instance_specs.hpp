@@ -73,6 +73,11 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   spec.use_sink = any(false, false, false, true);
   if (spec.use_sink) spec.sink_dtype = any(spec.dtype, DType::kFloat32);
   spec.diagonal_offset = any(0, 0, 0, 7, -40);
+  spec.alibi = text({"", "", "", "h", "bh"});
+  if (!spec.alibi.empty() && spec.diagonal == Diagonal::kUnspecified) {
+    spec.diagonal = any(Diagonal::kTopLeft, Diagonal::kBottomRight);
+  }
+  if (any(0, 1) == 1) spec.slopes = {0.0f, -0.25f, 0.7f, 3.0f};
   if (any(0, 0, 0, 1) == 1) spec.softcap = any(0.3f, 2.0f, 30.0f);
   return spec;
 }

@@ -188,6 +188,26 @@ TEST_CASE("a diagonal that moves is a run-time number") {
   CHECK(problem::describe(moved).find(" diagonal_offset=-7") != std::string::npos);
 }
 
+TEST_CASE("slopes and the diagonal that they need are run-time numbers") {
+  ForwardArgs args = forward_args({.batch = 2, .seqlen_q = 64, .seqlen_kv = 64});
+  args.alibi_slopes = Tensor::contiguous(args.q.data, DType::kFloat32, {1, args.q.shape[1], 1, 1});
+  const Problem square = make_problem(args);
+  CHECK(problem::family(square).alibi);
+  CHECK(problem::alibi_pattern(square) == std::string("h"));
+  args.diagonal = Diagonal::kTopLeft;
+  CHECK(make_problem(args) == square);
+  args.alibi_slopes->shape[0] = 2;
+  const Problem each = make_problem(args);
+  CHECK(problem::alibi_pattern(each) == std::string("bh"));
+  args.diagonal = Diagonal::kBottomRight;
+  args.diagonal_offset = 9;
+  const Problem moved = make_problem(args);
+  CHECK(moved != each);
+  CHECK(problem::family(moved) == problem::family(square));
+  CHECK(problem::describe(moved).find(" alibi=bh diagonal=bottom_right diagonal_offset=9") !=
+        std::string::npos);
+}
+
 TEST_CASE("the scale defaults to 1 / sqrt(D), and zero has no sign") {
   CHECK(make_problem(forward_args({.head_dim = 64})).scale == 0.125f);
   ForwardArgs args = forward_args();

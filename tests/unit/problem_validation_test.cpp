@@ -191,6 +191,29 @@ TEST_CASE("packed sequences come with their number, and lie in one batch element
       base);
 }
 
+TEST_CASE("slopes are a number per query head, or per batch element and query head") {
+  ForwardArgs base = forward_args();
+  base.diagonal = Diagonal::kTopLeft;
+  base.alibi_slopes = Tensor::contiguous(base.q.data, DType::kFloat32, {base.q.shape[0], 32, 1, 1});
+  problem::make_problem(base);
+  check_refused({{[](auto& a) { a.alibi_slopes->shape[0] = 7; }, "alibi_slopes: batch axis is 7;",
+                  "expected 1 or"},
+                 {[](auto& a) { a.alibi_slopes->shape[1] = 8; }, "alibi_slopes: head axis is 8;",
+                  "32 (q's heads)"},
+                 {[](auto& a) { a.alibi_slopes->shape[3] = 2; }, "alibi_slopes: feature axis is 2;",
+                  "expected 1"},
+                 {[](auto& a) { a.alibi_slopes->dtype = a.q.dtype; },
+                  "alibi_slopes: dtype is bf16;", "expected fp32"},
+                 {[](auto& a) { a.alibi_slopes->data = nullptr; }, "alibi_slopes: data is null",
+                  "device address"},
+                 {[](auto& a) {
+                    a.diagonal = Diagonal::kUnspecified;
+                    a.seqlens_q = static_cast<const std::int32_t*>(a.q.data);
+                  },
+                  "diagonal: unspecified with alibi_slopes;", "top_left or bottom_right"}},
+                base);
+}
+
 TEST_CASE("a sink is a number per query head") {
   ForwardArgs base = forward_args();
   base.sink = Tensor::contiguous(base.q.data, base.q.dtype, {1, 32, 1, 1});

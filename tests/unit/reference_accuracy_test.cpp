@@ -165,6 +165,28 @@ TEST_CASE("what lies below 2^-126 may be 0, but a row of zeros is exactly that")
   CHECK_FALSE(passes(0x1p-130, 0));
 }
 
+TEST_CASE("a gradient may lack what probabilities below 2^-126 contribute") {
+  // Of one row whose scores fall by 1 a key: p of key 119 - d is exp(-d - 0.46), 2^-126 at d
+  // = 86.9.
+  ProblemSpec spec{.seqlen_q = 1, .seqlen_kv = 120, .head_dim = 8, .alibi = "h", .slopes = {1}};
+  spec.scale = 0;
+  spec.diagonal = Diagonal::kBottomRight;
+  spec.backward = true;
+  const HostProblem problem(spec, 1);
+  const BackwardArgs args = problem.backward_args();
+  const Planes planes = Planes::every();
+  const Gradient exact = backward(args, Arithmetic::kExact, planes, 1).dv;
+  const Gradient rounded = backward(args, Arithmetic::kRounded, planes, 1).dv;
+  const auto passes_without = [&](std::int64_t keys) {
+    std::vector<double> values = rounded.values;
+    std::fill_n(values.begin(), keys * spec.head_dim, 0.0);
+    tensor::store_dense(args.dv, values);
+    return check_gradient(args.dv, spec.dtype, exact, rounded).pass;
+  };
+  CHECK(passes_without(119 - 87 + 1));
+  CHECK_FALSE(passes_without(119 - 84 + 1));
+}
+
 TEST_CASE("NaN, an unwritten element and a dead row that is not 0 fail") {
   Solved solved(small_spec());
   SUBCASE("NaN") { solved.set(1, 3, 69, 23, std::nan("")); }

@@ -46,6 +46,16 @@ std::int64_t rows_in_use(const ForwardArgs& args, std::int64_t b) {
   return std::max<std::int64_t>(0, std::min<std::int64_t>(rows, args.seqlens_q[b]));
 }
 
+// The key of row 0 on the diagonal.
+std::int64_t diagonal(const ForwardArgs& args, std::int64_t b) {
+  std::int64_t keys = args.k.shape[2];
+  if (args.seqlens_kv != nullptr) {
+    keys = std::max<std::int64_t>(0, std::min<std::int64_t>(keys, args.seqlens_kv[b]));
+  }
+  const bool ends = args.diagonal == Diagonal::kBottomRight;
+  return args.diagonal_offset + (ends ? keys - rows_in_use(args, b) : 0);
+}
+
 bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t i,
            std::int64_t j) {
   const std::int64_t rows = rows_in_use(args, b);
@@ -53,8 +63,7 @@ bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t
   if (args.seqlens_kv != nullptr) {
     keys = std::max<std::int64_t>(0, std::min<std::int64_t>(keys, args.seqlens_kv[b]));
   }
-  const std::int64_t off =
-      args.diagonal_offset + (args.diagonal == Diagonal::kBottomRight ? keys - rows : 0);
+  const std::int64_t off = diagonal(args, b);
   bool keep = i < rows && j < keys;
   keep = keep && (!args.causal || j <= i + off);
   keep = keep && (args.window.left < 0 || j >= i + off - args.window.left);
@@ -87,6 +96,10 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
     if (args.softcap) score = *args.softcap * std::tanh(score / *args.softcap);
     if (args.bias) {
       score += element_of(args, *args.bias, b, h, i, j);
+    }
+    if (args.alibi_slopes) {
+      const Real distance = static_cast<Real>(i + diagonal(args, b) - j);
+      score -= element(*args.alibi_slopes, b, h, 0, 0) * std::fabs(distance);
     }
     if (score <= Real(-1e38L)) score = -kInfinity;
     scores[static_cast<std::size_t>(j)] = score;

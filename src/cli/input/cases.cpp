@@ -77,6 +77,10 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   if (spec.use_sink) {
     args.sink = dense(spec.sink_dtype.value_or(spec.dtype), {1, hq, 1, 1}, "sink");
   }
+  if (!spec.alibi.empty()) {
+    args.alibi_slopes =
+        dense(DType::kFloat32, {spec.alibi == "bh" ? b : 1, hq, 1, 1}, "alibi_slopes");
+  }
   if (spec.want_lse) args.lse = static_cast<float*>(placeholder());
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
   if (spec.packed) {

@@ -120,6 +120,12 @@ Parsed pattern(const Json& value) {
   return MemberValue{text, [text](ProblemSpec& s) { s.*field = text; }};
 }
 
+Parsed alibi(const Json& value) {
+  if (value != "h" && value != "bh" && value != "none") return std::nullopt;
+  const auto text = value.get<std::string>();
+  return MemberValue{text, [text](ProblemSpec& s) { s.alibi = text == "none" ? "" : text; }};
+}
+
 Parsed mask_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
@@ -190,6 +196,7 @@ constexpr Member kNamed[] = {
     {"window", false, true, "[left, right], numbers of keys, -1 = open", window},
     {"diagonal", false, false, "\"bottom_right\" or \"top_left\"", diagonal},
     {"diagonal_offset", false, false, "an integer", diagonal_offset},
+    {"alibi", false, false, "\"h\", \"bh\" or \"none\"", alibi},
     {"mask", false, false, kPattern, pattern<&Spec::mask>},
     {"mask_kind", false, false,
      "random, suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, all-false, "

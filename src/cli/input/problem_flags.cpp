@@ -87,13 +87,12 @@ void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
         "prefill on a cache) or --diagonal top-left",
         spec.causal ? "--causal" : "--window");
   }
-  if (!banded && flags.diagonal) {
-    usage_error("--diagonal has no effect without --causal or --window; add one or leave it out");
+  const bool has_diagonal = banded || flags.alibi;
+  if (!has_diagonal && (flags.diagonal || flags.diagonal_offset)) {
+    usage_error("{} has no effect without --causal, --window or --alibi; add one or leave it out",
+                flags.diagonal ? "--diagonal" : "--diagonal-offset");
   }
-  if (!banded && flags.diagonal_offset) {
-    usage_error(
-        "--diagonal-offset has no effect without --causal or --window; add one or leave it out");
-  }
+  spec.alibi = flags.alibi.value_or("");
   spec.diagonal_offset = flags.diagonal_offset.value_or(0);
 }
 

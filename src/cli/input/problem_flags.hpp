@@ -28,6 +28,7 @@ struct ProblemFlags {
   std::optional<std::string> dbias_dtype;
   bool sink = false, dsink = false;
   std::optional<std::string> sink_dtype;
+  std::optional<std::string> alibi;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

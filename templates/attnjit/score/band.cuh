@@ -26,9 +26,7 @@ struct Band : Feature {
   }
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    if (params.bottom_right) {
-      diagonal = block.kv_len + block.hidden_keys - block.query_len - block.hidden_queries;
-    }
+    if (params.bottom_right) diagonal = block.bottom_right();
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {

@@ -25,6 +25,10 @@ struct Block {
   int operand_queries, operand_keys;  // that masks and biases have
   int hidden_queries, hidden_keys;    // in use, but past those: not in query_len and kv_len
 
+  // Where the diagonal begins that ends at the last row and key in use.
+  ATTNJIT_DEVICE int bottom_right() const {
+    return kv_len + hidden_keys - query_len - hidden_queries;
+  }
   // Turns to a batch element of tensors with so many rows and keys, all in use.
   ATTNJIT_DEVICE void enter(int element, int queries, int keys) {
     batch = tensor_batch = element;

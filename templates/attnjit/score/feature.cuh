@@ -56,6 +56,10 @@ struct Feature {
     return tile;
   }
   ATTNJIT_DEVICE int find_keys(int&, int tile, int) const { return tile; }
+
+  // Whether the last keys tend to have the greatest scores of causal rows, so that a walk which
+  // begins with them keeps its first reference.
+  static constexpr bool kLastFirst = false;
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -115,6 +119,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
+  static constexpr bool kLastFirst = (Features::kLastFirst || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 

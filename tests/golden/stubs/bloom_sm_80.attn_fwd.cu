@@ -1,0 +1,33 @@
+// attn_fwd bf16 d128 gqa1 right alibi | q128 kv32 s2 w4 b2 max_free
+#include "attnjit/forward_mma.cuh"
+#include "attnjit/score/alibi.cuh"
+#include "attnjit/score/band.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 128,
+    .head_dim_v = 128,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = true,
+    .pack_heads = false,
+    .block_q = 128,
+    .block_kv = 32,
+    .num_stages = 2,
+    .num_warps = 4,
+    .min_blocks = 2,
+    .softmax = SoftmaxPolicy::kMaxFree,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ AlibiParams alibi,
+    const __grid_constant__ BandParams band) {
+  forward<kConfig>(params,
+    Alibi<kScores, false>(alibi),
+    Band<kScores, false, true>(band));
+}
