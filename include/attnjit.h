@@ -110,6 +110,25 @@ typedef struct attnjit_backward_args {
   const attnjit_tensor* dsink; /* null or [1, Hq, 1, 1] fp32 */
 } attnjit_backward_args;
 
+/* Merges results over shares of the keys into that over all of them:
+   lse = log sum_s exp(lse_s), out = sum_s exp(lse_s - lse) out_s, in fp32. A row in which every
+   lse_s is -inf gets out = 0 and lse = -inf; what a part holds where its lse_s is -inf is not
+   read. */
+typedef struct attnjit_merge_lse_args {
+  size_t struct_size;
+  attnjit_tensor parts;   /* out of the first part: [B, H, L, Dv], fp16, bf16 or fp32, unit stride
+                             over Dv */
+  int64_t part_stride;    /* elements from one part to the next */
+  int64_t num_parts;      /* 1 or more */
+  const float* part_lses; /* [num_parts, B, H, L] on the device, contiguous */
+  /* Null, or one part more, [B, H, L, Dv] fp32 whatever the others are, as a sum that goes on has
+     it. It may be `out` and `lse` themselves. */
+  const attnjit_tensor* carry;
+  const float* carry_lse; /* [B, H, L] on the device; given where carry is */
+  attnjit_tensor out; /* [B, H, L, Dv], fp16, bf16 or fp32, unit stride over Dv, without overlap */
+  float* lse;         /* null or [B, H, L] on the device */
+} attnjit_merge_lse_args;
+
 /* Settings that take the place of environment variables (README.md lists them). */
 typedef struct attnjit_context_options {
   size_t struct_size;
@@ -141,6 +160,8 @@ typedef struct attnjit_counters {
   { .struct_size = sizeof(attnjit_forward_args) }
 #define ATTNJIT_BACKWARD_ARGS_INIT \
   { .struct_size = sizeof(attnjit_backward_args) }
+#define ATTNJIT_MERGE_LSE_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_merge_lse_args) }
 #define ATTNJIT_CONTEXT_OPTIONS_INIT \
   { .struct_size = sizeof(attnjit_context_options) }
 #define ATTNJIT_COUNTERS_INIT \
@@ -210,6 +231,12 @@ ATTNJIT_EXPORT attnjit_status attnjit_prepare_backward(attnjit_context* context,
 ATTNJIT_EXPORT attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
                                                               const attnjit_backward_args* args,
                                                               size_t* bytes);
+
+/* Enqueues the merge of partial results on `stream`; it needs no workspace, and its kernel, one per
+   dtypes and Dv, is not tuned. */
+ATTNJIT_EXPORT attnjit_status attnjit_merge_lse(attnjit_context* context,
+                                                const attnjit_merge_lse_args* args,
+                                                struct CUstream_st* stream);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -4,4 +4,5 @@
 #include "attnjit/context.hpp"
 #include "attnjit/error.hpp"
 #include "attnjit/forward.hpp"
+#include "attnjit/merge_lse.hpp"
 #include "attnjit/tensor.hpp"

@@ -10,6 +10,7 @@
 #include "attnjit/backward.hpp"
 #include "attnjit/export.h"
 #include "attnjit/forward.hpp"
+#include "attnjit/merge_lse.hpp"
 
 struct CUstream_st;
 
@@ -91,6 +92,10 @@ class ATTNJIT_EXPORT Context {
   /// As forward_workspace_size(), for backward(). Linear in the sizes of the
   /// tensors: fp32 sums for dq, at times for dk and dv, and for a dbias that adds up planes.
   std::size_t backward_workspace_size(const BackwardArgs& args);
+
+  /// Enqueues the merge of partial results on `stream`. It needs no workspace, and its kernel, one
+  /// per dtypes and Dv, is not tuned; otherwise as forward().
+  void merge_lse(const MergeLseArgs& args, Stream stream = nullptr);
 
   Counters counters() const;
 

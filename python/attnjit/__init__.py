@@ -14,17 +14,27 @@ from . import _native
 if TYPE_CHECKING:
     from ._attention import attention
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func
+    from ._merge_lse import merge_lse
     from ._sdpa import sdpa
     from ._sdpa_mode import sdpa_mode
     from ._served import served
 
 __version__ = _native.version()
-__all__ = ["attention", "flash_attn_func", "flash_attn_varlen_func", "sdpa", "sdpa_mode", "served"]
+__all__ = [
+    "attention",
+    "flash_attn_func",
+    "flash_attn_varlen_func",
+    "merge_lse",
+    "sdpa",
+    "sdpa_mode",
+    "served",
+]
 
 _HOMES = {
     "attention": "._attention",
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
+    "merge_lse": "._merge_lse",
     "sdpa": "._sdpa",
     "sdpa_mode": "._sdpa_mode",
     "served": "._served",

@@ -99,3 +99,19 @@ def enqueue_backward(
         context(), q, k, v, *operands, scalars, out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, None,
         _CURRENT_STREAM,
     )  # fmt: skip
+
+
+def enqueue_merge_lse(
+    first: Tensor,
+    part_stride: int,
+    num_parts: int,
+    part_lses: Tensor,
+    carry: Tensor | None,
+    carry_lse: Tensor | None,
+    out: Tensor,
+    lse: Tensor | None,
+) -> None:
+    """Merges parts, of which `first` is one and the others lie `part_stride` elements apart, into `out` and `lse`."""
+    _calls.enqueue_merge_lse(
+        context(), first, part_stride, num_parts, part_lses, carry, carry_lse, out, lse, _CURRENT_STREAM
+    )

@@ -65,6 +65,13 @@ def enqueue_backward(context, *arguments) -> None:
     )  # fmt: skip
 
 
+def enqueue_merge_lse(context, first, *arguments) -> None:
+    *arguments, stream = arguments
+    if stream is None and first.is_cuda:
+        stream = torch.cuda.current_stream(first.device).cuda_stream
+    _native.enqueue_merge_lse(context, *map(_described, (first, *arguments)), stream)
+
+
 def forward(context, q, k, v, *arguments):
     *inputs, need_lse, sequence_major = arguments
     if sequence_major is None:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <numeric>
 
 namespace attnjit::python {
 namespace {
@@ -87,6 +89,15 @@ void* array(const DeviceTensor& tensor, const char* name, dlpack::Code code,
   return tensor.data;
 }
 
+// `stream` as an integer, or None for the one on which the framework of `tensor` works now.
+CUstream_st* stream_of(TensorReader& reader, PyObject* stream, PyObject* tensor,
+                       std::int32_t device) {
+  void* const handle =
+      is_none(stream) ? reader.current_stream(tensor, device) : PyLong_AsVoidPtr(stream);
+  if (PyErr_Occurred() != nullptr) throw PythonError{};
+  return static_cast<CUstream_st*>(handle);
+}
+
 }  // namespace
 
 Arguments::Arguments(PyObject* const* values, Py_ssize_t count, Py_ssize_t expected)
@@ -170,10 +181,7 @@ void ForwardCall::set_known_results(PyObject* out, PyObject* lse) {
 }
 
 void ForwardCall::set_stream(PyObject* stream) {
-  void* const handle =
-      is_none(stream) ? reader_.current_stream(q_object_, device_) : PyLong_AsVoidPtr(stream);
-  if (PyErr_Occurred() != nullptr) throw PythonError{};
-  stream_ = static_cast<CUstream_st*>(handle);
+  stream_ = stream_of(reader_, stream, q_object_, device_);
 }
 
 DeviceTensor ForwardCall::read(PyObject* object, const char* name) const {
@@ -226,6 +234,49 @@ BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)
   args_.dout = forward_.read_rows(arguments.next(), "dout", dout_copy_);
   PyObject* const dlse = reader.contiguous(arguments.next(), "dlse", dlse_copy_);
   args_.dlse = forward_.read_lse(dlse, "dlse");
+}
+
+MergeCall::MergeCall(Arguments& arguments, TensorReader& reader) : reader_(reader) {
+  PyObject* const parts_object = arguments.next();
+  const DeviceTensor parts = reader.read(parts_object, "parts");
+  device_ = parts.device;
+  args_.parts = whole(parts, "parts");
+  args_.part_stride = PyLong_AsLongLong(arguments.next());
+  args_.num_parts = PyLong_AsLongLong(arguments.next());
+  if (PyErr_Occurred() != nullptr) throw PythonError{};
+  args_.part_lses = read_lse(arguments.next(), "part_lses", args_.num_parts);
+  if (PyObject* carry = arguments.next(); !is_none(carry)) {
+    carry_ = whole(read(carry, "carry"), "carry");
+    args_.carry = &carry_;
+  }
+  args_.carry_lse = read_lse(arguments.next(), "carry_lse", 1);
+  args_.out = whole(read(arguments.next(), "out"), "out");
+  args_.lse = read_lse(arguments.next(), "lse", 1);
+  stream_ = stream_of(reader, arguments.next(), parts_object, device_);
+}
+
+DeviceTensor MergeCall::read(PyObject* object, const char* name) const {
+  const DeviceTensor tensor = reader_.read(object, name);
+  if (tensor.device != device_) {
+    raise(PyExc_ValueError, "%s: it is on cuda:%d; the parts are on cuda:%d", name,
+          int{tensor.device}, int{device_});
+  }
+  return tensor;
+}
+
+float* MergeCall::read_lse(PyObject* object, const char* name, std::int64_t parts) const {
+  if (is_none(object)) return nullptr;
+  const DeviceTensor tensor = read(object, name);
+  if (!is(tensor.dtype, dlpack::kFloat, 32)) raise_dtype(name, tensor.dtype, "float32");
+  const std::int64_t* const shape = args_.parts.shape;
+  const std::int64_t rows = shape[0] * shape[1] * shape[2];
+  const std::int64_t elements = std::accumulate(tensor.shape, tensor.shape + tensor.ndim,
+                                                std::int64_t{1}, std::multiplies<>());
+  if (elements != parts * rows || !is_contiguous(tensor)) {
+    raise(PyExc_ValueError, "%s: expected a contiguous tensor with an element per row of %s", name,
+          parts == 1 ? "out" : "each part");
+  }
+  return static_cast<float*>(tensor.data);
 }
 
 void BackwardCall::set_results(PyObject* dq, PyObject* dk, PyObject* dv, PyObject* dbias,

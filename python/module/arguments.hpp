@@ -115,4 +115,31 @@ class BackwardCall {
   attnjit_tensor dsink_{};
 };
 
+/// The arguments of attnjit_merge_lse(), all of them.
+class MergeCall {
+ public:
+  static constexpr Py_ssize_t kNumArguments = 9;
+
+  /// From (first part, part stride, number of parts, part_lses, carry, carry_lse, out, lse,
+  /// stream), where carry, carry_lse, lse and stream may be None.
+  MergeCall(Arguments& arguments, TensorReader& reader);
+  MergeCall(const MergeCall&) = delete;
+  MergeCall& operator=(const MergeCall&) = delete;
+
+  const attnjit_merge_lse_args& args() const { return args_; }
+  std::int32_t device() const { return device_; }
+  CUstream_st* stream() const { return stream_; }
+
+ private:
+  DeviceTensor read(PyObject* object, const char* name) const;
+  // Where a contiguous fp32 tensor of `parts` numbers per row begins; null for None.
+  float* read_lse(PyObject* object, const char* name, std::int64_t parts) const;
+
+  TensorReader& reader_;
+  CUstream_st* stream_ = nullptr;
+  attnjit_merge_lse_args args_ = ATTNJIT_MERGE_LSE_ARGS_INIT;
+  attnjit_tensor carry_{};
+  std::int32_t device_ = 0;
+};
+
 }  // namespace attnjit::python

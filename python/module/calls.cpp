@@ -21,14 +21,16 @@ struct Backward {
   static constexpr auto kEnqueue = &attnjit_backward;
 };
 
+template <class Function>
+auto without_gil(Function function) {
+  const WithoutGil others;
+  return function();
+}
+
 /// Enqueues a call with its results and stream. Memory of workspace stays allocated for what is on
 /// the stream when its tensor is dropped.
 template <class Pass>
 void enqueue(Shared& state, const typename Pass::Call& call, const DeviceGuard& device) {
-  const auto without_gil = [](auto function) {
-    const WithoutGil others;
-    return function();
-  };
   std::size_t bytes = 0;
   check(without_gil([&] { return Pass::kSize(state.context, &call.args(), &bytes); }));
   Object memory;
@@ -126,6 +128,18 @@ PyObject* enqueue_backward(PyObject*, PyObject* const* values, Py_ssize_t count)
     call.set_results(dq, dk, dv, dbias, arguments.next());
     call.set_stream(arguments.next());
     enqueue<Backward>(state, call, DeviceGuard(driver(state), call.device()));
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* enqueue_merge_lse(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + MergeCall::kNumArguments);
+    Shared& state = shared(arguments.next());
+    const MergeCall call(arguments, state.reader);
+    const DeviceGuard device(driver(state), call.device());
+    check(
+        without_gil([&] { return attnjit_merge_lse(state.context, &call.args(), call.stream()); }));
     Py_RETURN_NONE;
   });
 }

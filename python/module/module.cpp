@@ -53,6 +53,9 @@ PyMethodDef methods[] = {
     {"enqueue_backward", as_method(enqueue_backward), METH_FASTCALL,
      "enqueue_backward(context, " ATTNJIT_INPUTS
      ", out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream or None)"},
+    {"enqueue_merge_lse", as_method(enqueue_merge_lse), METH_FASTCALL,
+     "enqueue_merge_lse(context, first part, part_stride, num_parts, part_lses, carry, carry_lse, "
+     "out, lse, stream or None)"},
     {"are_plain", as_method(are_plain), METH_FASTCALL,
      "are_plain(types, *objects) -> whether each is None or of exactly one of the types"},
     {"counters", counters, METH_O, "counters(context) -> dict of what the context did so far"},

@@ -2,7 +2,7 @@
 
 import json
 
-from test_native import DTYPES, INPUTS, OUT, RESULTS, K, Q, V, merged
+from test_native import DTYPES, INPUTS, MERGE, OUT, RESULTS, K, Q, V, merged
 
 from attnjit import _native
 
@@ -96,6 +96,10 @@ print(
             made,
             text(_native.enqueue_forward, context, *merged(packed, packed_results)),
             _native.counters(context),
+            text(_native.enqueue_merge_lse, context, *MERGE.values()),
+            text(
+                _native.enqueue_merge_lse, context, *described(MERGE | {"carry": None, "stream": 7}).values()
+            ),
         ]
     )
 )

@@ -101,3 +101,16 @@ attnjit_status attnjit_backward(attnjit_context* context, const attnjit_backward
   add("dlse=%p deterministic=%d ", (const void*)args->dlse, args->deterministic);
   return finish(args->forward, stream, workspace, bytes);
 }
+
+attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_lse_args* args,
+                                 struct CUstream_st* stream) {
+  (void)context;
+  length = 0;
+  add_tensor("parts", &args->parts);
+  add_tensor("carry", args->carry);
+  add_tensor("out", &args->out);
+  add("part_stride=%lld num_parts=%lld lses=%p,%p,%p stream=%p", (long long)args->part_stride,
+      (long long)args->num_parts, (const void*)args->part_lses, (const void*)args->carry_lse,
+      (void*)args->lse, (void*)stream);
+  return ATTNJIT_INVALID_PROBLEM;
+}

@@ -52,6 +52,17 @@ SCALARS = {
     "offset": 0,
 }
 RESULTS = {"out": OUT, "lse": None, "stream": None}
+MERGE = {
+    "parts": OUT,
+    "part_stride": 8192,
+    "num_parts": 3,
+    "part_lses": FakeTensor(0x7000, (3, 2, 8, 16), FLOAT32),
+    "carry": FakeTensor(0x4800, OUT.shape, FLOAT32),
+    "carry_lse": FakeTensor(0x7100, (2, 8, 16), FLOAT32),
+    "out": FakeTensor(0x4900, OUT.shape, FLOAT16),
+    "lse": None,
+    "stream": None,
+}
 
 
 def merged(inputs, *rest, **changes):
@@ -155,6 +166,24 @@ def test_what_is_refused(changes, error, message):
         forward(**changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"num_parts": 2}, ValueError, "part_lses: expected .* an element per row of each part"),
+        ({"num_parts": 0, "part_lses": None}, ValueError, "num_parts: 0; expected 1"),
+        ({"num_parts": "3"}, TypeError, "integer"),
+        ({"part_lses": None}, ValueError, "part_lses: null"),
+        ({"lse": FakeTensor(0x1000, (2, 8, 17), FLOAT32)}, ValueError, "lse: .* per row of out"),
+        ({"carry": OUT}, ValueError, "carry: dtype is bf16; expected fp32"),
+        ({"carry": None}, ValueError, "carry_lse: there is no carry"),
+        ({"out": FakeTensor(0x1000, OUT.shape, device=1)}, ValueError, "out: it is on cuda:1; the parts"),
+    ],
+)
+def test_what_a_merge_refuses(changes, error, message):
+    with pytest.raises(error, match=message):
+        _native.enqueue_merge_lse(context(), *(MERGE | changes).values())
+
+
 def test_described_tensors_are_checked_alike():
     values = INPUTS | RESULTS
     described = {name: value.described() for name, value in values.items() if isinstance(value, FakeTensor)}
@@ -220,7 +249,7 @@ def test_the_arguments_that_the_library_gets():
     assert child.returncode == 0, child.stderr
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
-        as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters,
+        as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -268,3 +297,8 @@ def test_the_arguments_that_the_library_gets():
     assert made[8:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)
+    parts = out.replace("out=0x4000:1", "parts=0x4000:1")
+    carry, merged_out = out.replace("out=0x4000:1", "carry=0x4800:2"), out.replace("0x4000:1", "0x4900:0")
+    rest = "part_stride=8192 num_parts=3 lses=0x7000,0x7100,(nil) stream="
+    assert merge == f"ValueError: {parts}{carry}{merged_out}{rest}0x5000"
+    assert merge_described == f"ValueError: {parts}{merged_out}{rest}0x7"

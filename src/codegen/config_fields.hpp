@@ -11,6 +11,7 @@
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/merge_lse_config.h"
 #include "base/fields.hpp"
 
 /// The members of the kernels' configs, which stubs spell out. Templates include nothing of the
@@ -120,6 +121,14 @@ constexpr auto fields(const BiasSumConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"vectorized", &C::vectorized},
       base::Field{"over_queries", &C::over_queries}, base::Field{"packed", &C::packed});
+}
+
+constexpr auto fields(const MergeLseConfig*) {
+  using C = MergeLseConfig;
+  return base::fields_of<C>(base::Field{"part_dtype", &C::part_dtype},
+                            base::Field{"dtype", &C::dtype},
+                            base::Field{"head_dim_v", &C::head_dim_v},
+                            base::Field{"aligned", &C::aligned}, base::Field{"carry", &C::carry});
 }
 
 constexpr auto fields(const MaskClassesConfig*) {

@@ -86,6 +86,14 @@ kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
   return {.dtype = kernel_dtype(family.dtype), .head_dim_v = family.head_dim_v, .num_warps = 8};
 }
 
+kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key) {
+  return {.part_dtype = kernel_dtype(key.part_dtype),
+          .dtype = kernel_dtype(key.dtype),
+          .head_dim_v = key.head_dim_v,
+          .aligned = key.aligned,
+          .carry = key.carry};
+}
+
 kernel::BackwardConfig dkv_config(const BackwardFamily& f, const BackwardTunables& tunables) {
   return backward_config(f, tunables.dkv, tunables.dq_method == DqMethod::kAdd);
 }

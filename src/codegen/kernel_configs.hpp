@@ -11,7 +11,9 @@
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/merge_lse_config.h"
 #include "codegen/tunables.hpp"
+#include "problem/merge_problem.hpp"
 
 /// The template argument of each kernel, from a family and what was chosen for it.
 namespace attnjit::codegen {
@@ -25,6 +27,7 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& fa
                                                        const ForwardTunables& tunables);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
+kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key);
 
 /// Of the kernel that adds up the gradient of a sink, if it is wanted.
 std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFamily& family);

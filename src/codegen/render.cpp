@@ -182,6 +182,14 @@ Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                       config, kThreads, templates);
 }
 
+Source render_merge_lse(const kernel::MergeLseConfig& config, const TemplateSet& templates) {
+  return render_small("merge_lse", "merge_lse", "MergeLse",
+                      fmt::format("merge_lse {} to {} dv{}{}{}", name(config.part_dtype),
+                                  name(config.dtype), config.head_dim_v,
+                                  config.aligned ? "" : " unaligned", config.carry ? " carry" : ""),
+                      config, kThreads, templates);
+}
+
 Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
                            const TemplateSet& templates) {
   const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;

@@ -13,6 +13,7 @@
 #include "executor/host_kernel.hpp"
 #include "launch/backward_plan_spec.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "launch/merge_plan.hpp"
 
 namespace attnjit::executor {
 
@@ -40,6 +41,8 @@ class Executor {
                const ForwardArgs& args);
   void backward(const launch::BackwardPlanSpec& plan, const problem::BackwardProblem& problem,
                 const BackwardArgs& args);
+  void merge_lse(const launch::MergePlanSpec& plan, const problem::MergeProblem& problem,
+                 const MergeLseArgs& args);
 
   cache::Counters counters() const { return cache_.counters(); }
 

@@ -28,5 +28,6 @@ void Plan<Pass>::launch(const cuda::Driver& driver, const typename Pass::Problem
 
 template class Plan<ForwardPass>;
 template class Plan<BackwardPass>;
+template class Plan<MergePass>;
 
 }  // namespace attnjit::launch

@@ -5,6 +5,7 @@
 #include "cuda/library.hpp"
 #include "launch/backward_arguments.hpp"
 #include "launch/forward_arguments.hpp"
+#include "launch/merge_plan.hpp"
 #include "problem/plan_key.hpp"
 
 namespace attnjit::launch {
@@ -38,7 +39,7 @@ struct BackwardPass {
   }
 };
 
-/// A forward or backward whose kernels are loaded into one context. Immutable; any thread may
+/// A forward, backward or merge whose kernels are loaded into one context. Immutable; any thread may
 /// launch it, on any stream of that context.
 template <class Pass>
 class Plan {
@@ -63,5 +64,6 @@ class Plan {
 
 using ForwardPlan = Plan<ForwardPass>;
 using BackwardPlan = Plan<BackwardPass>;
+using MergePlan = Plan<MergePass>;
 
 }  // namespace attnjit::launch

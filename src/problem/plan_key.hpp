@@ -4,6 +4,7 @@
 #include <string>
 
 #include "problem/backward_problem.hpp"
+#include "problem/merge_problem.hpp"
 
 namespace attnjit::problem {
 
@@ -65,6 +66,7 @@ inline const Family& scores(const BackwardPlanKey& key) { return key.family.scor
 /// stored.
 std::uint64_t hash(const PlanKey& key);
 std::uint64_t hash(const BackwardPlanKey& key);
+std::uint64_t hash(const MergeKey& key);
 
 /// The family and "lq <= 1024, lk <= 1024, planes <= 64".
 std::string describe(const PlanKey& key);

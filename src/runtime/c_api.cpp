@@ -24,6 +24,7 @@ namespace {
 // Sizes of the first version of each struct, up to the end of its last member then.
 constexpr std::size_t kForwardArgsV1 = offsetof(attnjit_forward_args, window_right) + 8;
 constexpr std::size_t kBackwardArgsV1 = offsetof(attnjit_backward_args, dbias) + 8;
+constexpr std::size_t kMergeLseArgsV1 = offsetof(attnjit_merge_lse_args, lse) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
@@ -105,6 +106,18 @@ BackwardArgs backward_args(const attnjit_backward_args* pointer) {
   args.dsink = tensor(c.dsink);
   args.deterministic = c.deterministic != 0;
   return args;
+}
+
+MergeLseArgs merge_lse_args(const attnjit_merge_lse_args* pointer) {
+  const auto c = read_struct("args", pointer, kMergeLseArgsV1);
+  return {.parts = tensor(c.parts),
+          .part_stride = c.part_stride,
+          .num_parts = c.num_parts,
+          .part_lses = c.part_lses,
+          .carry = tensor(c.carry),
+          .carry_lse = c.carry_lse,
+          .out = tensor(c.out),
+          .lse = c.lse};
 }
 
 std::optional<std::string> text(const char* c) {
@@ -217,4 +230,9 @@ attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
     std::size_t& result = not_null("bytes", bytes);
     result = context_of(context).backward_workspace_size(backward_args(args));
   });
+}
+
+attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_lse_args* args,
+                                 CUstream_st* stream) {
+  return guarded([&] { context_of(context).merge_lse(merge_lse_args(args), stream); });
 }

@@ -48,6 +48,9 @@ void Context::prepare_backward(const BackwardArgs& args) { dispatcher_->prepare_
 std::size_t Context::backward_workspace_size(const BackwardArgs& args) {
   return dispatcher_->backward_workspace_size(args);
 }
+void Context::merge_lse(const MergeLseArgs& args, Stream stream) {
+  dispatcher_->merge_lse(args, stream);
+}
 
 Counters Context::counters() const { return dispatcher_->counters(); }
 

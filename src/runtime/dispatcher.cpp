@@ -9,6 +9,7 @@
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
 #include "runtime/counters.hpp"
+#include "runtime/plan_loader.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -61,6 +62,15 @@ void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
   if (args.dsink) check_address(driver, "dsink", args.dsink->data);
 }
 
+void check_addresses(const cuda::Driver& driver, const MergeLseArgs& args) {
+  check_address(driver, "parts", args.parts.data);
+  check_address(driver, "part_lses", args.part_lses);
+  check_address(driver, "out", args.out.data);
+  check_address(driver, "lse", args.lse);
+  check_address(driver, "carry_lse", args.carry_lse);
+  if (args.carry) check_address(driver, "carry", args.carry->data);
+}
+
 bool captures(const cuda::Driver& driver, Stream stream) {
   try {
     return cuda::is_capturing(driver, stream);
@@ -94,6 +104,23 @@ void Dispatcher::backward(const BackwardArgs& args, Stream stream, const Workspa
 void Dispatcher::prepare_backward(const BackwardArgs& args) { prepare(backward_plans_, args); }
 std::size_t Dispatcher::backward_workspace_size(const BackwardArgs& args) {
   return workspace_size(backward_plans_, args);
+}
+
+// Nothing about it is tuned.
+void Dispatcher::merge_lse(const MergeLseArgs& args, Stream stream) {
+  const problem::MergeProblem problem = problem::make_problem(args);
+  if (problem.empty()) return;
+  const MergePlanTable::Key key{cuda::current_context_id(driver()), problem.key};
+  const launch::MergePlan* plan = merge_plans_.find(key);
+  if (plan == nullptr) {
+    check_addresses(own_driver(), args);
+    plan = &merge_plans_.find_or_make(key, [&] {
+      return load_plan<launch::MergePass>(
+          engine_, driver(), launch::make_merge_plan_spec(problem.key, engine_.templates()),
+          arch_of(cuda::current_device(driver())), problem);
+    });
+  }
+  plan->launch(driver(), problem, args, {}, nullptr, stream);
 }
 
 template <class Pass>

@@ -30,6 +30,7 @@ class Dispatcher {
   void backward(const BackwardArgs& args, Stream stream, const Workspace& workspace = {});
   void prepare_backward(const BackwardArgs& args);
   std::size_t backward_workspace_size(const BackwardArgs& args);
+  void merge_lse(const MergeLseArgs& args, Stream stream);
   Counters counters() const;
 
  private:
@@ -60,6 +61,7 @@ class Dispatcher {
   std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `loaded_` holds
   PlanTable forward_plans_;
   BackwardPlanTable backward_plans_;
+  MergePlanTable merge_plans_;
 };
 
 }  // namespace attnjit::runtime

@@ -167,11 +167,15 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   const std::string what = fmt::format("kernel [{}] for {} of problem [{}]", source.title,
                                        arch.name, problem.description);
   if (environment_.jit == base::JitPolicy::kForbid) {
-    throw Error(
-        ErrorKind::kCache,
-        fmt::format("{} is in no bundle and not in the cache, and ATTNJIT_JIT=forbid; add "
-                    "the problem to a manifest and run attnjit warmup --arch {} with it: {}",
-                    what, arch.name, problem.manifest_line));
+    const std::string advice =
+        problem.manifest_line.empty()
+            ? "make the call once where compiling is allowed, with this cache"
+            : fmt::format(
+                  "add the problem to a manifest and run attnjit warmup --arch {} with it: {}",
+                  arch.name, problem.manifest_line);
+    throw Error(ErrorKind::kCache,
+                fmt::format("{} is in no bundle and not in the cache, and ATTNJIT_JIT=forbid; {}",
+                            what, advice));
   }
   if (environment_.jit == base::JitPolicy::kWarn) log_.warning("compiling {}", what);
   log_.info("compiling {}", what);

@@ -48,11 +48,18 @@ template std::vector<std::shared_ptr<const cache::Entry>> get_kernels(
     Engine&, const launch::ForwardPlanSpec&, const codegen::Arch&, const problem::ProblemText&);
 template std::vector<std::shared_ptr<const cache::Entry>> get_kernels(
     Engine&, const launch::BackwardPlanSpec&, const codegen::Arch&, const problem::ProblemText&);
+template std::vector<std::shared_ptr<const cache::Entry>> get_kernels(Engine&,
+                                                                      const launch::MergePlanSpec&,
+                                                                      const codegen::Arch&,
+                                                                      const problem::ProblemText&);
 template std::unique_ptr<launch::ForwardPlan> load_plan<launch::ForwardPass>(
     Engine&, const cuda::Driver&, launch::ForwardPlanSpec, const codegen::Arch&,
     const problem::Problem&);
 template std::unique_ptr<launch::BackwardPlan> load_plan<launch::BackwardPass>(
     Engine&, const cuda::Driver&, launch::BackwardPlanSpec, const codegen::Arch&,
     const problem::BackwardProblem&);
+template std::unique_ptr<launch::MergePlan> load_plan<launch::MergePass>(
+    Engine&, const cuda::Driver&, launch::MergePlanSpec, const codegen::Arch&,
+    const problem::MergeProblem&);
 
 }  // namespace attnjit::runtime

@@ -62,5 +62,6 @@ class BasicPlanTable {
 
 using PlanTable = BasicPlanTable<launch::ForwardPass>;
 using BackwardPlanTable = BasicPlanTable<launch::BackwardPass>;
+using MergePlanTable = BasicPlanTable<launch::MergePass>;
 
 }  // namespace attnjit::runtime

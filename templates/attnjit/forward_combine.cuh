@@ -1,14 +1,12 @@
 #pragma once
 #include "attnjit/forward_combine_config.h"
+#include "attnjit/part_weights.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 
-// Adds up the splits of a forward whose keys were shared out over thread blocks:
-//
-//   lse = log sum_s exp(lse_s)        out = sum_s exp(lse_s - lse) out_s
-//
+// Adds up the splits of a forward whose keys were shared out over thread blocks (part_weights.cuh).
 // One thread block computes one row. Each warp sums every num_warps-th split, a lane four
 // neighbouring columns at a time; then the warps' sums are added through shared memory.
 namespace attnjit::kernel {
@@ -39,11 +37,10 @@ struct ForwardCombine {
       highest = fmaxf(highest, ptx::load_global_written(lses + s));
     }
     highest = ptx::warp_max(highest);
-    const bool dead = highest == -ptx::infinity();
-    const float origin = dead ? 0.0f : highest;
+    const PartWeights weights(highest);
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
-      total += weight(ptx::load_global_written(lses + s), origin);
+      total += weights.weight(ptx::load_global_written(lses + s));
     }
     total = ptx::warp_sum(total);
 
@@ -51,7 +48,7 @@ struct ForwardCombine {
     const float* partial = params.partial_out + row * params.num_splits * kColumns;
 #pragma unroll 4
     for (int s = warp; s < params.num_splits; s += kConfig.num_warps) {
-      const float w = weight(ptx::load_global_written(lses + s), origin);
+      const float w = weights.weight(ptx::load_global_written(lses + s));
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         const int column = 128 * p + 4 * lane;
@@ -72,16 +69,13 @@ struct ForwardCombine {
       }
     }
     ptx::block_sync();  // the sums of all warps are there
-    write(row, dead ? 0.0f : 1.0f / total);
+    write(row, weights.inverse(total));
     if (params.lse != nullptr && ptx::thread_index() == 0) {
-      ptx::store_global(params.lse + row, dead ? highest : origin + ptx::log2_approx(total) * kLn2);
+      ptx::store_global(params.lse + row, weights.lse(total));
     }
   }
 
  private:
-  ATTNJIT_DEVICE static float weight(float lse, float origin) {
-    return ptx::exp2_approx((lse - origin) * kLog2E);
-  }
   ATTNJIT_DEVICE void write(int64 row, float inverse) const {
     const int64 query = row % params.seqlen_q;
     const int64 plane = row / params.seqlen_q;

@@ -6,6 +6,7 @@
 
 #include "golden/golden_backwards.hpp"
 #include "golden/golden_problem.hpp"
+#include "launch/merge_plan.hpp"
 
 namespace attnjit::test {
 
@@ -110,12 +111,23 @@ inline void add_forwards(runtime::Engine& engine, GoldenFiles& files) {
   }
 }
 
+inline void add_merges(GoldenFiles& files) {
+  const problem::MergeKey keys[] = {
+      {DType::kBFloat16, DType::kBFloat16, 128, true, false},
+      {.part_dtype = DType::kFloat16, .dtype = DType::kFloat32, .head_dim_v = 33, .carry = true}};
+  for (const problem::MergeKey& key : keys) {
+    const auto spec = launch::make_merge_plan_spec(key, {});
+    add_kernels(key.carry ? "merge_carry" : "merge", spec.steps, files);
+  }
+}
+
 /// All files under tests/golden.
 inline GoldenFiles golden_files() {
   runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
   GoldenFiles files;
   add_forwards(engine, files);
   add_backwards(engine, files);
+  add_merges(files);
   return files;
 }
 

@@ -93,18 +93,23 @@ inline std::string complaint(const GridJob& job) {
   return text;
 }
 
-/// Checks that every kernel of `plans` compiles, spills no more than it may and fits.
+/// Checks that every kernel compiles, spills no more than it may and fits.
+inline void expect_sound(GridJobs& jobs) {
+  for (const GridJob& job : jobs.compile()) {
+    const std::string wrong = complaint(job) + spills(job);
+    CHECK_MESSAGE(wrong.empty(), job.arch->name, " ", job.step.source.title, ": ",
+                  job.facts.registers, " registers,", wrong);
+  }
+}
+
+/// The same of the kernels of `plans`.
 inline void expect_sound(const std::vector<GridPlan>& plans) {
   GridJobs jobs;
   for (const GridPlan& plan : plans) {
     CHECK_MESSAGE(plan.illegal.empty(), plan.name, " ", plan.family, ": ", plan.illegal);
     for (const launch::StepSpec& step : plan.steps) jobs.add(*plan.arch, step);
   }
-  for (const GridJob& job : jobs.compile()) {
-    const std::string wrong = complaint(job) + spills(job);
-    CHECK_MESSAGE(wrong.empty(), job.arch->name, " ", job.step.source.title, ": ",
-                  job.facts.registers, " registers,", wrong);
-  }
+  expect_sound(jobs);
 }
 
 }  // namespace attnjit::test

@@ -33,6 +33,8 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, cu_seqlens_q) == 432);
   CHECK(offsetof(attnjit_forward_args, num_sequences) == 448);
   CHECK(offsetof(attnjit_forward_args, alibi_slopes) == 456);
+  CHECK(sizeof(attnjit_merge_lse_args) == 216);
+  CHECK(offsetof(attnjit_merge_lse_args, out) == 128);
   CHECK(sizeof(attnjit_context_options) == 40);
   CHECK(sizeof(attnjit_counters) == 96);
 }

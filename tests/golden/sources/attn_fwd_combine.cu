@@ -124,11 +124,13 @@ struct ForwardCombineParams {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/ptx/math.cuh
+// ---- attnjit/part_weights.cuh
 
 // ---- attnjit/ptx/device.cuh
 // How device functions are declared. The CPU executor supplies its own version of this folder.
 #define ATTNJIT_DEVICE __device__ __forceinline__
+
+// ---- attnjit/ptx/math.cuh
 
 namespace attnjit::kernel::ptx {
 
@@ -186,6 +188,29 @@ ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx
+
+namespace attnjit::kernel {
+
+// The arithmetic of adding up results of shares of the keys:
+//
+//   lse = log sum_s exp(lse_s)        out = sum_s exp(lse_s - lse) out_s
+//
+// Each weight() is relative to the highest lse_s; `total` is their sum.
+struct PartWeights {
+  bool dead;     // no part has a live key
+  float origin;  // the highest lse_s, or 0 where that is -inf
+
+  ATTNJIT_DEVICE explicit PartWeights(float highest)
+      : dead(highest == -ptx::infinity()), origin(dead ? 0.0f : highest) {}
+
+  ATTNJIT_DEVICE float weight(float lse) const { return ptx::exp2_approx((lse - origin) * kLog2E); }
+  ATTNJIT_DEVICE float inverse(float total) const { return dead ? 0.0f : 1.0f / total; }
+  ATTNJIT_DEVICE float lse(float total) const {
+    return dead ? -ptx::infinity() : origin + ptx::log2_approx(total) * kLn2;
+  }
+};
+
+}  // namespace attnjit::kernel
 
 // ---- attnjit/ptx/memory.cuh
 
@@ -368,10 +393,7 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
-// Adds up the splits of a forward whose keys were shared out over thread blocks:
-//
-//   lse = log sum_s exp(lse_s)        out = sum_s exp(lse_s - lse) out_s
-//
+// Adds up the splits of a forward whose keys were shared out over thread blocks (part_weights.cuh).
 // One thread block computes one row. Each warp sums every num_warps-th split, a lane four
 // neighbouring columns at a time; then the warps' sums are added through shared memory.
 namespace attnjit::kernel {
@@ -402,11 +424,10 @@ struct ForwardCombine {
       highest = fmaxf(highest, ptx::load_global_written(lses + s));
     }
     highest = ptx::warp_max(highest);
-    const bool dead = highest == -ptx::infinity();
-    const float origin = dead ? 0.0f : highest;
+    const PartWeights weights(highest);
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
-      total += weight(ptx::load_global_written(lses + s), origin);
+      total += weights.weight(ptx::load_global_written(lses + s));
     }
     total = ptx::warp_sum(total);
 
@@ -414,7 +435,7 @@ struct ForwardCombine {
     const float* partial = params.partial_out + row * params.num_splits * kColumns;
 #pragma unroll 4
     for (int s = warp; s < params.num_splits; s += kConfig.num_warps) {
-      const float w = weight(ptx::load_global_written(lses + s), origin);
+      const float w = weights.weight(ptx::load_global_written(lses + s));
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         const int column = 128 * p + 4 * lane;
@@ -435,16 +456,13 @@ struct ForwardCombine {
       }
     }
     ptx::block_sync();  // the sums of all warps are there
-    write(row, dead ? 0.0f : 1.0f / total);
+    write(row, weights.inverse(total));
     if (params.lse != nullptr && ptx::thread_index() == 0) {
-      ptx::store_global(params.lse + row, dead ? highest : origin + ptx::log2_approx(total) * kLn2);
+      ptx::store_global(params.lse + row, weights.lse(total));
     }
   }
 
  private:
-  ATTNJIT_DEVICE static float weight(float lse, float origin) {
-    return ptx::exp2_approx((lse - origin) * kLog2E);
-  }
   ATTNJIT_DEVICE void write(int64 row, float inverse) const {
     const int64 query = row % params.seqlen_q;
     const int64 plane = row / params.seqlen_q;
