@@ -182,6 +182,8 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
   verb.add_flag("--stale", flags->tune.stale,
                 "Measure again what has a record of another version of the library or of NVRTC");
+  verb.add_option("--shard", flags->tune.shard,
+                  "I/N: tune share I (from 0) of N of the manifest, equal ones by estimated cost");
   verb.add_option("--html", flags->tune.html, "File for a page of the candidates' times");
 
   CLI::App& worker =

@@ -10,6 +10,7 @@
 #include "cli/work/bench_machine.hpp"
 #include "cli/work/offline_tuner.hpp"
 #include "cli/work/tune_service.hpp"
+#include "cli/work/tune_shard.hpp"
 #include "cuda/device.hpp"
 #include "runtime/plan_loader.hpp"
 
@@ -21,6 +22,14 @@ void check_allowed(const base::Environment& environment) {
   if (environment.disable_autotune) {
     usage_error("tune measures, and DISABLE_AUTOTUNE forbids that; unset it");
   }
+}
+
+// Leaves the problems that this machine tunes.
+void take_share(const TuneOptions& options, Workload& workload, Console& console) {
+  if (!workload.from_manifest) usage_error("--shard shares out a manifest; add --manifest FILE");
+  const std::size_t all = workload.cases.size();
+  workload.cases = share_of(workload.cases, read_shard(options.shard));
+  console.note("shard {}: {} of {} problems", options.shard, workload.cases.size(), all);
 }
 
 // This program again, with the flags that its worker has to know. The link is to the program that
@@ -77,7 +86,8 @@ ExitCode tune(const TuneOptions& options, Session& session) {
   check_allowed(session.environment());
   if (!options.html.empty()) expect_writable("--html", options.html);
   Console& console = session.console();
-  const Workload workload = load_workload(options.workload, console);
+  Workload workload = load_workload(options.workload, console);
+  if (!options.shard.empty()) take_share(options, workload, console);
   // Without a context: what the worker does to the device cannot reach this process.
   const cuda::DeviceInfo device = cuda::devices(session.driver()).front();
   const std::string name = describe(runtime::device_class(device));

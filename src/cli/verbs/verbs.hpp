@@ -34,6 +34,7 @@ struct TuneOptions {
   bool force = false;  ///< measure again what has a record
   bool stale = false;  ///< measure again what another version of the library or of NVRTC measured
   std::string html;    ///< a file for a page of the results; empty: none
+  std::string shard;   ///< "I/N": the problems of a manifest that this machine tunes; empty: all
 };
 
 struct WarmupOptions {
