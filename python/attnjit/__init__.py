@@ -39,7 +39,7 @@ _HOMES = {
     "sdpa_mode": "._sdpa_mode",
     "served": "._served",
 }
-_MODULES = ("hf", "torch")
+_MODULES = ("context_parallel", "hf", "torch")
 
 
 def __getattr__(name: str):

@@ -3,6 +3,7 @@
 import packed_formulas
 import torch
 
+from attnjit import _merge_lse as _defines_merge_lse  # noqa: F401
 from attnjit import _operators
 from attnjit._layout import new_gradient, new_lse, new_tensor
 
@@ -24,7 +25,9 @@ def _forward(q, k, v, *arguments):
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     *flat, need_dbias, need_dsink, _ = arguments
     operands, scalars = _operators.grouped(flat)
-    *found, dbias, dsink = _formulas_of(operands).gradients(out, dout, dlse, q, k, v, operands, scalars)
+    *found, dbias, dsink = _formulas_of(operands).gradients(
+        out, dout, dlse, q, k, v, operands, scalars, given_lse=lse
+    )
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
         absent = q.new_empty(0, dtype=torch.float32)
@@ -32,9 +35,18 @@ def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     return tuple(results)
 
 
+def _merge_lse(parts, part_lses, carry, carry_lse, out, lse):
+    if carry is not None:
+        parts, part_lses = torch.cat([parts.double(), carry[None]]), torch.cat([part_lses, carry_lse[None]])
+    found, found_lse = formulas.merge_lse(parts, part_lses)
+    out.copy_(found)
+    lse.copy_(found_lse)
+
+
 def install() -> torch.library.Library:
     """Registers the kernels for as long as the result lives."""
     library = torch.library.Library("attnjit", "IMPL")
     library.impl("forward", _forward, "CPU", allow_override=True)
     library.impl("backward", _backward, "CPU", allow_override=True)
+    library.impl("merge_lse", _merge_lse, "CPU", allow_override=True)
     return library

@@ -91,6 +91,14 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     return _rounded(_rounded(weights, rounded) @ v, rounded), lse
 
 
+def merge_lse(parts, part_lses, dtype=torch.float64):
+    """(out, lse) in `dtype` from results over shares of the keys, stacked; where lse is -inf a part does not count."""
+    part_lses = part_lses.to(dtype)
+    lse = part_lses.logsumexp(0)
+    weights = torch.where(part_lses.isfinite(), (part_lses - lse).exp(), 0.0).unsqueeze(-1)
+    return (weights * torch.where(weights > 0, parts.to(dtype), 0.0)).sum(0), lse
+
+
 def _sum_to(tensor, shape):
     """The sum over the axes that a tensor of `shape` broadcasts, and over those that share its planes of batch
     elements and heads."""
@@ -110,14 +118,22 @@ def _of_bias(ds, bias, of_lse, of_sinks, delta):
     return torch.zeros_like(ds[..., :1]) + of_row[..., None]
 
 
-def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
+def gradients(
+    out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None
+):
     """dq, dk, dv and the gradients of bias and sink (None without one) in `dtype`, written out. `out` is what the
     forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
-    results are rounded to `rounded`, as kernels round them, if that is given."""
+    results are rounded to `rounded`, as kernels round them, if that is given. `given_lse` is that of the forward,
+    where it had more keys."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     shapes = [t.shape for t in (q, k, v)]
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse, of_sinks = _softmax(q, k, operands, scalars)
+    if given_lse is not None:
+        share = torch.where(lse.isfinite(), (lse - given_lse.to(dtype)).exp(), 0.0)
+        weights = weights * share.unsqueeze(-1)
+        of_sinks = None if of_sinks is None else of_sinks * share
+        lse = given_lse
     dout = dout.to(dtype)
     of_lse = torch.zeros_like(lse) if dlse is None else torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
     delta = (dout * out.to(dtype)).sum(-1) - of_lse

@@ -57,7 +57,7 @@ def attend(q, k, v, operands, scalars):
     return out, lse
 
 
-def gradients(out, dout, dlse, q, k, v, operands, scalars):
+def gradients(out, dout, dlse, q, k, v, operands, scalars, given_lse=None):
     """(dq, dk, dv, dbias, dsink) as `formulas.gradients`."""
     dq, dk, dv = (torch.zeros_like(t, dtype=torch.float64) for t in (q, k, v))
     dbias, dsink = (
@@ -66,8 +66,8 @@ def gradients(out, dout, dlse, q, k, v, operands, scalars):
     )
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
-        of_out = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse))
-        found = formulas.gradients(*of_out, *tensors, s.own(k, operands), scalars)
+        *of_out, lse = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse, given_lse))
+        found = formulas.gradients(*of_out, *tensors, s.own(k, operands), scalars, given_lse=lse)
         dq[:, :, s.rows], dk[:, :, s.keys], dv[:, :, s.keys] = found[:3]
         if dbias is not None:
             dbias[s.place(dbias, k.shape[2])] += found[3]

@@ -1,0 +1,6 @@
+"""Attention over the ranks of a process group: sequences that outgrow one GPU. docs/scaling.md of the project
+tells how it works and what it costs."""
+
+from ._attention import attention, shard, unshard
+
+__all__ = ["attention", "shard", "unshard"]

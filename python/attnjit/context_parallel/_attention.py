@@ -1,0 +1,150 @@
+"""`attnjit.context_parallel.attention`, `shard` and `unshard`."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributed import DeviceMesh, ProcessGroup
+
+from .._attention import Diagonal, autocast, scalars_of
+from .._attention import attention as attention_here
+from ._autograd import Attention, forward
+from ._exchange import Gather, members
+from ._problem import Problem, of_rank_4
+from ._schedule import band_of
+from ._shares import share, whole_length
+
+_METHODS = (None, "ring", "gather")
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, method: str | None) -> None:
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}: expected a tensor, not {type(tensor).__name__}")
+        if tensor.dim() != 4:
+            raise ValueError(f"{name}: it has {tensor.dim()} axes; expected (batch, head, sequence, feature)")
+    if method not in _METHODS:
+        raise ValueError(f'method: {method!r}; expected None, "ring" or "gather"')
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: Diagonal | None = None,
+    window: tuple[int, int] | None = None,
+    group: ProcessGroup | DeviceMesh | None = None,
+    diagonal: Diagonal | None = None,
+    diagonal_offset: int = 0,
+    scale: float | None = None,
+    softcap: float | None = None,
+    seqlen_q: int | None = None,
+    seqlen_kv: int | None = None,
+    return_lse: bool = False,
+    deterministic: bool | None = None,
+    method: str | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """`attnjit.attention` of sequences that are spread over the ranks of a group, with its gradients.
+
+    Each rank passes its share of the rows and of the keys, and gets its share of the result. A sequence is cut
+    into 2N chunks as torch.tensor_split cuts it, and rank r has chunks r and 2N - 1 - r, one behind the other, so
+    that under a causal mask all have as much to do; shard() makes that share. All ranks call with the same options,
+    and either all of them run the backward or none.
+
+    Args:
+        q: (B, Hq, rows of this rank, D), fp16 or bf16, on a CUDA device.
+        k: (B, Hkv, keys of this rank, D), q's dtype; Hq is a multiple of Hkv, and only Hkv heads are sent.
+        v: (B, Hkv, keys of this rank, Dv), q's dtype.
+        mask: bool, True keeps; broadcast to (B, Hq, rows of this rank, keys of the whole sequence). Its rows lie as
+            those of q do, its keys in the order of the whole sequence.
+        bias: q's dtype or fp32, shaped as mask is. Its gradient has its shape; over rows that it broadcasts,
+            the gradient is summed over all ranks, and is the same on each.
+        causal, window, diagonal, diagonal_offset, scale, softcap: as those of attnjit.attention, of the whole
+            sequences.
+        group: a process group, or a device mesh of one dimension; None is all ranks.
+        seqlen_q, seqlen_kv: the lengths of the whole sequences. By default every rank has as much of them, which is
+            so where 2N divides them.
+        return_lse: also return the logarithm of the sum of exp(score), (B, Hq, rows of this rank) fp32.
+        deterministic: the same gradients, bit for bit, on every run over as many ranks; by default as
+            torch.use_deterministic_algorithms() says.
+        method: "ring": shares of the keys go from rank to rank beside the kernels; "gather": each rank gets all of
+            them first. None takes whichever the cost rule of docs/scaling.md finds cheaper.
+
+    Returns:
+        (B, Hq, rows of this rank, Dv) in q's dtype; with return_lse a pair. Over one rank the bits are those of
+        attnjit.attention.
+
+    Raises:
+        ValueError: a shape, stride or option breaks a rule; the message names it. The gradient of a bias
+            needs two rows on each rank.
+        TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
+            answer within the group's time-out.
+    """
+    _check(q, k, v, method)
+    who = members(group)
+    whole_q = whole_length("seqlen_q", q.shape[2], seqlen_q, who.ranks, who.rank)
+    whole_kv = whole_length("seqlen_kv", k.shape[2], seqlen_kv, who.ranks, who.rank)
+    if who.ranks == 1:
+        return attention_here(
+            q, k, v, mask=mask, bias=bias, causal=causal, window=window, diagonal=diagonal,
+            diagonal_offset=diagonal_offset, scale=scale, softcap=softcap, return_lse=return_lse,
+            deterministic=deterministic,
+        )  # fmt: skip
+    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
+    q, k, v, bias, _ = autocast(q, k, v, bias, None)
+    mask, bias = (of_rank_4(n, t, q.shape[2], whole_kv) for n, t in (("mask", mask), ("bias", bias)))
+    wants_gradient = torch.is_grad_enabled()
+    needs_dbias = wants_gradient and bias is not None and bias.requires_grad
+    if needs_dbias and whole_q < 2 * who.ranks:
+        raise ValueError(
+            f"bias: its gradient needs two rows on each rank, to tell a row from a broadcast; seqlen_q is"
+            f" {whole_q} on {who.ranks} ranks"
+        )
+    over_keys = any(t is not None and t.shape[3] > 1 for t in (mask, bias))
+    # A call with a single key computes the gradient of a bias for a row that keeps no other.
+    needs_all_keys = needs_dbias and whole_kv < 4 * who.ranks
+    if deterministic is None:
+        deterministic = torch.are_deterministic_algorithms_enabled()
+    problem = Problem(
+        who=who,
+        seqlen_q=whole_q,
+        seqlen_kv=whole_kv,
+        band=band_of(scalars, whole_q, whole_kv),
+        scale=scalars[0],
+        softcap=scalars[5],
+        join_keys=not over_keys,
+        deterministic=deterministic,
+        method="gather" if needs_all_keys else method,
+    )
+    if wants_gradient and (needs_dbias or q.requires_grad or k.requires_grad or v.requires_grad):
+        out, lse = Attention.apply(q, k, v, bias, mask, problem)
+    else:
+        out, lse = forward(q, k, v, bias, mask, problem)
+    return (out, lse) if return_lse else out
+
+
+def shard(tensor: Tensor, dim: int, group: ProcessGroup | DeviceMesh | None = None) -> Tensor:
+    """This rank's share of `tensor`, whose axis `dim` is a whole sequence: a copy, differentiable."""
+    who = members(group)
+    pieces = share(tensor.shape[dim], who.ranks, who.rank)
+    if not pieces:
+        return tensor.narrow(dim, 0, 0)
+    return torch.cat([tensor.narrow(dim, piece.start, piece.length) for piece in pieces], dim)
+
+
+@torch.no_grad()
+def unshard(
+    tensor: Tensor, dim: int, group: ProcessGroup | DeviceMesh | None = None, *, length: int | None = None
+) -> Tensor:
+    """The whole sequence, on every rank, from the shares that the ranks have in axis `dim`. `length` is that of the
+    whole; by default every rank has as much of it. Not differentiable. Raises ValueError where lengths
+    contradict."""
+    who = members(group)
+    whole = whole_length("length", tensor.shape[dim], length, who.ranks, who.rank)
+    # (1, 1, sequence, everything else), as keys lie.
+    moved = tensor.movedim(dim, 0)
+    gathered = Gather(who, whole).whole(moved.reshape(1, 1, moved.shape[0], math.prod(moved.shape[1:])))
+    return gathered.reshape(whole, *moved.shape[1:]).movedim(0, dim)

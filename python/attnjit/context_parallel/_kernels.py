@@ -1,0 +1,41 @@
+"""Calls of the kernels into memory at hand: straight, or through torch.ops.attnjit for what no plain tensor of a
+GPU is."""
+
+import torch
+from torch import Tensor
+
+from .. import _call, _dispatch
+from .._call import Operands
+
+
+def _is_direct(q: Tensor) -> bool:
+    return q.is_cuda and type(q) in (Tensor, torch.nn.Parameter)
+
+
+def forward_into(q, k, v, out: Tensor, lse: Tensor, operands: Operands, scalars) -> None:
+    """One call; `lse` is contiguous."""
+    if _is_direct(q):
+        _call.enqueue_forward(q, k, v, out, lse, operands, scalars)
+        return
+    found, found_lse = _dispatch.forward(q, k, v, operands, scalars, True, False)
+    out.copy_(found)
+    lse.copy_(found_lse)
+
+
+def backward_into(
+    dout, dlse, q, k, v, out, lse, operands: Operands, scalars, gradients: tuple[Tensor, Tensor, Tensor], dbias,
+    deterministic: bool,
+) -> None:  # fmt: skip
+    """Into (dq, dk, dv) and, unless it is None, dbias. `out` and `lse` are those over all keys."""
+    if _is_direct(q):
+        _call.enqueue_backward(
+            dout, dlse, q, k, v, out, lse, operands, scalars, *gradients, dbias, deterministic
+        )
+        return
+    *found, found_dbias, _ = _dispatch.backward(
+        dout, dlse, q, k, v, out, lse, operands, scalars, dbias is not None, False, deterministic
+    )
+    for target, gradient in zip(gradients, found):
+        target.copy_(gradient)
+    if dbias is not None:
+        dbias.copy_(found_dbias)

@@ -1,0 +1,84 @@
+"""A call over a group, as its rank sees it."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from .._call import Operands
+from ._cost import Sizes, choose
+from ._exchange import Gather, Members, Ring
+from ._schedule import Band, Call, calls_for, count_parts
+from ._shares import Piece, share
+
+
+def of_rank_4(name: str, operand: Tensor | None, rows: int, seqlen_kv: int) -> Tensor | None:
+    """A mask or bias with its four axes. Raises ValueError unless it has this rank's rows and all keys."""
+    if operand is None:
+        return None
+    if operand.dim() > 4:
+        raise ValueError(f"{name}: it has {operand.dim()} axes; expected at most (batch, head, query, key)")
+    operand = operand[(None,) * (4 - operand.dim())]
+    for axis, size, meaning in ((2, rows, "rows of this rank"), (3, seqlen_kv, "keys of the whole sequence")):
+        if operand.shape[axis] not in (1, size):
+            axis_name = ("query", "key")[axis - 2]
+            raise ValueError(
+                f"{name}: {axis_name} axis is {operand.shape[axis]}; expected 1 or {size} ({meaning})"
+            )
+    return operand
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All of a call but its tensors. Equal on all ranks but for `who.rank`."""
+
+    who: Members
+    seqlen_q: int
+    seqlen_kv: int
+    band: Band
+    scale: float | None
+    softcap: float
+    join_keys: bool  # no mask or bias differs from key to key
+    deterministic: bool
+    method: str | None
+
+    def rows(self) -> list[Piece]:
+        return share(self.seqlen_q, self.who.ranks, self.who.rank)
+
+    def calls(self, keys: list[Piece]) -> list[Call]:
+        return calls_for(self.rows(), keys, self.band, self.join_keys)
+
+    def exchange(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Ring | Gather:
+        method = self.method or choose(self.sizes(q, k, v, backward), self.who.ranks)
+        return (Ring if method == "ring" else Gather)(self.who, self.seqlen_kv)
+
+    def sizes(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Sizes:
+        return Sizes(
+            batch=q.shape[0],
+            heads_q=q.shape[1],
+            heads_kv=k.shape[1],
+            seqlen_q=self.seqlen_q,
+            seqlen_kv=self.seqlen_kv,
+            head_dim=q.shape[3],
+            head_dim_v=v.shape[3],
+            element_bytes=q.element_size(),
+            band=self.band,
+            backward=backward,
+        )
+
+    def count_parts(self, exchange: Ring | Gather) -> int:
+        return count_parts([call for keys in exchange.all_pieces() for call in self.calls(keys)])
+
+
+def operands_of(call: Call, mask: Tensor | None, bias: Tensor | None) -> Operands:
+    """The parts of mask and bias that a call reads."""
+    return Operands(mask=_part(call, mask), bias=_part(call, bias))
+
+
+def _part(call: Call, operand: Tensor | None) -> Tensor | None:
+    if operand is None:
+        return None
+    if operand.shape[2] != 1:
+        operand = operand[:, :, slice(*call.rows)]
+    if operand.shape[3] != 1:
+        operand = operand[..., call.start : call.start + call.keys[1] - call.keys[0]]
+    return operand

@@ -1,0 +1,131 @@
+"""The calls of a rank for the keys at hand: pure functions of lengths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ._shares import Piece
+
+# Keys that a row keeps: those with low <= key - row <= high, where None is no bound.
+Band = tuple[int | None, int | None]
+OPEN: Band = (None, None)
+
+
+def band_of(scalars, seqlen_q: int, seqlen_kv: int) -> Band:
+    """The band of the whole problem; `scalars` are those of attnjit._call."""
+    _, causal, diagonal, left, right, _, offset = scalars
+    if diagonal == 2:
+        offset += seqlen_kv - seqlen_q
+    if causal:
+        right = 0
+    return (offset - left if left >= 0 else None), (offset + right if right >= 0 else None)
+
+
+def _pairs_up_to(high: int, rows: int, keys: int) -> int:
+    """Pairs with key - row <= high."""
+    first = min(max(-high, 0), rows)  # row that keeps a key
+    full = min(max(keys - 1 - high, first), rows)  # row that keeps all
+    return (full - first) * (first + full - 1 + 2 * (high + 1)) // 2 + (rows - full) * keys
+
+
+def kept_pairs(rows: int, keys: int, band: Band) -> int:
+    """Pairs of row and key that `band` keeps."""
+    low, high = band
+    most = _pairs_up_to(keys if high is None else high, rows, keys)
+    return max(0, most - (0 if low is None else _pairs_up_to(low - 1, rows, keys)))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the kernels: local rows and keys at hand as (first, end), the place of the keys in the whole
+    sequence (None where they are several), and the band counted from the first row and key."""
+
+    rows: tuple[int, int]
+    keys: tuple[int, int]
+    start: int | None
+    band: Band
+
+    def scalars(self, scale, softcap: float):
+        """As `attnjit._call.Scalars`."""
+        low, high = self.band
+        if high is not None:
+            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high
+        if low is not None:
+            return scale, False, 1, 0, -1, softcap, low
+        return scale, False, 0, -1, -1, softcap, 0
+
+
+def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:
+    """`band` between indices at hand, where those are shifted against the whole's."""
+    shift = (keys.start - keys.local) - (rows.start - rows.local)
+    low, high = band
+    return (None if low is None else low - shift), (None if high is None else high - shift)
+
+
+def _kept(rows: Piece, keys: Piece, band: Band) -> tuple[int, int] | None:
+    """The smallest and the largest kept difference of key and row at hand; None where none is."""
+    least = keys.local - (rows.local + rows.length - 1)
+    most = keys.local + keys.length - 1 - rows.local
+    low, high = band
+    low = least if low is None else max(low, least)
+    high = most if high is None else min(high, most)
+    return (low, high) if low <= high else None
+
+
+def _common_band(rows: Sequence[Piece], keys: Sequence[Piece], band: Band) -> Band | None:
+    """One band between indices at hand that keeps what `band` keeps in every pair of pieces, if there is one."""
+    wanted = {pair: _local_band(*pair, band) for pair in product(rows, keys)}
+    kept = {pair: _kept(*pair, own) for pair, own in wanted.items()}
+    lows = [None, *dict.fromkeys(low for low, _ in wanted.values() if low is not None)]
+    highs = [None, *dict.fromkeys(high for _, high in wanted.values() if high is not None)]
+    for candidate in product(lows, highs):
+        if all(_kept(*pair, candidate) == kept[pair] for pair in wanted):
+            return candidate
+    return None
+
+
+def _cover(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool) -> list[Call]:
+    live = [(r, k) for r, k in product(rows, keys) if _kept(r, k, _local_band(r, k, band)) is not None]
+    rows = [r for r in rows if any(r is row for row, _ in live)]
+    keys = [k for k in keys if any(k is key for _, key in live)]
+    if not live:
+        return []
+    common = _common_band(rows, keys, band) if join_keys or len(keys) == 1 else None
+    if common is not None:
+        first_row, first_key = rows[0].local, keys[0].local
+        low, high = (None if bound is None else bound + first_row - first_key for bound in common)
+        return [
+            Call(
+                (first_row, rows[-1].local + rows[-1].length),
+                (first_key, keys[-1].local + keys[-1].length),
+                keys[0].start if len(keys) == 1 else None,
+                (low, high),
+            )
+        ]
+    # Calls for different rows share a part of the result.
+    if len(rows) > 1 and join_keys:
+        return [call for row in rows for call in _cover([row], keys, band, join_keys)]
+    if len(keys) > 1:
+        return [call for key in keys for call in _cover(rows, [key], band, join_keys)]
+    return [call for row in rows for call in _cover([row], keys, band, join_keys)]
+
+
+def calls_for(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool) -> list[Call]:
+    """The fewest calls found that compute `rows` by `keys` under `band`, none of them without a kept pair.
+    `join_keys`: one call may take several pieces of the keys, as a mask or bias over the keys forbids. Pieces
+    are two at most of each, and lie at hand one behind the other."""
+    return _cover(rows, keys, band, join_keys)
+
+
+def count_parts(calls: Sequence[Call]) -> int:
+    """Into how many partial results `calls` write, each as far as its rows are not written yet."""
+    parts, written = 0, []
+    for call in calls:
+        if not parts or overlaps(call.rows, written):
+            parts, written = parts + 1, []
+        written.append(call.rows)
+    return parts
+
+
+def overlaps(rows: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(rows[0] < end and first < rows[1] for first, end in others)

@@ -1,0 +1,100 @@
+"""attnjit.context_parallel over two GPUs beside one, and over one GPU."""
+
+import random
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import attnjit
+from attnjit import context_parallel
+
+import accuracy
+import groups
+from sharded_calls import random_call, sharded, weights_of
+
+pytestmark = pytest.mark.gpu
+needs_two = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+
+KINDS, CALLS = 13, 16  # 208 problems
+
+
+def _compare(rank, ranks, seed):
+    mesh = dist.init_device_mesh("cuda", (ranks,), mesh_dim_names=("cp",))
+    for index in range(CALLS):
+        call = random_call(1000 * seed + index, f"cuda:{rank}", ranks=ranks, kind_seed=seed)
+        shape = (*call.q.shape[:3], call.v.shape[3])
+        out, lse = call.q.new_empty(shape), call.q.new_empty(shape[:3], dtype=torch.float32)
+        weights = weights_of(out, lse, index)
+        uses_lse = index % 2 == 0
+        method = ("ring", "ring", "gather", None)[index % 4]
+        out, lse, gradients = sharded(
+            call, weights, uses_lse, group=mesh["cp"], method=method, deterministic=index % 3 == 0
+        )
+        gradients = (*gradients, None) if len(gradients) == 3 else gradients
+        accuracy.check(call.problem, out, lse, gradients, weights[0], weights[1] if uses_lse else None)
+
+
+@needs_two
+@pytest.mark.parametrize("seed", range(KINDS))
+def test_random_problems(seed):
+    groups.run(_compare, seed)
+
+
+def _one_rank_is_the_plain_call(rank, ranks):
+    rng = random.Random(0)
+    for seed in rng.sample(range(100), 4):
+        call = random_call(seed, "cuda")
+        options = {name: value for name, value in call.options.items() if not name.startswith("seqlens")}
+        results = []
+        for attend in (attnjit.attention, context_parallel.attention):
+            out, lse = attend(call.q, call.k, call.v, return_lse=True, deterministic=True, **options)
+            results.append((out, lse, *torch.autograd.grad(out, call.leaves(), torch.ones_like(out))))
+        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_one_rank_is_the_plain_call_bit_for_bit():
+    groups.run(_one_rank_is_the_plain_call, ranks=1)
+
+
+def _inputs(rank, length, requires_grad=True):
+    torch.manual_seed(rank)
+    shapes = ((1, 8, length, 128), (1, 2, length, 128), (1, 2, length, 128))
+    return [torch.randn(s, dtype=torch.bfloat16, device="cuda", requires_grad=requires_grad) for s in shapes]
+
+
+def _same_bits(rank, ranks):
+    q, k, v = _inputs(rank, 1000)
+    runs = []
+    for _ in range(3):
+        out = context_parallel.attention(q, k, v, causal="top-left", deterministic=True, method="ring")
+        runs.append((out, *torch.autograd.grad(out, (q, k, v), torch.ones_like(out))))
+    for other in runs[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(runs[0], other))
+
+
+@needs_two
+def test_deterministic_gives_the_same_bits():
+    groups.run(_same_bits)
+
+
+def _captured(rank, ranks):
+    q, k, v = _inputs(rank, 512, requires_grad=False)
+    for method in ("ring", "gather"):
+        attend = lambda method=method: context_parallel.attention(q, k, v, causal="top-left", method=method)
+        attend()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            out = attend()
+        for value in (0.5, -2.0):
+            q.mul_(value)
+            expected = attend()
+            graph.replay()
+            torch.cuda.synchronize()
+            assert torch.equal(out, expected)
+
+
+@needs_two
+def test_a_captured_forward():
+    groups.run(_captured)

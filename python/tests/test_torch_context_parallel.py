@@ -1,0 +1,127 @@
+"""attnjit.context_parallel over processes on CPU tensors (gloo), beside one process."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+import attnjit
+from attnjit import context_parallel
+
+import cpu_kernels
+import groups
+from sharded_calls import random_call, sharded, weights_of, whole
+
+PROBLEMS = 40
+
+
+def _assert_same(found, expected, message):
+    names = ("out", "lse", "dq", "dk", "dv", "dbias")[: len(expected)]
+    for name, a, b in zip(names, found, expected, strict=True):
+        torch.testing.assert_close(
+            a, b, rtol=2e-4, atol=2e-4, msg=lambda text, name=name: f"{message}, {name}: {text}"
+        )
+
+
+def _compare_one(seed, ranks, group):
+    call = random_call(seed, "cpu", torch.float32, ranks)
+    method = ("ring", "gather", None)[seed % 3]
+    shape = (*call.q.shape[:3], call.v.shape[3])
+    weights = weights_of(torch.empty(shape), torch.empty(shape[:3]), seed)
+    uses_lse = seed % 2 == 0
+    flat = lambda result: (*result[:2], *result[2])
+    expected = flat(whole(call, weights, uses_lse))
+    found = flat(sharded(call, weights, uses_lse, group=group, method=method))
+    _assert_same(found, expected, f"problem {seed} on {ranks} ranks by {method}")
+    if ranks == 1:  # on the same tensors: products of the CPU depend on how these lie
+        plain = flat(whole(call, weights, uses_lse, attention=context_parallel.attention))
+        assert all(torch.equal(a, b) for a, b in zip(plain, expected, strict=True))
+
+
+def _compare(rank, ranks, port):
+    torch.set_num_threads(1)
+    library = cpu_kernels.install()
+    groups.join_group(rank, ranks, port, "gloo")
+    mesh = dist.init_device_mesh("cpu", (ranks,), mesh_dim_names=("cp",))
+    for seed in range(PROBLEMS):
+        _compare_one(seed, ranks, mesh)
+    _check_a_bias_over_few_keys(mesh)
+    _check_messages(ranks)
+    if ranks == 4:
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "cp"))
+        for seed in range(6):
+            _compare_one(seed, 2, mesh["cp"])
+        with pytest.raises(ValueError, match="group: the mesh has 2 dimensions; expected 1"):
+            context_parallel.shard(torch.zeros(4), 0, mesh)
+    dist.destroy_process_group()
+    library._destroy()
+
+
+def _check_a_bias_over_few_keys(group):
+    """Shares of one key, whose gradient no call for that share knows."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, length, 8) for length in (16, 3, 3))
+    bias = torch.randn(2, 16, 3, requires_grad=True)
+    own = context_parallel.shard(bias.detach(), 1, group).requires_grad_()
+    mine = [context_parallel.shard(t, 2, group) for t in (q, k, v)]
+    out = context_parallel.attention(*mine, bias=own, group=group, seqlen_q=16, seqlen_kv=3, method="ring")
+    (found,) = torch.autograd.grad(out.square().sum(), own)
+    (expected,) = torch.autograd.grad(attnjit.attention(q, k, v, bias=bias).square().sum(), bias)
+    torch.testing.assert_close(found, context_parallel.shard(expected, 1, group), rtol=1e-4, atol=1e-5)
+
+
+def _check_messages(ranks):
+    q = torch.randn(1, 2, 6, 8)
+    with pytest.raises(ValueError, match="method: 'tree'"):
+        context_parallel.attention(q, q, q, method="tree")
+    with pytest.raises(ValueError, match="seqlen_q: this rank has 6 of 100"):
+        context_parallel.attention(q, q, q, seqlen_q=100)
+    with pytest.raises(ValueError, match="window: say diagonal="):
+        context_parallel.attention(q, q, q, window=(1, 1))
+    if ranks > 1:
+        with pytest.raises(ValueError, match=f"mask: key axis is 5; expected 1 or {6 * ranks}"):
+            context_parallel.attention(q, q, q, mask=torch.ones(6, 5) > 0)
+        short = torch.randn(1, 2, 1, 8)
+        with pytest.raises(ValueError, match="bias: its gradient needs two rows on each rank"):
+            context_parallel.attention(
+                short,
+                short,
+                short,
+                bias=torch.zeros(1, 1, requires_grad=True),
+                seqlen_q=ranks,
+                seqlen_kv=ranks,
+            )
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_random_problems_beside_one_process(ranks):
+    mp.spawn(_compare, (ranks, groups.free_port()), nprocs=ranks)
+
+
+def test_merge_lse_checks_its_arguments():
+    parts, lses = torch.zeros(2, 1, 3, 4, 8), torch.zeros(2, 1, 3, 4)
+    with pytest.raises(ValueError, match="they are on the CPU"):
+        attnjit.merge_lse(parts, lses)
+    with pytest.raises(ValueError, match="parts: shape"):
+        attnjit.merge_lse(parts[0], lses)
+    with pytest.raises(ValueError, match="part_lses: shape"):
+        attnjit.merge_lse(parts, lses[:1])
+    with pytest.raises(ValueError, match="carry: expected a pair"):
+        attnjit.merge_lse(parts, lses, carry=(parts, lses))
+    with pytest.raises(NotImplementedError, match="no gradient"):
+        attnjit.merge_lse(parts.requires_grad_(), lses)
+
+
+@pytest.mark.usefixtures("cpu_kernels")
+def test_parts_of_a_call_merge_into_the_call():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 9, 8) for _ in range(3))
+    mask = torch.rand(9, 9) > 0.4
+    mask[3] = False
+    shares = [slice(0, 2), slice(2, 5), slice(5, 9)]
+    results = [attnjit.attention(q, k[:, :, s], v[:, :, s], mask=mask[:, s], return_lse=True) for s in shares]
+    outs, lses = (torch.stack(t) for t in zip(*results))
+    expected = attnjit.attention(q, k, v, mask=mask, return_lse=True)
+    torch.testing.assert_close(attnjit.merge_lse(outs, lses), expected)
+    first = attnjit.merge_lse(outs[:1], lses[:1], dtype=torch.float32)
+    torch.testing.assert_close(attnjit.merge_lse(outs[1:], lses[1:], carry=first), expected)
