@@ -99,7 +99,7 @@ def test_calls_cover_each_kept_pair_once():
             at_hand = (
                 ring_pieces(keys, ranks, rank)
                 if rng.random() < 0.7
-                else [[Piece(0, 0, keys)] if keys else []]
+                else [(Piece(0, 0, keys),) if keys else ()]
             )
             for pieces in at_hand:
                 for call in calls_for(mine, pieces, band, join):
@@ -133,7 +133,7 @@ def test_bands_of_options():
 
 def test_scalars_of_a_call_keep_what_its_band_keeps():
     for band in ((None, None), (None, 3), (-2, None), (-4, 2), (1, 5), (-5, -1)):
-        (call,) = calls_for([Piece(0, 0, 12)], [Piece(0, 0, 12)], band, True)
+        (call,) = calls_for((Piece(0, 0, 12),), (Piece(0, 0, 12),), band, True)
         assert band_of(call.scalars(None, 0.0), 12, 12) == band
 
 

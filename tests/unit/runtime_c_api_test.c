@@ -69,6 +69,22 @@ static void check_log(void) {
   unsetenv("XDG_RUNTIME_DIR");
 }
 
+static void check_merge(attnjit_context* context) {
+  attnjit_merge_lse_args args = ATTNJIT_MERGE_LSE_ARGS_INIT;
+  const attnjit_status wrong = ATTNJIT_INVALID_PROBLEM;
+  args.parts = forward_args(128).out;
+  args.out = args.parts;
+  args.part_lses = (const float*)memory;
+  CHECK(fails(attnjit_merge_lse(NULL, &args, NULL), ATTNJIT_INVALID_ARGUMENT, "context: is null"));
+  CHECK(fails(attnjit_merge_lse(context, &args, NULL), wrong, "num_parts: 0; expected 1"));
+  args.num_parts = 2;
+  args.carry = &args.parts;
+  CHECK(fails(attnjit_merge_lse(context, &args, NULL), wrong, "carry: dtype is"));
+  args.struct_size = 8;
+  CHECK(
+      fails(attnjit_merge_lse(context, &args, NULL), ATTNJIT_INVALID_ARGUMENT, "struct_size is 8"));
+}
+
 static void check_null(attnjit_context* context) {
   const attnjit_forward_args args = forward_args(128);
   size_t bytes = 0;
@@ -80,6 +96,7 @@ static void check_null(attnjit_context* context) {
   CHECK(fails(attnjit_forward_workspace_size(context, &args, NULL), wrong, "bytes: is null"));
   CHECK(fails(attnjit_forward_workspace_size(NULL, &args, &bytes), wrong, "context: is null"));
   CHECK(fails(attnjit_context_counters(context, NULL), wrong, "counters: is null"));
+  CHECK(fails(attnjit_merge_lse(context, NULL, NULL), wrong, "args: is null"));
   attnjit_context_destroy(NULL);
 }
 
@@ -194,6 +211,7 @@ int main(void) {
   check_log();
   context = make_context();
   check_null(context);
+  check_merge(context);
   check_struct_size(context);
   check_counters(context);
   check_problems(context);

@@ -12,7 +12,7 @@ from ._shares import Piece, chunk_bounds, share, share_length
 
 # Adds to dk and dv: (first key, end, dk, dv) of keys at hand.
 Part = tuple[int, int, Tensor, Tensor]
-Contribute = Callable[[list[Piece], Tensor, Tensor], list[Part]]
+Contribute = Callable[[tuple[Piece, ...], Tensor, Tensor], list[Part]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,10 @@ def members(group) -> Members:
         if group.ndim != 1:
             raise ValueError(f"group: the mesh has {group.ndim} dimensions; expected 1, as mesh['cp'] has")
         group = group.get_group()
-    return Members(group, dist.get_world_size(group), dist.get_rank(group))
+    rank = dist.get_rank(group)
+    if rank < 0:
+        raise ValueError("group: this rank is not in it")
+    return Members(group, dist.get_world_size(group), rank)
 
 
 def _add(sums: tuple[Tensor, Tensor], parts: list[Part]) -> None:
@@ -49,7 +52,7 @@ class Ring:
     def __init__(self, who: Members, seqlen_kv: int):
         self._who, self._seqlen_kv = who, seqlen_kv
 
-    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[list[Piece], Tensor, Tensor]]:
+    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Piece, ...], Tensor, Tensor]]:
         """Every share once, this rank's first. The next one is on its way meanwhile."""
         ranks = self._who.ranks
         for step in range(ranks):
@@ -71,14 +74,14 @@ class Ring:
             _add(sums, parts)
         return self._pass_on(sums, self._who.rank)()
 
-    def all_pieces(self) -> list[list[Piece]]:
+    def all_pieces(self) -> list[tuple[Piece, ...]]:
         """What keys() will have at hand, one item after another."""
         return [self._pieces(step) for step in range(self._who.ranks)]
 
     def _owner(self, step: int) -> int:
         return (self._who.rank - step) % self._who.ranks
 
-    def _pieces(self, step: int) -> list[Piece]:
+    def _pieces(self, step: int) -> tuple[Piece, ...]:
         return share(self._seqlen_kv, self._who.ranks, self._owner(step))
 
     def _pass_on(self, tensors, owner: int) -> Callable[[], tuple[Tensor, ...]]:
@@ -116,7 +119,7 @@ class Gather:
             for c in chunks
         ]
 
-    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[list[Piece], Tensor, Tensor]]:
+    def keys(self, k: Tensor, v: Tensor) -> Iterator[tuple[tuple[Piece, ...], Tensor, Tensor]]:
         """All keys at once."""
         yield self.all_pieces()[0], self.whole(k), self.whole(v)
 
@@ -127,9 +130,9 @@ class Gather:
         _add(sums, contribute(pieces, k_all, v_all))
         return self._own(sums[0], k.shape[2]), self._own(sums[1], k.shape[2])
 
-    def all_pieces(self) -> list[list[Piece]]:
+    def all_pieces(self) -> list[tuple[Piece, ...]]:
         """What keys() will have at hand."""
-        return [[Piece(0, 0, self._seqlen_kv)] if self._seqlen_kv else []]
+        return [(Piece(0, 0, self._seqlen_kv),) if self._seqlen_kv else ()]
 
     def whole(self, local: Tensor) -> Tensor:
         """The shares of all ranks, (batch, head, sequence, feature), as one sequence."""

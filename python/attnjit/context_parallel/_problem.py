@@ -41,10 +41,10 @@ class Problem:
     deterministic: bool
     method: str | None
 
-    def rows(self) -> list[Piece]:
+    def rows(self) -> tuple[Piece, ...]:
         return share(self.seqlen_q, self.who.ranks, self.who.rank)
 
-    def calls(self, keys: list[Piece]) -> list[Call]:
+    def calls(self, keys: tuple[Piece, ...]) -> tuple[Call, ...]:
         return calls_for(self.rows(), keys, self.band, self.join_keys)
 
     def exchange(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Ring | Gather:

@@ -110,11 +110,13 @@ def _cover(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: 
     return [call for row in rows for call in _cover([row], keys, band, join_keys)]
 
 
-def calls_for(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool) -> list[Call]:
+def calls_for(
+    rows: tuple[Piece, ...], keys: tuple[Piece, ...], band: Band, join_keys: bool
+) -> tuple[Call, ...]:
     """The fewest calls found that compute `rows` by `keys` under `band`, none of them without a kept pair.
     `join_keys`: one call may take several pieces of the keys, as a mask or bias over the keys forbids. Pieces
     are two at most of each, and lie at hand one behind the other."""
-    return _cover(rows, keys, band, join_keys)
+    return tuple(_cover(rows, keys, band, join_keys))
 
 
 def count_parts(calls: Sequence[Call]) -> int:

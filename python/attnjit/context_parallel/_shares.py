@@ -19,7 +19,7 @@ def chunk_bounds(length: int, ranks: int) -> list[int]:
     return [size * i + min(i, longer) for i in range(2 * ranks + 1)]
 
 
-def share(length: int, ranks: int, rank: int) -> list[Piece]:
+def share(length: int, ranks: int, rank: int) -> tuple[Piece, ...]:
     """The pieces of `rank`, in local order: one where its chunks are neighbours, and none of them empty."""
     bounds = chunk_bounds(length, ranks)
     pieces: list[Piece] = []
@@ -31,7 +31,7 @@ def share(length: int, ranks: int, rank: int) -> list[Piece]:
         elif size:
             pieces.append(Piece(local, start, size))
         local += size
-    return pieces
+    return tuple(pieces)
 
 
 def share_length(length: int, ranks: int, rank: int) -> int:
