@@ -132,7 +132,7 @@ class MergeCall {
 
  private:
   DeviceTensor read(PyObject* object, const char* name) const;
-  // Where a contiguous fp32 tensor of `parts` numbers per row begins; null for None.
+  // Start of a contiguous fp32 tensor of `parts` numbers per row; null for None.
   float* read_lse(PyObject* object, const char* name, std::int64_t parts) const;
 
   TensorReader& reader_;

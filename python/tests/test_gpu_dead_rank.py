@@ -78,7 +78,7 @@ def test_a_blocking_wait_raises():
 def test_the_watchdog_aborts():
     status, seconds, output = _end_of_the_other()
     assert status != 0 and seconds < TIMEOUT + MARGIN, output
-    # Where the driver notices first that the peer's memory is gone, a call raises instead.
+    # A call raises instead if the driver notices first that the peer's memory is gone.
     assert "atchdog" in output or status == _RAISED, output
 
 

@@ -18,7 +18,7 @@ def indices(pieces):
 
 
 def ring_pieces(length, ranks, rank):
-    """What a rank has at hand, step after step."""
+    """The pieces that a rank has at hand, step after step."""
     return [share(length, ranks, (rank - step) % ranks) for step in range(ranks)]
 
 

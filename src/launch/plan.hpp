@@ -39,8 +39,8 @@ struct BackwardPass {
   }
 };
 
-/// A forward, backward or merge whose kernels are loaded into one context. Immutable; any thread may
-/// launch it, on any stream of that context.
+/// A forward, backward or merge whose kernels are loaded into one context. Immutable; any thread
+/// may launch it, on any stream of that context.
 template <class Pass>
 class Plan {
  public:

@@ -17,7 +17,7 @@ using runtime::Dispatcher;
 
 namespace {
 
-// What the launches were.
+// The launches so far, and the last one.
 int launches;
 unsigned blocks;
 kernel::MergeLseParams params;

@@ -32,7 +32,7 @@ class Sizes:
         return elements * (self.element_bytes + (4 if self.backward else 0))
 
     def partial_bytes(self) -> float:
-        """What one more partial result of all rows moves: out written and read, or dq, and its fp32 sum read and
+        """Bytes that one more partial result of all rows moves: out written and read, or dq, and its fp32 sum read and
         written."""
         width = self.head_dim if self.backward else self.head_dim_v
         moved = 2 * self.element_bytes + (8 if self.backward else 0)

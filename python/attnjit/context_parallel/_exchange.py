@@ -75,7 +75,7 @@ class Ring:
         return self._pass_on(sums, self._who.rank)()
 
     def all_pieces(self) -> list[tuple[Piece, ...]]:
-        """What keys() will have at hand, one item after another."""
+        """The pieces that keys() will have at hand, one item after another."""
         return [self._pieces(step) for step in range(self._who.ranks)]
 
     def _owner(self, step: int) -> int:
@@ -131,7 +131,7 @@ class Gather:
         return self._own(sums[0], k.shape[2]), self._own(sums[1], k.shape[2])
 
     def all_pieces(self) -> list[tuple[Piece, ...]]:
-        """What keys() will have at hand."""
+        """The pieces that keys() will have at hand."""
         return [(Piece(0, 0, self._seqlen_kv),) if self._seqlen_kv else ()]
 
     def whole(self, local: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ class Piece:
 
 
 def chunk_bounds(length: int, ranks: int) -> list[int]:
-    """Where the 2 * `ranks` chunks begin, and the end. The first length % (2 * ranks) of them are one longer."""
+    """Starts of the 2 * `ranks` chunks, and the end. The first length % (2 * ranks) of them are one longer."""
     size, longer = divmod(length, 2 * ranks)
     return [size * i + min(i, longer) for i in range(2 * ranks + 1)]
 
@@ -35,7 +35,7 @@ def share(length: int, ranks: int, rank: int) -> tuple[Piece, ...]:
 
 
 def share_length(length: int, ranks: int, rank: int) -> int:
-    """How many of a sequence `rank` has."""
+    """The part of a sequence of `length` that `rank` has."""
     return sum(piece.length for piece in share(length, ranks, rank))
 
 

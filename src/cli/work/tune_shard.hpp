@@ -16,8 +16,8 @@ struct Shard {
 /// Reads "I/N", I from 0 to N - 1; empty: all of it. Throws a usage error.
 Shard read_shard(const std::string& flag);
 
-/// Who of `count` gets each job: the dearest first, each to the one with the least to do. Machines
-/// that know the same costs come to the same answer.
+/// The one of `count` that gets each job: the dearest first, each to the one with the least to do.
+/// Machines that know the same costs come to the same answer.
 std::vector<std::size_t> deal(const std::vector<double>& costs, std::size_t count);
 
 /// The cases of `shard`, in their order. Those that share a plan stay together, since tuning the
