@@ -3,7 +3,8 @@
 ``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa``,
 ``flash_attn_func`` and ``flash_attn_varlen_func`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
 the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
-what they got. docs/python.md of the project shows each of them.
+what they got. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results over
+shares of the keys. docs/python.md of the project shows each of them.
 """
 
 from importlib import import_module
