@@ -6,6 +6,7 @@ Needs matplotlib: python3 bench/plot.py ours.json peers.json ... --output docs/i
 import argparse
 import json
 import pathlib
+import re
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -51,8 +52,8 @@ def rates(row, peers):
 
 
 def is_plain(row):
-    """Whether a row is of the grid of lengths, which the files of shapes call dense and gqa."""
-    return row["dtype"] == "bf16" and row["name"].lower().startswith(("dense", "gqa"))
+    """Whether a row is of the grid of lengths, which the files of shapes call dense, gqa or d128."""
+    return row["dtype"] == "bf16" and re.match(r"dense|gqa|d\d+ ", row["name"].lower())
 
 
 def panels(rows, peers):
@@ -124,8 +125,10 @@ def draw(rows, peers, heading):
     if not grid:
         raise SystemExit("plot.py: error: no rows of the grids of lengths in bench/shapes")
     columns = sorted({key[:2] for key in grid})
-    figure = plt.figure(figsize=(3 * len(columns), 8.2), facecolor="white", layout="constrained")
-    layout = figure.add_gridspec(3, len(columns))
+    bars = any(row["mask"] or row["bias"] for row in rows.values())
+    figure = plt.figure(figsize=(3 * len(columns), 8.2 if bars else 5.6), facecolor="white",
+                        layout="constrained")
+    layout = figure.add_gridspec(3 if bars else 2, len(columns))
     top = 1.05 * max(rate for lines in grid.values() for line in lines.values()
                      for rate in line.values())
     for i, causal in enumerate((False, True)):
@@ -136,7 +139,8 @@ def draw(rows, peers, heading):
             axes.set_title(title((*column, causal)))
             if j == 0:
                 axes.set_ylabel("TFLOP/s")
-    draw_bars(figure.add_subplot(layout[2, :]), rows, peers)
+    if bars:
+        draw_bars(figure.add_subplot(layout[2, :]), rows, peers)
     add_legend(figure)
     figure.suptitle(heading, fontsize=10)
     return figure
