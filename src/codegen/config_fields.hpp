@@ -76,7 +76,8 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
       base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"ordered", &C::ordered},
-      base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"whole_planes", &C::whole_planes}, base::Field{"block_q", &C::block_q},
+      base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
 }
@@ -106,8 +107,8 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
       base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
-      base::Field{"sink", &C::sink}, base::Field{"sink_dtype", &C::sink_dtype},
-      base::Field{"packed", &C::packed});
+      base::Field{"dq_columns", &C::dq_columns}, base::Field{"sink", &C::sink},
+      base::Field{"sink_dtype", &C::sink_dtype}, base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const FragmentSumConfig*) {

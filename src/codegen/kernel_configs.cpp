@@ -102,6 +102,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   // Registers of those that load and of those of dq: as many as they need, so that threads that
   // have keys of 128 columns get 208 (ptxas 13.0).
   const bool narrow = tunables.dkv.block_q == 128;
+  const bool planes = tunables.dq_method == DqMethod::kPlane;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -109,11 +110,14 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
           .mask_tiles = f.scores.mask == Extent::kPerPair,
-          .ordered = f.deterministic,
+          .ordered = f.deterministic && !planes,
+          .whole_planes = planes,
           .block_q = tunables.dkv.block_q,
           .num_stages = tunables.dkv.num_stages,
-          .producer_registers = narrow ? 40 : 32,
-          .dq_registers = narrow ? 72 : 64};
+          .producer_registers = narrow   ? 40
+                                : planes ? 24
+                                         : 32,
+          .dq_registers = narrow || planes ? 72 : 64};
 }
 kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
                                            const BackwardTunables& tunables) {
@@ -160,6 +164,7 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
           .pieces = tunables.dkv.path == Path::kWgmma && !has_wide_heads(f),
+          .dq_columns = tunables.dq_method == DqMethod::kPlane ? f.scores.head_dim : 0,
           .sink = f.scores.sink,
           .sink_dtype = kernel_dtype(f.scores.sink_dtype),
           .packed = f.scores.packed};

@@ -87,7 +87,15 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
 Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
   if (!has_wide_heads(f)) {
-    if (t.dq_method != DqMethod::kAdd) return "dq_method must be add where dkv has path wgmma";
+    if (t.dq_method == DqMethod::kKernel) {
+      return "dq_method must be add or plane where dkv has path wgmma";
+    }
+    if (t.dq_method == DqMethod::kPlane) {
+      if (t.split) return "split must be false where dq_method is plane";
+      if (t.dbias_method == DbiasMethod::kStore) {
+        return "dq_method: plane has no registers beside tiles of dbias; use add";
+      }
+    }
     return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
   }
   if (t.dq_method != DqMethod::kKernel) {
@@ -235,6 +243,9 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
   if (tunables.dkv.path == Path::kWgmma) {
     if (auto rule = why_wgmma_unfit(tunables, f, arch)) return rule;
   } else {
+    if (tunables.dq_method == DqMethod::kPlane) {
+      return "dq_method: plane needs path wgmma; use add or kernel";
+    }
     const auto dkv = dkv_config(f, tunables);
     if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
   }
@@ -272,6 +283,7 @@ std::string describe_tile(const BackwardTile& t) {
 
 std::string describe_tile(const BackwardTunables& t) {
   std::string text = describe_tile(t.dkv);
+  if (t.dq_method == DqMethod::kPlane) text += " planes";
   if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
   if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
   return text;

@@ -42,6 +42,7 @@ constexpr auto fields(const ForwardTunables*) {
 enum class DqMethod {
   kAdd,     ///< added up in fp32 by the kernel of dk and dv, by atomics
   kKernel,  ///< by a kernel of its own that computes the scores again
+  kPlane,   ///< by the kernel of dk and dv, whose thread blocks take all keys of a kv head
 };
 
 /// The way in which the gradient of the bias comes about.
@@ -153,7 +154,8 @@ struct attnjit::base::Words<attnjit::kernel::Fresh> {
 template <>
 struct attnjit::base::Words<attnjit::codegen::DqMethod> {
   using enum codegen::DqMethod;
-  static constexpr Word<codegen::DqMethod> kAll[] = {{"add", kAdd}, {"kernel", kKernel}};
+  static constexpr Word<codegen::DqMethod> kAll[] = {
+      {"add", kAdd}, {"kernel", kKernel}, {"plane", kPlane}};
 };
 template <>
 struct attnjit::base::Words<attnjit::codegen::DbiasMethod> {

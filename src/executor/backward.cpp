@@ -50,7 +50,12 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
             arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
-  // One array for all sums, which lie one after another; calls differ in which of them exist.
+  if (layout.dq_sum < layout.sums) {
+    add_array(memory, "sums of dq", dkv.dq_sum,
+              static_cast<std::int64_t>((layout.sums - layout.dq_sum) / kFloatBytes), kFloatBytes,
+              TensorRole::kReused);
+  }
+  // One array for all other sums, which lie one after another; calls differ in which of them exist.
   add_array(memory, "fp32 sums", values.preprocess.sums,
             static_cast<std::int64_t>(layout.sum_bytes / kFloatBytes), kFloatBytes,
             TensorRole::kOutput);

@@ -62,7 +62,7 @@ void GlobalMemory::add(const std::string& name, const Tensor& view, std::size_t 
   }
   Region region{
       fmt::format("{} [{}]", name, fmt::join(view.shape, ", ")),
-      static_cast<const std::byte*>(view.data),
+      static_cast<const std::byte*>(view.data), role == TensorRole::kReused,
       std::vector<std::uint8_t>(static_cast<std::size_t>(last + 1) * element_bytes, kGap)};
   const Byte mark = role == TensorRole::kInput ? kInput : kUnwritten;
   const std::int64_t columns = view.strides[3] == 0 ? 1 : view.shape[3];
@@ -177,7 +177,7 @@ void GlobalMemory::write_byte(Region& region, std::size_t index, bool waited) co
     throw Violation(fmt::format("writes byte {} of {}, an input", index, region.name));
   }
   check_order(region, index, before, "writes", waited);
-  if (exchange(region.bytes[index], kWrittenNow) == kWrittenNow) {
+  if (exchange(region.bytes[index], kWrittenNow) == kWrittenNow && !region.reused) {
     throw Violation(fmt::format("writes byte {} of {}, which this kernel has written already",
                                 index, region.name));
   }

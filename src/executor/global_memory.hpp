@@ -9,8 +9,9 @@
 
 namespace attnjit::executor {
 
-/// The use that kernels may make of a tensor: inputs are only read.
-enum class TensorRole { kInput, kOutput };
+/// The use that kernels may make of a tensor: inputs are only read, and a kernel writes each
+/// element of an output once, unless it may reuse it.
+enum class TensorRole { kInput, kOutput, kReused };
 
 /// The tensors that the kernels of a plan may touch, byte by byte: what is an element, and who may
 /// read it yet. Scratch memory is an output that later kernels read.
@@ -26,8 +27,9 @@ class GlobalMemory {
 
   /// Throws Violation for an access that leaves the elements of one tensor, that is not aligned to
   /// its size, that reads what nobody wrote, that reads through the read-only cache what this
-  /// kernel writes, that writes an input, or that writes what this kernel has written already.
-  /// `waited`: the thread has waited for earlier kernels. May be called by several threads.
+  /// kernel writes, that writes an input, or that writes what this kernel has written already and
+  /// may not reuse. `waited`: the thread has waited for earlier kernels. May be called by several
+  /// threads.
   void access(const void* address, unsigned bytes, GlobalAccess access, bool waited);
 
  private:
@@ -36,6 +38,7 @@ class GlobalMemory {
   struct Region {
     std::string name;
     const std::byte* begin;
+    bool reused;
     std::vector<std::uint8_t> bytes;  // a Byte each
 
     const std::byte* end() const { return begin + bytes.size(); }

@@ -131,12 +131,24 @@ const Services& ThreadBlock::services() {
             current_->threads_.enter("tensor_store_wait_read");
             current_->tensor_copies_.wait_read(current_->self(), pending);
           },
+      .tensor_store_wait =
+          [](int pending) {
+            current_->threads_.enter("tensor_store_wait");
+            current_->tensor_copies_.wait(current_->self(), pending);
+          },
       .bulk_load =
           [](unsigned shared, const void* global, unsigned bytes, unsigned barrier) {
             ThreadBlock& block = *current_;
             block.threads_.enter("bulk_load");
             block.tensor_copies_.load_bytes(block.self(), shared, global, bytes, barrier,
                                             block.waited_[block.self()]);
+          },
+      .bulk_store =
+          [](void* global, unsigned shared, unsigned bytes) {
+            ThreadBlock& block = *current_;
+            block.threads_.enter("bulk_store_if");
+            block.tensor_copies_.store_bytes(block.self(), global, shared, bytes,
+                                             block.waited_[block.self()]);
           },
       .bulk_add =
           [](void* global, unsigned shared, unsigned bytes) {

@@ -140,6 +140,11 @@ void TensorCopies::store(int thread, const void* map, unsigned shared, std::span
   start_store(make_box(map, shared, start), thread, GlobalAccess::kWrite, waited);
 }
 
+void TensorCopies::store_bytes(int thread, void* global, unsigned shared, unsigned bytes,
+                               bool waited) {
+  start_store(make_bytes(global, shared, bytes), thread, GlobalAccess::kWrite, waited);
+}
+
 void TensorCopies::add_floats(int thread, void* global, unsigned shared, unsigned bytes,
                               bool waited) {
   Box box = make_bytes(global, shared, bytes);
@@ -156,33 +161,48 @@ void TensorCopies::start_store(const Box& box, int thread, GlobalAccess access, 
 }
 
 void TensorCopies::commit(int thread) {
-  auto& [open, groups] = stores_[thread];
+  auto& [open, groups, read] = stores_[thread];
   groups.push_back(std::exchange(open, {}));
 }
 
 void TensorCopies::wait_read(int thread, int pending) {
-  auto& [open, groups] = stores_[thread];
+  auto& [open, groups, read] = stores_[thread];
   if (!open.empty()) {
     throw Violation("waits for a tensor store of no group: tensor_store_commit is missing");
   }
   for (; groups.size() > static_cast<std::size_t>(pending); groups.pop_front()) {
-    for (const Box& box : groups.front()) finish_store(box, thread);
+    read.push_back(read_stored(groups.front(), thread));
   }
 }
 
-void TensorCopies::finish_store(const Box& box, int thread) {
-  for_each_stored_chunk(box, [&](unsigned chunk, unsigned first, std::byte* to, unsigned bytes) {
-    std::array<std::byte, kChunkBytes> data;
-    shared_.finish_store(thread, chunk, data);
-    if (box.adds) {
-      add(to, data);
-    } else {
-      std::memcpy(to, &data[first], bytes);
+void TensorCopies::wait(int thread, int pending) {
+  wait_read(thread, pending);
+  auto& [open, groups, read] = stores_[thread];
+  for (; groups.size() + read.size() > static_cast<std::size_t>(pending); read.pop_front()) {
+    for (const Change& change : read.front()) {
+      if (change.adds) {
+        add(change.to, change.data);
+      } else {
+        std::ranges::copy(change.data, change.to);
+      }
     }
-  });
+  }
 }
 
-void TensorCopies::check_done() const {
+std::vector<TensorCopies::Change> TensorCopies::read_stored(const std::vector<Box>& group,
+                                                            int thread) {
+  std::vector<Change> changes;
+  for (const Box& box : group) {
+    for_each_stored_chunk(box, [&](unsigned chunk, unsigned first, std::byte* to, unsigned bytes) {
+      std::array<std::byte, kChunkBytes> data;
+      shared_.finish_store(thread, chunk, data);
+      changes.push_back({to, {&data[first], &data[first] + bytes}, box.adds});
+    });
+  }
+  return changes;
+}
+
+void TensorCopies::finish() {
   if (!loads_.empty()) {
     throw Violation(
         fmt::format("ends while thread {}'s tensor_load to shared memory at +{} is "
@@ -190,9 +210,12 @@ void TensorCopies::check_done() const {
                     loads_.front().thread, loads_.front().box.shared - SharedMemory::kBase));
   }
   for (std::size_t t = 0; t < stores_.size(); ++t) {
-    const auto& [open, groups] = stores_[t];
+    const auto& [open, groups, read] = stores_[t];
     const bool done = open.empty() && std::ranges::all_of(groups, &std::vector<Box>::empty);
-    if (done) continue;
+    if (done) {
+      wait(static_cast<int>(t), 0);
+      continue;
+    }
     throw Violation(
         fmt::format("ends while thread {}'s tensor store reads shared memory: "
                     "tensor_store_wait_read is missing",

@@ -13,9 +13,10 @@
 namespace attnjit::executor {
 
 /// The copies of the copy engine that a block has under way: of boxes of tensors, and of bytes that
-/// follow one another. A load is done when nothing else can go on, a store when its thread waits
-/// for it: as late as can be. Global memory is checked where they start. The functions throw
-/// Violation for a box that does not fit its map or its place.
+/// follow one another. A load is done when nothing else can go on; a store has read shared memory
+/// when its thread waits for that, and changes global memory when its thread waits for that, or
+/// when the block ends: as late as can be. Global memory is checked where they start. The functions
+/// throw Violation for a box that does not fit its map or its place.
 class TensorCopies {
  public:
   TensorCopies(Mbarriers& barriers, SharedMemory& shared, GlobalMemory& memory, int threads)
@@ -34,14 +35,18 @@ class TensorCopies {
   bool land();
 
   void store(int thread, const void* map, unsigned shared, std::span<const int> start, bool waited);
-  /// `thread` starts to add floats to global memory.
+  /// `thread` starts to write bytes to global memory, or to add floats there.
+  void store_bytes(int thread, void* global, unsigned shared, unsigned bytes, bool waited);
   void add_floats(int thread, void* global, unsigned shared, unsigned bytes, bool waited);
   void commit(int thread);
-  /// Does the stores of `thread` until at most `pending` groups are left.
+  /// Has the stores of `thread` read shared memory until at most `pending` groups are left.
   void wait_read(int thread, int pending);
+  /// Does the stores of `thread` until at most `pending` groups are left.
+  void wait(int thread, int pending);
 
-  /// Throws for what is under way when all threads have ended.
-  void check_done() const;
+  /// Does the stores that have read shared memory when all threads have ended. Throws for what else
+  /// is under way.
+  void finish();
 
  private:
   struct Box {
@@ -55,15 +60,22 @@ class TensorCopies {
     unsigned barrier;
     int thread;
   };
+  /// What a store changes in global memory.
+  struct Change {
+    std::byte* to;
+    std::vector<std::byte> data;
+    bool adds;  // floats
+  };
   struct Stores {
-    std::vector<Box> open;                // of no group yet
-    std::deque<std::vector<Box>> groups;  // oldest first
+    std::vector<Box> open;                 // of no group yet
+    std::deque<std::vector<Box>> groups;   // oldest first, younger than those that
+    std::deque<std::vector<Change>> read;  // have read shared memory
   };
 
   static Box make_box(const void* map, unsigned shared, std::span<const int> start);
   static Box make_bytes(const void* global, unsigned shared, unsigned bytes);
   void start_load(const Box& box, unsigned barrier, int thread, bool waited);
-  void finish_store(const Box& box, int thread);
+  std::vector<Change> read_stored(const std::vector<Box>& group, int thread);
   void start_store(const Box& box, int thread, GlobalAccess access, bool waited);
   void check_global(const Box& box, GlobalAccess access, bool waited);
 

@@ -71,7 +71,7 @@ void ThreadBlock::run_to_end() {
     threads_.run();
   } while (!threads_.have_ended() && tensor_copies_.land());
   if (!threads_.have_ended()) throw Violation(describe_standstill());
-  tensor_copies_.check_done();
+  tensor_copies_.finish();
   for (const MatrixProducts& products : products_) products.check_done();
 }
 

@@ -94,6 +94,7 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   if (spec_.wgmma) {
     values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
     values_.dkv.turns = at<kernel::uint32>(layout_.turns);
+    values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
   }
   if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
   if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);
@@ -162,7 +163,9 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .num_blocks = static_cast<kernel::int32>(blocks),
       .row_pieces = spec_.wgmma ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
       .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale,
-      .packed = values_.features.sequences.q};
+      .packed = values_.features.sequences.q,
+      .dq = args.dq.data,
+      .dq_strides = row_strides(problem.dq)};
 }
 
 void BackwardArguments::set_sums(const problem::Problem& problem) {
@@ -306,7 +309,7 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   const BackwardGrid& grid = layout_.grid;
   const std::int64_t kv_blocks = grid.kv_planes * kernel::ceil_div(p.seqlen_kv, kernel::kRowBlock);
-  set_shape(BackwardStep::kDkv, grid.kv_planes * grid.kv_tiles * grid.splits);
+  set_shape(BackwardStep::kDkv, grid.dkv_blocks);
   if (spec_.has_dq_kernel()) {
     set_shape(BackwardStep::kDq, grid.q_planes * values_.dq.base.num_q_tiles);
   } else {

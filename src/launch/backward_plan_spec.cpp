@@ -92,7 +92,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   } else if (spec.dq) {
     add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
         spec.dq->dq_shared_bytes());
-  } else {
+  } else if (!spec.whole_planes()) {
     add_sum(BackwardStep::kDqSum, family.scores.head_dim);
   }
   if (tunables.split) {
@@ -137,6 +137,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
         choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
                       spec.block_slots, kQuerySplitCosts);
   }
+  grid.dkv_blocks =
+      spec.whole_planes()
+          ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)
+          : grid.kv_planes * grid.kv_tiles * grid.splits;
   if (p.bounded_right && !p.bounded_left) {
     // The key tiles of a kv head read Q and dO of its query heads.
     const std::int64_t bytes =
@@ -174,8 +178,14 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.classes = take(mask_planes * kernel::ceil_div(p.mask.queries, kernel::kMaskTile) *
                           kernel::ceil_div(p.mask.keys, kernel::kMaskTile));
   }
+  if (spec.whole_planes()) {
+    layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
+                         columns(p.head_dim) * kFloat);
+  }
   layout.sums = layout.bytes;
-  if (!spec.has_dq_kernel()) layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  if (!spec.has_dq_kernel() && !spec.whole_planes()) {
+    layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
+  }
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
         layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);

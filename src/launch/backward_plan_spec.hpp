@@ -49,6 +49,7 @@ struct BackwardPlanSpec {
   std::vector<Step> steps;
 
   bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
+  bool whole_planes() const { return tunables.dq_method == codegen::DqMethod::kPlane; }
   /// The step of that kind, or the end of `steps`.
   std::size_t find_step(BackwardStep kind) const;
   /// The kernel of dk and dv.
@@ -70,6 +71,7 @@ struct BackwardGrid {
   std::int32_t q_tiles = 0, kv_tiles = 0;  ///< of the kernel of dk and dv
   std::int64_t kv_planes = 0;              ///< kv heads of all batch elements
   std::int32_t splits = 1;                 ///< shares of a key tile's queries
+  std::int64_t dkv_blocks = 0;             ///< thread blocks of that kernel
   std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
   std::int64_t q_planes = 0;               ///< query heads of all batch elements
   std::int32_t row_blocks = 0;             ///< of kRowBlock queries, of a plane

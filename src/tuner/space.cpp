@@ -41,7 +41,9 @@ bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunabl
 void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&, const problem::PlanKey&) {}
 void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
             const problem::BackwardPlanKey& key) {
-  if (key.family.deterministic) {
+  if (config.dq_method == codegen::DqMethod::kPlane) {
+    config.split = false;
+  } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;
   }

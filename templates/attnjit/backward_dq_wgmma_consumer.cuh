@@ -196,8 +196,8 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     dq.for_each([&](float& x, int, int, int e) { x = live[e / 2] ? x : 0.0f; });
     uint16* const head =
         Base::head_of(static_cast<uint16*>(params.dq), params.dq_strides, block.batch, block.head);
-    store_rows<kDType, kConfig.head_dim>(dq, params.scale, head, params.dq_strides.row,
-                                         block.first_row + warp_row, block.seqlen_q);
+    store_rows<kDType>(dq, params.scale, head, params.dq_strides.row, block.first_row + warp_row,
+                       block.seqlen_q, kConfig.head_dim);
   }
 };
 

@@ -14,7 +14,7 @@ ATTNJIT_DEVICE void write_key_rows(const Walk& walk, int first_key, const Sums& 
                                    void* base, const RowStrides& strides) {
   uint16* const head =
       Walk::head_of(static_cast<uint16*>(base), strides, walk.block.batch, walk.kv_head());
-  store_rows<kDType, kColumns>(sums, factor, head, strides.row, first_key, walk.block.seqlen_kv);
+  store_rows<kDType>(sums, factor, head, strides.row, first_key, walk.block.seqlen_kv, kColumns);
 }
 
 // Adds them to the sums of all splits.

@@ -107,19 +107,33 @@ struct BackwardPreprocess {
     const bool live = is_live(plane, lse);
     float sum = 0.0f;
     if (live) {
-      const uint16* out = row_of(params.out, params.out_strides, plane, row);
-      const uint16* dout = row_of(params.dout, params.dout_strides, plane, row);
+      const auto* out =
+          row_of(static_cast<const uint16*>(params.out), params.out_strides, plane, row);
+      const auto* dout =
+          row_of(static_cast<const uint16*>(params.dout), params.dout_strides, plane, row);
 #pragma unroll
       for (int column = 0; column < kConfig.head_dim_v; column += 8 * kLanes) {
         sum += product(out, dout, column + 8 * lane);
       }
     }
     sum = ptx::lanes_sum<kLanes>(sum);
+    if constexpr (kConfig.dq_columns > 0) {
+      if (!live) clear_dq(plane, row, lane);
+    }
     if (lane == 0) {
       const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
       ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
       if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
       write_sums(plane, row, live, delta);
+    }
+  }
+  // Writes the dq of a dead row: nobody else may meet it.
+  ATTNJIT_DEVICE void clear_dq(int64 plane, int row, int lane) const {
+    if (row + shift >= end_row) return;
+    uint16* const dq = row_of(static_cast<uint16*>(params.dq), params.dq_strides, plane, row);
+#pragma unroll
+    for (int column = 8 * lane; column < kConfig.dq_columns; column += 8 * kLanes) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(dq + column), ptx::Vector16{});
     }
   }
   ATTNJIT_DEVICE void write_sums(int64 plane, int row, bool live, float delta) const {
@@ -163,9 +177,9 @@ struct BackwardPreprocess {
       value = rest == rest ? rest : 0.0f;
     }
   }
-  ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
-                                      int row) const {
-    return static_cast<const uint16*>(base) + plane / params.num_heads_q * strides.batch +
+  template <class T>
+  ATTNJIT_DEVICE T* row_of(T* base, const RowStrides& strides, int64 plane, int row) const {
+    return base + plane / params.num_heads_q * strides.batch +
            plane % params.num_heads_q * strides.head + (row + shift) * strides.row;
   }
   // Of eight columns from `column` on; those past the end count as 0.

@@ -9,9 +9,10 @@ namespace attnjit::kernel {
 struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
-  bool aligned;  // rows of out and dout move in 16-byte pieces
-  bool pieces;   // writes row_pieces
-  bool sink;     // heads have sinks
+  bool aligned;    // rows of out and dout move in 16-byte pieces
+  bool pieces;     // writes row_pieces
+  int dq_columns;  // of dq, where that of dead rows is written here; else 0
+  bool sink;       // heads have sinks
   DType sink_dtype;
   bool packed;  // rows are those of packed sequences
 
@@ -44,6 +45,8 @@ struct BackwardPreprocessParams {
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
   float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
   PackedRows packed;
+  void* dq;              // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
+  RowStrides dq_strides;
 };
 
 }  // namespace attnjit::kernel

@@ -34,17 +34,19 @@ ATTNJIT_DEVICE void load_resident_keys(const BackwardWgmmaParams& params, const 
                                                             walk.kv_head(), walk.block.batch);
 }
 
-// Sets to zero the rows that no query of the block's heads sees, by a warp.
+// Sets to zero the rows that no query of the block's heads sees, by a warp, once they have landed
+// in this phase. Returns whether there may be any.
 template <auto kConfig, class Shared, class Walk>
-ATTNJIT_DEVICE void hide_resident_keys(const Shared& shared, Walk& walk) {
+ATTNJIT_DEVICE bool hide_resident_keys(const Shared& shared, Walk& walk, uint32 phase = 0) {
   const KeyRange keys = walk.keys_of_head();
-  if (!walk.hides_keys(keys)) return;
+  if (!walk.hides_keys(keys)) return false;
   const LiveRows read = walk.read_keys(keys);
   const auto hidden = [&](int row) { return !read.has(row); };
-  ptx::barrier_wait(shared.keys_landed(), 0);
+  ptx::barrier_wait(shared.keys_landed(), phase);
   clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
   clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
   show_rows(shared.keys_full());
+  return true;
 }
 
 }  // namespace attnjit::kernel

@@ -8,16 +8,17 @@ namespace attnjit::kernel {
 
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
 struct BackwardWgmmaConfig {
-  DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
-  int head_dim;      // columns of q and k, a multiple of 8 up to 128
-  int head_dim_v;    // columns of v and dout, likewise
-  int gqa_ratio;     // query heads that share one kv head
-  bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
-  bool bias_tiles;   // a bias with rows of its own comes in tiles
-  bool mask_tiles;   // so does a mask
-  bool ordered;      // thread blocks add to a tile of dq in the order of their keys
-  int block_q;       // query rows of a tile, 64 or 128
-  int num_stages;    // tiles of Q and dO in the ring
+  DType dtype;        // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;       // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;     // columns of v and dout, likewise
+  int gqa_ratio;      // query heads that share one kv head
+  bool scale_first;   // scores are scaled, then features add to them, then lse is taken off
+  bool bias_tiles;    // a bias with rows of its own comes in tiles
+  bool mask_tiles;    // so does a mask
+  bool ordered;       // thread blocks add to a tile of dq in the order of their keys
+  bool whole_planes;  // a thread block takes all keys of a kv head, and so has dq to itself
+  int block_q;        // query rows of a tile, 64 or 128
+  int num_stages;     // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
   int producer_registers, dq_registers;
 
@@ -29,6 +30,9 @@ struct BackwardWgmmaConfig {
   static constexpr bool late = false;        // features read operands before scores are computed
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
+  // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
+  // to dq first and last is known.
+  ATTNJIT_CONSTEXPR bool walks_all() const { return ordered || whole_planes; }
   // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
   ATTNJIT_CONSTEXPR int key_registers() const {
     const int most = (512 - producer_registers - dq_registers) / 16 * 8;
@@ -104,6 +108,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 on";
   if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
     return "dq_registers must be a multiple of 8 from 24 on";
+  if (config.ordered && config.whole_planes)
+    return "ordered must be false where a thread block takes whole planes";
   if (config.fragment_registers() > 192)
     return "block_q, head_dim and head_dim_v need more registers than a thread has";
   return nullptr;
@@ -116,6 +122,8 @@ struct BackwardWgmmaParams {
                              // multiple of block_q
   uint32* turns;  // [batch][query head][padded row / 16]: key tiles that have added to dq, if the
                   // config is ordered; 0 at first
+  int32 num_blocks;  // thread blocks, which share the planes out if the config has whole_planes;
+                     // base.dq_sum is then [thread block][query head of a kv head][padded row]
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
   // 128 columns, of block_q rows. dbias as the bias.
   TensorMap q, k, v, dout, bias, mask, dbias;

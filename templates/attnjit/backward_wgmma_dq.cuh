@@ -1,113 +1,95 @@
 #pragma once
-#include "attnjit/backward_wgmma_producer.cuh"
-#include "attnjit/ptx/accumulate.cuh"
-#include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/backward_plane_dq.cuh"
 #include "attnjit/ptx/count.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
-#include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
-#include "attnjit/tile/fragments.cuh"
 
 namespace attnjit::kernel {
 
-// The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
-// block's keys have in it, 64 queries by 64 columns at a time, which the copy engine adds to the
-// sums in global memory.
-//
-// A warp has 16 of the queries. Its part, eight fragments, lies in the sums one after another as it
-// does in shared memory, where the warp has a ring of places for parts. dS itself leaves as well,
-// where dbias has a row for each query: as it lies, or widened and added up like dq.
-template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
-struct BackwardDqSums {
-  using Shared = BackwardShared<kConfig>;
-  static constexpr int kFragmentBytes = 128 * 4;
-  static constexpr int kPartBytes = 8 * kFragmentBytes;
-  static constexpr int kSlabs = kConfig.padded_head_dim() / 64;
-  static constexpr int kParts = kConfig.block_q / 64 * kSlabs;  // of a tile
-  static constexpr int kPlaces = kConfig.num_sums();
-  static constexpr int kGroups = ceil_div(kConfig.head_dim, 8);  // of the columns
+// Groups of stores that a tile of dS and its part of dq leave in.
+template <BackwardWgmmaConfig kConfig, class BiasGrad>
+ATTNJIT_CONSTEXPR int groups_per_tile() {
+  const int parts = kConfig.block_q / 64 * (kConfig.padded_head_dim() / 64);
+  const int pieces = kConfig.block_q / 64 * (kConfig.block_kv / 64);
+  return parts + (BiasGrad::kAdds ? pieces : BiasGrad::kStores ? 1 : 0);
+}
 
-  const BackwardWgmmaParams& params;
+// The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
+// block's keys have in it, 64 queries by 64 columns at a time (backward_dq_parts.cuh), which the
+// copy engine adds to the sums in global memory. Thread blocks that take whole planes write dq
+// itself (backward_plane_dq.cuh).
+//
+// dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
+// up like dq.
+template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
+struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()> {
+  using Base = BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()>;
+  using Base::kFragmentBytes, Base::kPartBytes, Base::kParts, Base::kSlabs;
+  using Base::lane, Base::params, Base::shared, Base::walk, Base::warp;
+  using typename Base::Part, typename Base::Shared, typename Base::Share;
+
   const BiasGrad bias_grad;
-  BackwardWalk<kConfig, Features> walk;  // for where the block stands
-  Shared shared;
-  const int warp = ptx::warp_index() & 3;
-  const int lane = ptx::lane_index();
   const uint64 ds_descriptor, k_descriptor;
-  uint32 num_parts = 0;     // that have got a place
   uint32* added = nullptr;  // turns of the last rows, which are to be passed
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
-      : params(p),
+      : Base(p, f),
         bias_grad(g),
-        walk(p.base, f),
         ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
-    walk.locate();
-    ptx::barrier_wait(shared.keys_full(), 0);
-    BackwardJob job = Shared::take(shared.job(0));
-    for (typename Shared::SlotTurn turn = {}; job.exists(); turn.advance()) {
-      const uint32 slot = turn.slot();
-      ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
-      const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
-      add(job, slot);
-      job = next;
-    }
+    typename Shared::SlotTurn turn = {};
+    for_each_place<kConfig>(walk, params, [&](uint32 place) {
+      ptx::barrier_wait(shared.keys_full(), place & 1);
+      BackwardJob job = Shared::take(shared.job(turn.turn));
+      for (; job.exists(); turn.advance()) {
+        const uint32 slot = turn.slot();
+        Share share = {};
+        if constexpr (kConfig.whole_planes) share = this->begin_tile(job, turn.turn);
+        ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
+        const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
+        add(job, slot, share);
+        job = next;
+      }
+      if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());
+    });
     if (kConfig.ordered) pass_turn();
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 
  private:
-  ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot) {
-    const BackwardParams& base = params.base;
-    const int64 plane = static_cast<int64>(walk.block.batch) * base.num_heads_q + job.head;
+  ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot, const Share& share) {
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const int half = part / kSlabs, slab = part % kSlabs;
-      Fragments<1, 8> dq;
+      Part dq;
+      if constexpr (kConfig.whole_planes) this->begin_part(dq, part, share);
       multiply(dq, slot, half, slab);
       if (part == kParts - 1 && !BiasGrad::kAdds) release(slot);
-      const uint32 place = take_place();
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        ptx::store_shared_16(place + n * kFragmentBytes + 4 * ptx::fragment_slot(lane, 0),
-                             {ptx::as_bits(dq[0][n][0]), ptx::as_bits(dq[0][n][1]),
-                              ptx::as_bits(dq[0][n][2]), ptx::as_bits(dq[0][n][3])});
+      if (kConfig.whole_planes && share.last) {
+        this->write(job, part, dq);
+        continue;
       }
-      const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;
-      constexpr int kFloats = 128 * kGroups;  // of 16 rows
-      float* const sum =
-          base.dq_sum + (plane * base.padded_rows + row) * (kFloats / 16) + slab * 8 * 128;
-      const int groups = kGroups - 8 * slab < 8 ? kGroups - 8 * slab : 8;
-      uint32* const turns = params.turns + (plane * base.padded_rows + row) / 16;
+      const uint32 place = this->take_place();
+      this->put(place, dq);
+      uint32* const turns =
+          params.turns +
+          (this->query_plane(job) * params.base.padded_rows + this->first_row(job, part)) / 16;
       if (kConfig.ordered && slab == 0) {
         pass_turn();
         await_turn(turns, job.tile);
       }
-      add_to(sum, place, groups * kFragmentBytes);
+      this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes,
+                   share.first);
       if (kConfig.ordered && slab == kSlabs - 1) added = turns;
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
       release(slot);
     }
-  }
-
-  ATTNJIT_DEVICE uint32 take_place() {
-    const uint32 place = shared.sums(num_parts++ % kPlaces) + warp * kPartBytes;
-    ptx::tensor_store_wait_read<kPlaces - 1>();
-    ptx::warp_sync();  // the place has been read
-    return place;
-  }
-  ATTNJIT_DEVICE void add_to(float* sum, uint32 place, int bytes) const {
-    ptx::fence_async_proxy();
-    ptx::warp_sync();  // the part is complete
-    ptx::bulk_add_if(lane == 0, sum, place, bytes);
-    ptx::tensor_store_commit();
   }
 
   // Waits until the thread blocks before this one have added to the warp's rows of a tile. Those
@@ -141,7 +123,7 @@ struct BackwardDqSums {
 #pragma unroll
       for (int slab = 0; slab < kConfig.block_kv / 64; ++slab) {
         const uint32 lines = shared.ds(slot) + (slab * kConfig.block_q + query + row) * 128;
-        const uint32 place = take_place();
+        const uint32 place = this->take_place();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
@@ -152,9 +134,10 @@ struct BackwardDqSums {
           ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
           ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
         }
-        add_to(bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
-                                 walk.kv_tile * kConfig.block_kv + 64 * slab),
-               place, kPartBytes);
+        this->add_to(
+            bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
+                              walk.kv_tile * kConfig.block_kv + 64 * slab),
+            place, kPartBytes);
       }
     }
   }
@@ -174,7 +157,7 @@ struct BackwardDqSums {
   }
 
   // dq = dS K for 64 queries and the 64 columns of a slab.
-  ATTNJIT_DEVICE void multiply(Fragments<1, 8>& dq, uint32 slot, int half, int slab) const {
+  ATTNJIT_DEVICE void multiply(Part& dq, uint32 slot, int half, int slab) const {
     hold(dq);
     ptx::wgmma_fence();
 #pragma unroll
@@ -182,14 +165,14 @@ struct BackwardDqSums {
       const int ds = slot * kConfig.ds_bytes() + (i / 4) * kConfig.block_q * 128 + half * 64 * 128 +
                      i % 4 * 32;
       const int k = slab * kConfig.block_kv * 128 + i * 16 * 128;
-      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(dq[0], ds_descriptor + ds / 16,
-                                                               k_descriptor + k / 16, i != 0);
+      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
+          dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.whole_planes || i != 0);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     hold(dq);
   }
-  ATTNJIT_DEVICE static void hold(Fragments<1, 8>& dq) {
+  ATTNJIT_DEVICE static void hold(Part& dq) {
     dq.for_each([](float& x, int, int, int) { ptx::hold(x); });
   }
 };

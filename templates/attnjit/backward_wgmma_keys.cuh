@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_block.cuh"
 #include "attnjit/backward_key_rows.cuh"
+#include "attnjit/backward_places.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/opaque.cuh"
@@ -46,6 +47,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
+  const BackwardWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
   Shared shared;
   const int warpgroup;  // of those that have keys
@@ -54,14 +56,15 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   const uint64 k_descriptor, v_descriptor;       // rows of the warpgroup
   const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
   const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
-  typename Shared::StageTurn stage_turn = {};
-  typename Shared::SlotTurn slot_turn = {};
+  uint32 turn = 0;  // of a tile of queries, which has a stage and a slot
+  bool begun;       // a tile of the place
   KeyRows dk;
   ValueRows dv;
 
   ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g,
                               int group)
       : Base(p.base, f),
+        wgmma_params(p),
         bias_grad(g),
         warpgroup(group),
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
@@ -74,20 +77,23 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
         rows_lines(ptx::short_line_descriptor(shared.rows(0))) {}
 
   ATTNJIT_DEVICE void run() {
-    this->locate();
-    block.thread_key += warp_row;
-    dk = 0.0f;
-    dv = 0.0f;
-    ptx::barrier_wait(shared.keys_full(), 0);
-    BackwardJob job = Shared::take(shared.job(0));
-    const bool any = job.exists();
-    while (job.exists()) job = step(job);
-    if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
-    if (params.num_splits > 1) {
-      add_sums();
-    } else {
-      write();
-    }
+    for_each_place<kConfig>(*this, wgmma_params, [&](uint32 place) {
+      block.thread_key += warp_row;
+      dk = 0.0f;
+      dv = 0.0f;
+      ptx::barrier_wait(shared.keys_full(), place & 1);
+      begun = false;
+      BackwardJob job = Shared::take(shared.job(turn));
+      const bool any = job.exists();
+      while (job.exists()) job = step(job);
+      if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
+      if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());
+      if (params.num_splits > 1) {
+        add_sums();
+      } else {
+        write();
+      }
+    });
   }
 
  private:
@@ -100,6 +106,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 
   // Works on a job and returns the next.
   ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
+    const typename Shared::StageTurn stage_turn = {turn};
     const uint32 stage = stage_turn.slot();
     ptx::barrier_wait(shared.full(stage), stage_turn.full());
     constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
@@ -116,8 +123,9 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
     }
     ptx::wgmma_commit();
-    if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();
-    const BackwardJob next = Shared::take(shared.job(stage_turn.turn + 1));
+    if (begun || warpgroup == 1) pass_turn();
+    begun = true;
+    const BackwardJob next = Shared::take(shared.job(turn + 1));
     ptx::wgmma_wait<0>();
     hold(scores);
     if (job.masks) features.mask(block, scores, kv_tile * kConfig.block_kv);
@@ -142,6 +150,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     bias_grad.begin_tile(block.batch, job.head, kv_tile * kConfig.block_kv + warp_row);
     score_gradients(dp, p, ds);
     bias_grad.end_tile();
+    const typename Shared::SlotTurn slot_turn = {turn};
     const uint32 slot = slot_turn.slot();
     ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
     store(ds, slot);
@@ -159,8 +168,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     hold(ds);
     hold(dk);
     ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
-    stage_turn.advance();
-    slot_turn.advance();
+    ++turn;
     return next;
   }
 

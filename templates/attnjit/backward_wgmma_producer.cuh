@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_block.cuh"
+#include "attnjit/backward_places.cuh"
 #include "attnjit/backward_resident_keys.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
@@ -94,9 +95,9 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     lane_head = first_head + position / params.num_q_tiles;
     lane_tile = position % params.num_q_tiles;
     const TileUse use = this->use_of(position);
-    // In an order, nobody may be left out whom others wait for.
+    // Nobody may be left out whom others wait for, nor who adds to dq first or last.
     const bool used =
-        kConfig.ordered ? position < end_position && looked_up.any() : use != TileUse::kSkip;
+        kConfig.walks_all() ? position < end_position && looked_up.any() : use != TileUse::kSkip;
     const bool exists = used && overlaps(this->keys_of(lane_tile));
     left = ptx::warp_ballot(exists);
     masked = ptx::warp_ballot(exists && (use != TileUse::kPlain || drops_keys()));
@@ -144,19 +145,21 @@ struct BackwardProducer {
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
-    walk.locate();
-    load_resident_keys<kConfig>(params, shared, walk, issues);
-    typename Walk::Job job = walk.next();
-    Shared::put_if(issues, shared.job(0), job);
-    ptx::barrier_arrive_if(issues, shared.keys_full());
-    for (; job.exists(); turn.advance()) {
-      const typename Walk::Job next = walk.next();
-      const uint32 stage = turn.slot();
-      ptx::barrier_wait(shared.empty(stage), turn.empty());
-      Shared::put_if(issues, shared.job(turn.turn + 1), next);
-      if (issues) load_queries(job, stage);
-      job = next;
-    }
+    for_each_place<kConfig>(walk, params, [&](uint32 place) {
+      if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);
+      load_resident_keys<kConfig>(params, shared, walk, issues);
+      typename Walk::Job job = walk.next();
+      Shared::put_if(issues, shared.job(turn.turn), job);
+      ptx::barrier_arrive_if(issues, shared.keys_full());
+      for (; job.exists(); turn.advance()) {
+        const typename Walk::Job next = walk.next();
+        const uint32 stage = turn.slot();
+        ptx::barrier_wait(shared.empty(stage), turn.empty());
+        Shared::put_if(issues, shared.job(turn.turn + 1), next);
+        if (issues) load_queries(job, stage);
+        job = next;
+      }
+    });
   }
 
  private:
@@ -196,29 +199,31 @@ template <BackwardWgmmaConfig kConfig, class Features>
 struct BackwardHider {
   using Shared = BackwardShared<kConfig>;
 
+  const BackwardWgmmaParams& params;
   Shared shared;
   BackwardWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE BackwardHider(const BackwardWgmmaParams& p, const Features& f) : walk(p.base, f) {}
+  ATTNJIT_DEVICE BackwardHider(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
-    walk.locate();
-    hide_resident_keys<kConfig>(shared, walk);
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
-    for (;; turn.advance()) {
-      const auto job = walk.next();
-      if (!job.exists()) return;
-      if (!job.hides) continue;
-      const uint32 stage = turn.slot();
-      ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
-      phases ^= 1u << stage;
-      const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
-      const auto dead = [&](int row) { return !live.has(row); };
-      clear_rows<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
-      clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
-      show_rows(shared.full(stage));
-    }
+    uint32 keys_phase = 0;
+    for_each_place<kConfig>(walk, params, [&](uint32) {
+      keys_phase ^= hide_resident_keys<kConfig>(shared, walk, keys_phase);
+      for (auto job = walk.next(); job.exists(); job = walk.next(), turn.advance()) {
+        if (!job.hides) continue;
+        const uint32 stage = turn.slot();
+        ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
+        phases ^= 1u << stage;
+        const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
+        const auto dead = [&](int row) { return !live.has(row); };
+        clear_rows<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
+        clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
+        show_rows(shared.full(stage));
+      }
+    });
   }
 };
 

@@ -54,6 +54,13 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 empty(uint32 stage) const { return barrier(2 + 2 * kStages + stage); }
   // dq has been computed from a tile of dS.
   ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const { return barrier(2 + 3 * kStages + slot); }
+  // K and V make way for those of the next place.
+  ATTNJIT_DEVICE uint32 keys_empty() const { return barrier(2 + 3 * kStages + kSlots); }
+
+  // Sums of dq have come back for a warp.
+  ATTNJIT_DEVICE uint32 sums_full(int warp) const {
+    return barrier(3 + 3 * kStages + kSlots + warp);
+  }
 
   // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
   // and those of dq.
@@ -66,6 +73,10 @@ struct BackwardShared : BackwardJobs {
       ptx::barrier_init(empty(i), 8);
     }
     for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
+    if (kConfig.whole_planes) {
+      ptx::barrier_init(keys_empty(), 12);
+      for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
+    }
     ptx::barrier_init_fence();
   }
 
@@ -85,7 +96,8 @@ struct BackwardShared : BackwardJobs {
  private:
   static constexpr int kJobs = 8;
   static_assert(kStages + kSlots < kJobs);
-  static constexpr int kJobsOffset = 8 * (2 + 3 * kStages + kSlots);
+  static constexpr int kJobsOffset =
+      8 * (2 + 3 * kStages + kSlots + (kConfig.whole_planes ? 5 : 0));
   static_assert(kJobsOffset + 8 * kJobs <= BackwardWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {

@@ -7,20 +7,22 @@ namespace attnjit::kernel {
 // zeros where the walk passes over a tile of queries.
 template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardZeros {
+  const BackwardWgmmaParams& params;
   BackwardWalk<kConfig, Features> walk;
   const BiasGrad bias_grad;
 
   ATTNJIT_DEVICE BackwardZeros(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
-      : walk(p.base, f), bias_grad(g) {}
+      : params(p), walk(p.base, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void run() {
-    walk.locate();
-    const int key = walk.kv_tile * kConfig.block_kv;
-    const int end_key = end_of(key, kConfig.block_kv, walk.block.seqlen_kv);
-    walk.for_each_skipped([&](int head, int tile) {
-      const int query = tile * kConfig.block_q;
-      bias_grad.clear(walk.block.batch, head, query,
-                      end_of(query, kConfig.block_q, walk.block.seqlen_q), key, end_key);
+    for_each_place<kConfig>(walk, params, [&](uint32) {
+      const int key = walk.kv_tile * kConfig.block_kv;
+      const int end_key = end_of(key, kConfig.block_kv, walk.block.seqlen_kv);
+      walk.for_each_skipped([&](int head, int tile) {
+        const int query = tile * kConfig.block_q;
+        bias_grad.clear(walk.block.batch, head, query,
+                        end_of(query, kConfig.block_q, walk.block.seqlen_q), key, end_key);
+      });
     });
   }
 

@@ -23,9 +23,10 @@ struct BackwardWideConfig {
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
   static constexpr int block_q = 64;         // query rows of a tile
   static constexpr int block_kv = 64;        // keys of a tile
-  static constexpr bool ordered = false;     // dq has a kernel of its own
   static constexpr bool late = false;        // features read operands before scores are computed
 
+  // Dq has a kernel of its own, and nobody waits for who adds to it.
+  ATTNJIT_CONSTEXPR bool walks_all() const { return false; }
   ATTNJIT_CONSTEXPR int num_threads() const { return 3 * 128; }
   // Registers of a thread that multiplies: what those that load leave of a launch's.
   ATTNJIT_CONSTEXPR int product_registers() const {

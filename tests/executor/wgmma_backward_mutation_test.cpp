@@ -17,6 +17,8 @@ const std::string kResidentKeys = "attnjit/backward_resident_keys.cuh";
 const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
+const std::string kParts = "attnjit/backward_dq_parts.cuh";
+const std::string kPlaneDq = "attnjit/backward_plane_dq.cuh";
 const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
 const std::string kEntry = "attnjit/backward_dkv_wgmma.cuh";
 
@@ -39,9 +41,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
                 {"arrives at the mbarrier at +"});
   expect_report({kKeys, "ptx::barrier_wait(shared.full(stage), stage_turn.full());", ""}, kRun,
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kKeys, "    ptx::barrier_wait(shared.keys_full(), 0);\n", ""}, kRun,
+  expect_report({kKeys, "      ptx::barrier_wait(shared.keys_full(), place & 1);\n", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
-  expect_report({kDq, "    ptx::barrier_wait(shared.keys_full(), 0);\n", ""}, kRun,
+  expect_report({kDq, "      ptx::barrier_wait(shared.keys_full(), place & 1);\n", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
   expect_report(
       {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    store",
@@ -52,7 +54,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
   expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
   expect_report(
-      {kDq, "ptx::tensor_store_wait_read<kPlaces - 1>();", ""}, kRun,
+      {kParts, "ptx::tensor_store_wait_read<kPlaces - 1>();", ""}, kRun,
       {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
   expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
                 {"tensor_store_wait_read is missing"});
@@ -63,7 +65,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
                 {"deadlock", "0 of 8 arrivals"});
   expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ""}, kRun,
                 {"deadlock", "0 of 4 arrivals"});
-  expect_report({kKeys, "if (slot_turn.turn != 0 || warpgroup == 1) pass_turn();", ""}, kRun,
+  expect_report({kKeys, "if (begun || warpgroup == 1) pass_turn();", ""}, kRun,
                 {"deadlock", "128 of 256 threads arrived"});
   expect_report({kKeys, "if (any && warpgroup == 0) pass_turn();", ""}, kRun,
                 {"deadlock", "128 of 256 threads arrived"});
@@ -79,11 +81,11 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
   expect_report({kKeys, "    ptx::fence_async_proxy();\n    ptx::named_barrier_arrive(",
                  "    ptx::named_barrier_arrive("},
                 kRun, {"fence_async_proxy is missing"});
-  expect_report({kDq, "    ptx::fence_async_proxy();\n", ""}, kRun,
+  expect_report({kParts, "    ptx::fence_async_proxy();\n", ""}, kRun,
                 {"bulk_add_if: has the copy engine read", "fence_async_proxy is missing"});
-  expect_report({kDq, "ptx::warp_sync();  // the part is complete", ""}, kRun,
+  expect_report({kParts, "ptx::warp_sync();  // the part is complete", ""}, kRun,
                 {"bulk_add_if: reads shared memory at +"});
-  expect_report({kDq, "ptx::warp_sync();  // the place has been read", ""}, kRun,
+  expect_report({kParts, "ptx::warp_sync();  // lane 0 has waited", ""}, kRun,
                 {"store_shared_16: writes shared memory at +"});
   expect_report({kClearRows, "  ptx::fence_async_proxy();\n", ""}, kHidden,
                 {"fence_async_proxy is missing"});
@@ -114,9 +116,9 @@ TEST_CASE(
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
-  expect_report({kDq, "const int row = job.tile * kConfig.block_q + 64 * half + 16 * warp;",
-                 "const int row = job.tile * kConfig.block_q + 64 * half + 16 * (warp ^ 1);"},
-                kRun, {"dq:"});
+  expect_report(
+      {kParts, "64 * (part / kSlabs) + 16 * warp;", "64 * (part / kSlabs) + 16 * (warp ^ 1);"},
+      kRun, {"dq:"});
 }
 
 // dbias that keeps all axes, where the diagonal leaves tiles without a score.
@@ -144,6 +146,32 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that sta
                  "      release(slot);\n      add_scores(job, slot);\n"},
                 adds, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kDq, "      add_scores(job, slot);\n", ""}, adds, {"dbias:"});
+}
+
+// Thread blocks that take all keys of a kv head: four tiles.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: sums of a plane that are not waited for") {
+  ProblemSpec spec = kSpec;
+  spec.seqlen_kv = 400;
+  const Run run = {spec, plane_backward(64)};
+  expect_report(
+      {kProducer, "if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);", ""},
+      run, {"tensor_load: "});
+  expect_report(
+      {kKeys, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
+       ""},
+      run, {"deadlock", "4 of 12 arrivals"});
+  expect_report(
+      {kDq, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
+       ""},
+      run, {"deadlock", "8 of 12 arrivals"});
+  expect_report({kPlaneDq, "    settle(job, turn);\n", ""}, run, {"dq:"});
+  expect_report(
+      {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
+       ""},
+      run, {"load_shared_16: reads shared memory at +"});
+  expect_report({kPlaneDq, "    ptx::tensor_store_wait_read();\n", ""}, run, {"bulk_load: "});
+  expect_report({kParts, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"}, run,
+                {"sums of dq", "nobody has set to zero"});
 }
 
 }  // namespace

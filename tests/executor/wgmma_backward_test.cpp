@@ -17,10 +17,11 @@ using tensor::MaskKind;
 
 class WgmmaBackward {
  public:
-  void expect_right(const ProblemSpec& spec, const std::string& config = wgmma_backward(64)) {
+  void expect_right(const ProblemSpec& spec, const std::string& config = wgmma_backward(64),
+                    const codegen::Arch& arch = codegen::find_arch("sm_90a")) {
     CAPTURE(instance::describe(spec));
     CAPTURE(config);
-    CHECK(bench_.backward(spec, codegen::find_arch("sm_90a"), config) == "");
+    CHECK(bench_.backward(spec, arch, config) == "");
   }
 
  private:
@@ -225,6 +226,64 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: dq in the order of the keys") 
   spec.bias = "b11k";
   spec.want_dbias = true;
   expect_right(spec);
+}
+
+// On a device of one SM, so that a thread block has several planes after another.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: thread blocks that take all keys of a kv head") {
+  codegen::Arch one_sm = codegen::find_arch("sm_90a");
+  one_sm.sm_count = 1;
+  ProblemSpec spec = kSmall;
+  spec.deterministic = true;
+  for (const auto& [seqlen_q, seqlen_kv] :
+       {std::pair{64, 500}, {200, 300}, {600, 260}, {1, 129}, {70, 100}, {0, 64}, {64, 0}}) {
+    spec.seqlen_q = seqlen_q;
+    spec.seqlen_kv = seqlen_kv;
+    for (const int block_q : {64, 128}) {
+      for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+        spec.causal = true;
+        spec.diagonal = diagonal;
+        expect_right(spec, plane_backward(block_q), one_sm);
+        spec.causal = false;
+        spec.window = {90, 20};
+        expect_right(spec, plane_backward(block_q), one_sm);
+        spec.window = {-1, -1};
+      }
+      spec.diagonal = Diagonal::kUnspecified;
+      expect_right(spec, plane_backward(block_q), one_sm);
+    }
+  }
+  spec.seqlen_q = spec.seqlen_kv = 300;
+  for (const auto& [head_dim, head_dim_v] : {std::pair{128, 128}, {40, 96}, {96, 40}}) {
+    spec.head_dim = head_dim;
+    spec.head_dim_v = head_dim_v;
+    expect_right(spec, plane_backward(64), one_sm);
+  }
+}
+
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: whole planes with lengths, masks and biases") {
+  codegen::Arch one_sm = codegen::find_arch("sm_90a");
+  one_sm.sm_count = 1;
+  ProblemSpec spec = kSmall;
+  spec.seqlen_q = 300;
+  spec.seqlen_kv = 400;
+  spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
+  spec.seqlens_q = {290, 33};
+  spec.seqlens_kv = {390, 150};
+  spec.want_dlse = true;
+  expect_right(spec, plane_backward(64), one_sm);
+  for (const MaskKind kind : {MaskKind::kBlocks, MaskKind::kDeadRows, MaskKind::kRandom}) {
+    spec.mask = "b1qk";
+    spec.mask_kind = kind;
+    expect_right(spec, plane_backward(64), one_sm);
+  }
+  spec.mask = "b11k";
+  spec.want_dbias = true;
+  for (const char* bias : {"1hqk", "b1qk", "b11k"}) {
+    spec.bias = bias;
+    expect_right(spec, plane_backward(64), one_sm);
+  }
+  spec.dtype = DType::kFloat16;
+  expect_right(spec, plane_backward(64), one_sm);
 }
 
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases and without") {

@@ -3,6 +3,17 @@
 
 using namespace attnjit;
 
+namespace {
+
+void add_kernels(test::GridJobs& jobs, const problem::BackwardFamily& family,
+                 const codegen::BackwardTunables& tunables) {
+  const codegen::Arch& arch = codegen::find_arch("sm_90a");
+  const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
+  for (const std::size_t step : launch::wgmma_steps(plan)) jobs.add(arch, plan.steps[step]);
+}
+
+}  // namespace
+
 TEST_CASE("configuration 0 of backwards compiles without a spill for every pair of choices") {
   CHECK(test::grid_rows("backward_grid.json").size() >= 30);  // pairs of (bias, mask) need as many
   test::expect_sound(test::backward_grid());
@@ -11,6 +22,7 @@ TEST_CASE("configuration 0 of backwards compiles without a spill for every pair 
 TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that they serve") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   test::GridJobs jobs;
+  int count = 0;  // of families
   using problem::Extent;
   struct Operands {
     Extent mask, bias;
@@ -52,11 +64,16 @@ TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that
         family.dbias_vectorized = true;
         if (codegen::why_no_wgmma(family, arch)) continue;  // tiles of both beside wide heads
         const problem::BackwardPlanKey key{.family = family, .bucket_q = 1024, .bucket_kv = 1024};
-        const codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
+        codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
         CHECK(tunables.dkv.path == codegen::Path::kWgmma);
         CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
-        const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
-        for (const std::size_t step : launch::wgmma_steps(plan)) jobs.add(arch, plan.steps[step]);
+        add_kernels(jobs, family, tunables);
+        // A third with thread blocks that take whole planes as well.
+        tunables.dq_method = codegen::DqMethod::kPlane;
+        tunables.split = false;
+        if (++count % 3 == 0 && !codegen::why_unfit(tunables, family, arch)) {
+          add_kernels(jobs, family, tunables);
+        }
       }
     }
   }

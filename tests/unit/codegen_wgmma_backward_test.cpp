@@ -88,7 +88,12 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
   const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
       {[](auto& t) { t.dq_method = codegen::DqMethod::kKernel; },
-       "dq_method must be add where dkv has path wgmma"},
+       "dq_method must be add or plane where dkv has path wgmma"},
+      {[](auto& t) {
+         t.dq_method = codegen::DqMethod::kPlane;
+         t.split = true;
+       },
+       "split must be false where dq_method is plane"},
       {[](auto& t) { t.dkv.block_kv = 64; }, "dkv: block_kv must be 128 with path wgmma"},
       {[](auto& t) { t.dkv.num_warps = 12; },
        "dkv: num_warps must be 16, query_warps and min_blocks 1 with path wgmma"},

@@ -89,6 +89,9 @@ struct Workspace {
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
     if (spec.tunables.dq_method == DqMethod::kAdd) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
+    } else if (spec.whole_planes()) {
+      const std::int64_t heads = layout.grid.dkv_blocks * p.gqa_ratio();
+      list.push_back(part(layout.dq_sum, heads * layout.grid.padded_rows() * head_dim * 4));
     }
     if (layout.grid.splits > 1) {
       list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
@@ -128,7 +131,7 @@ std::vector<codegen::BackwardTunables> ways(const problem::BackwardPlanKey& key,
                                             const codegen::Arch& arch) {
   std::vector<codegen::BackwardTunables> list;
   codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
-  for (const DqMethod dq : {DqMethod::kAdd, DqMethod::kKernel}) {
+  for (const DqMethod dq : {DqMethod::kAdd, DqMethod::kKernel, DqMethod::kPlane}) {
     for (const bool split : {false, true}) {
       for (const DbiasMethod dbias :
            {tunables.dbias_method, DbiasMethod::kAdd, DbiasMethod::kKernel}) {

@@ -15,8 +15,19 @@ ATTNJIT_DEVICE void bulk_load(uint32 shared, const void* global, int bytes, uint
       : "memory");
 }
 
-// Starts to add floats to global memory if `condition` holds, as part of the thread's open group of
-// stores (ptx/tensor_copy.cuh). Others may add to the same floats.
+// Starts a store if `condition` holds, as part of the thread's open group of stores
+// (ptx/tensor_copy.cuh).
+ATTNJIT_DEVICE void bulk_store_if(bool condition, void* global, uint32 shared, int bytes) {
+  asm volatile(
+      "{\n.reg .pred stores;\n"
+      "setp.ne.u32 stores, %3, 0;\n"
+      "@stores cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "}" ::"l"(global),
+      "r"(shared), "r"(bytes), "r"(static_cast<uint32>(condition))
+      : "memory");
+}
+
+// Starts to add floats to global memory likewise. Others may add to the same floats.
 ATTNJIT_DEVICE void bulk_add_if(bool condition, float* global, uint32 shared, int bytes) {
   asm volatile(
       "{\n.reg .pred adds;\n"

@@ -50,9 +50,11 @@ ATTNJIT_DEVICE void tensor_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-// Waits until the stores and additions of the thread are complete.
+// Waits until the stores and additions of the thread are complete, but for those of the last
+// kPending groups.
+template <int kPending = 0>
 ATTNJIT_DEVICE void tensor_store_wait() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Orders what this thread sees or has done in global memory with what the copy engine does there.

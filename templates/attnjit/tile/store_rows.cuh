@@ -9,11 +9,11 @@
 namespace attnjit::kernel {
 
 // Writes a warp's 16 rows of fragments times `factor`, rounded to kDType, to rows `first_row` and
-// on of `head`, `stride` apart: 16 bytes a lane. Rows from `end_row` on and columns from kColumns
+// on of `head`, `stride` apart: 16 bytes a lane. Rows from `end_row` on and columns from `columns`
 // on are left out. Columns of the fragments come in whole 32.
-template <DType kDType, int kColumns, int kGroups>
+template <DType kDType, int kGroups>
 ATTNJIT_DEVICE void store_rows(const Fragments<1, kGroups>& sums, float factor, uint16* head,
-                               int64 stride, int first_row, int end_row) {
+                               int64 stride, int first_row, int end_row, int columns) {
   const int lane = ptx::lane_index();
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -28,7 +28,7 @@ ATTNJIT_DEVICE void store_rows(const Fragments<1, kGroups>& sums, float factor, 
         word[i] = ptx::pack<kDType>(group[2 * h] * factor, group[2 * h + 1] * factor);
       }
       gather_group(word);
-      const bool inside = index < end_row && 8 * n + 8 * (lane & 3) < kColumns;
+      const bool inside = index < end_row && 8 * n + 8 * (lane & 3) < columns;
       ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
                            {{word[0], word[1], word[2], word[3]}});
     }

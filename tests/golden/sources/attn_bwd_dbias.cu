@@ -1223,9 +1223,13 @@ struct KeyTileWalk : Base {
   // Finds the block's place. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
-    const int split = static_cast<int>(part % params.num_splits);
-    kv_tile = static_cast<int>(part / params.num_splits);
-    if (params.last_keys_first != 0) kv_tile = params.num_kv_tiles - 1 - kv_tile;
+    const int tile = static_cast<int>(part / params.num_splits);
+    locate(plane, params.last_keys_first != 0 ? params.num_kv_tiles - 1 - tile : tile,
+           static_cast<int>(part % params.num_splits));
+  }
+  // Turns to a tile of keys of a plane, and to a share of its queries.
+  ATTNJIT_DEVICE void locate(uint32 plane, int tile, int split) {
+    kv_tile = tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
     int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);
@@ -2534,9 +2538,11 @@ ATTNJIT_DEVICE void tensor_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
-// Waits until the stores and additions of the thread are complete.
+// Waits until the stores and additions of the thread are complete, but for those of the last
+// kPending groups.
+template <int kPending = 0>
 ATTNJIT_DEVICE void tensor_store_wait() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Orders what this thread sees or has done in global memory with what the copy engine does there.

@@ -8,6 +8,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 100,
     .aligned = false,
     .pieces = false,
+    .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,
     .packed = false,

@@ -62,7 +62,9 @@ struct Services {
   void (*tensor_store)(const void* map, unsigned shared, const int* start, int axes);
   void (*tensor_store_commit)();
   void (*tensor_store_wait_read)(int pending);
+  void (*tensor_store_wait)(int pending);
   void (*bulk_load)(unsigned shared, const void* global, unsigned bytes, unsigned barrier);
+  void (*bulk_store)(void* global, unsigned shared, unsigned bytes);
   void (*bulk_add)(void* global, unsigned shared, unsigned bytes);
   void (*fence_async_proxy)();
 

@@ -28,7 +28,10 @@ ATTNJIT_DEVICE void tensor_store_wait_read() {
   services->tensor_store_wait_read(kPending);
 }
 
-ATTNJIT_DEVICE void tensor_store_wait() { services->tensor_store_wait_read(0); }
+template <int kPending = 0>
+ATTNJIT_DEVICE void tensor_store_wait() {
+  services->tensor_store_wait(kPending);
+}
 ATTNJIT_DEVICE void fence_async_proxy_global() {}
 
 ATTNJIT_DEVICE void fence_async_proxy() { services->fence_async_proxy(); }
