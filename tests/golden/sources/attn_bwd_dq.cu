@@ -365,6 +365,10 @@ struct Block {
   int operand_queries, operand_keys;  // that masks and biases have
   int hidden_queries, hidden_keys;    // in use, but past those: not in query_len and kv_len
 
+  // Where the diagonal begins that ends at the last row and key in use.
+  ATTNJIT_DEVICE int bottom_right() const {
+    return kv_len + hidden_keys - query_len - hidden_queries;
+  }
   // Turns to a batch element of tensors with so many rows and keys, all in use.
   ATTNJIT_DEVICE void enter(int element, int queries, int keys) {
     batch = tensor_batch = element;
@@ -458,6 +462,10 @@ struct Feature {
     return tile;
   }
   ATTNJIT_DEVICE int find_keys(int&, int tile, int) const { return tile; }
+
+  // Whether the last keys tend to have the greatest scores of causal rows, so that a walk which
+  // begins with them keeps its first reference.
+  static constexpr bool kLastFirst = false;
   // Sets the lengths of the block's batch element.
   ATTNJIT_DEVICE void set_lengths(Block&) {}
   // Finds out what the feature needs to know of the block.
@@ -517,6 +525,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
+  static constexpr bool kLastFirst = (Features::kLastFirst || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -2832,9 +2841,7 @@ struct Band : Feature {
   }
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    if (params.bottom_right) {
-      diagonal = block.kv_len + block.hidden_keys - block.query_len - block.hidden_queries;
-    }
+    if (params.bottom_right) diagonal = block.bottom_right();
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team, const Block& block, KeyRange& keys) {

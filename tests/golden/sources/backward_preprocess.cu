@@ -197,9 +197,10 @@ namespace attnjit::kernel {
 struct BackwardPreprocessConfig {
   DType dtype;  // of out and dout
   int head_dim_v;
-  bool aligned;  // rows of out and dout move in 16-byte pieces
-  bool pieces;   // writes row_pieces
-  bool sink;     // heads have sinks
+  bool aligned;    // rows of out and dout move in 16-byte pieces
+  bool pieces;     // writes row_pieces
+  int dq_columns;  // of dq, where that of dead rows is written here; else 0
+  bool sink;       // heads have sinks
   DType sink_dtype;
   bool packed;  // rows are those of packed sequences
 
@@ -232,6 +233,8 @@ struct BackwardPreprocessParams {
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
   float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
   PackedRows packed;
+  void* dq;              // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
+  RowStrides dq_strides;
 };
 
 }  // namespace attnjit::kernel
@@ -780,19 +783,33 @@ struct BackwardPreprocess {
     const bool live = is_live(plane, lse);
     float sum = 0.0f;
     if (live) {
-      const uint16* out = row_of(params.out, params.out_strides, plane, row);
-      const uint16* dout = row_of(params.dout, params.dout_strides, plane, row);
+      const auto* out =
+          row_of(static_cast<const uint16*>(params.out), params.out_strides, plane, row);
+      const auto* dout =
+          row_of(static_cast<const uint16*>(params.dout), params.dout_strides, plane, row);
 #pragma unroll
       for (int column = 0; column < kConfig.head_dim_v; column += 8 * kLanes) {
         sum += product(out, dout, column + 8 * lane);
       }
     }
     sum = ptx::lanes_sum<kLanes>(sum);
+    if constexpr (kConfig.dq_columns > 0) {
+      if (!live) clear_dq(plane, row, lane);
+    }
     if (lane == 0) {
       const float delta = live ? sum - dlse_of(plane, row) : 0.0f;
       ptx::store_global(params.rows.delta + padded_row(plane, row), delta);
       if constexpr (kConfig.pieces) write_pieces(plane, row, live, delta);
       write_sums(plane, row, live, delta);
+    }
+  }
+  // Writes the dq of a dead row: nobody else may meet it.
+  ATTNJIT_DEVICE void clear_dq(int64 plane, int row, int lane) const {
+    if (row + shift >= end_row) return;
+    uint16* const dq = row_of(static_cast<uint16*>(params.dq), params.dq_strides, plane, row);
+#pragma unroll
+    for (int column = 8 * lane; column < kConfig.dq_columns; column += 8 * kLanes) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(dq + column), ptx::Vector16{});
     }
   }
   ATTNJIT_DEVICE void write_sums(int64 plane, int row, bool live, float delta) const {
@@ -836,9 +853,9 @@ struct BackwardPreprocess {
       value = rest == rest ? rest : 0.0f;
     }
   }
-  ATTNJIT_DEVICE const uint16* row_of(const void* base, const RowStrides& strides, int64 plane,
-                                      int row) const {
-    return static_cast<const uint16*>(base) + plane / params.num_heads_q * strides.batch +
+  template <class T>
+  ATTNJIT_DEVICE T* row_of(T* base, const RowStrides& strides, int64 plane, int row) const {
+    return base + plane / params.num_heads_q * strides.batch +
            plane % params.num_heads_q * strides.head + (row + shift) * strides.row;
   }
   // Of eight columns from `column` on; those past the end count as 0.
@@ -876,6 +893,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 64,
     .aligned = true,
     .pieces = false,
+    .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,
     .packed = false,

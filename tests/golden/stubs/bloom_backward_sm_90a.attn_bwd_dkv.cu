@@ -14,6 +14,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .bias_tiles = false,
     .mask_tiles = false,
     .ordered = false,
+    .whole_planes = false,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 32,

@@ -8,8 +8,10 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 128,
     .aligned = true,
     .pieces = true,
+    .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

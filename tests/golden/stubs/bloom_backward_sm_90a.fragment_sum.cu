@@ -7,6 +7,7 @@ inline constexpr FragmentSumConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .aligned = true,
+    .packed = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -8,6 +8,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .head_dim_v = 64,
     .aligned = true,
     .pieces = false,
+    .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,
     .packed = true,
