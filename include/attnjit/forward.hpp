@@ -37,7 +37,7 @@ struct ForwardArgs : ScoreOptions {
   std::optional<Tensor> bias;  ///< same shapes as mask; q's dtype or fp32; added to the scores
   std::optional<Tensor> sink;  ///< [1, Hq, 1, 1], q's dtype or fp32: a score without key or value
   /// [B|1, Hq, 1, 1] fp32: -slope * |i + off - j| is added to the scores beside the bias. The
-  /// diagonal must be named if Lq != Lk or lengths are given.
+  /// diagonal must be named if Lq != Lk, lengths are given or sequences are packed.
   std::optional<Tensor> alibi_slopes;
   float* lse = nullptr;  ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use

@@ -30,6 +30,12 @@ def random_call(seed, device, dtype=None, ranks=1, kind_seed=None):
     return call
 
 
+def _options(call):
+    """Those of a call that context_parallel.attention takes."""
+    taken = ("mask", "bias", "causal", "window", "diagonal", "scale", "softcap", "diagonal_offset")
+    return {name: call.options[name] for name in taken}
+
+
 def weights_of(out, lse, seed):
     generator = torch.Generator(out.device).manual_seed(seed)
     dout = torch.randn(out.shape, generator=generator, device=out.device, dtype=out.dtype)
@@ -44,7 +50,7 @@ def run(attend, leaves, weights, uses_lse):
 
 
 def whole(call, weights, uses_lse, attention=attnjit.attention, **more):
-    options = {name: value for name, value in call.options.items() if not name.startswith("seqlens")} | more
+    options = _options(call) | more
     attend = lambda: attention(call.q, call.k, call.v, return_lse=True, **options)
     return run(attend, call.leaves(), weights, uses_lse)
 
@@ -65,7 +71,7 @@ def sharded(call, weights, uses_lse, group=None, **more):
     rows, keys = call.q.shape[2], call.k.shape[2]
     q, k, v = (shard(t, 2).requires_grad_() for t in (call.q, call.k, call.v))
     mask, bias = (_slice(t, rows, shard) for t in (call.mask, call.bias))
-    options = {name: value for name, value in call.options.items() if not name.startswith("seqlens")}
+    options = _options(call)
     options |= {"mask": mask, "bias": bias, "group": group, "seqlen_q": rows, "seqlen_kv": keys} | more
     attend = lambda: context_parallel.attention(q, k, v, return_lse=True, **options)
     leaves = [t for t in (q, k, v, bias) if t is not None and t.requires_grad]

@@ -137,7 +137,8 @@ void validate(const ProblemSpec& spec) {
     refuse(fmt::format("alibi: pattern '{}'; expected h or bh", base::excerpt(spec.alibi)));
   }
   const bool banded = spec.causal || spec.window.left >= 0 || spec.window.right >= 0;
-  const bool differ = spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.use_seqlens_kv;
+  const bool differ =
+      spec.packed || spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.use_seqlens_kv;
   if ((banded || (!spec.alibi.empty() && differ)) && spec.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal, window and alibi need top_left or bottom_right");
   }

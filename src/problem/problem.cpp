@@ -226,8 +226,7 @@ void check_band(const ForwardArgs& args, Problem& p) {
   }
   if (!p.has_diagonal()) return;
   const bool banded = p.bounded_left || p.bounded_right;
-  const bool differ =
-      p.packed || p.seqlen_q != p.seqlen_kv || args.seqlens_q || args.seqlens_kv;
+  const bool differ = p.packed || p.seqlen_q != p.seqlen_kv || args.seqlens_q || args.seqlens_kv;
   if (args.diagonal == Diagonal::kUnspecified && (banded || differ)) {
     reject(
         "diagonal: unspecified with {}; expected top_left or bottom_right (they differ when "

@@ -171,12 +171,9 @@ constexpr auto fields(const Family*) {
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
-    {"left", &Family::bounded_left},
-    {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens},
-    {"packed", &Family::packed},
-    {"softcap", &Family::softcap},
-    {"alibi", &Family::alibi}};
+    {"left", &Family::bounded_left}, {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens},   {"packed", &Family::packed},
+    {"softcap", &Family::softcap},   {"alibi", &Family::alibi}};
 
 Family family(const Problem& problem);
 

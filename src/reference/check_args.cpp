@@ -98,7 +98,10 @@ void check_args(const ForwardArgs& args) {
   }
   if (args.alibi_slopes) {
     const std::int64_t planes = args.alibi_slopes->shape[0];
-    if (planes != 1) check_axis("alibi_slopes", "batch", planes, args.q.shape[0]);
+    const bool packed = args.cu_seqlens_q != nullptr;
+    if (planes != 1) {
+      check_axis("alibi_slopes", "batch", planes, packed ? args.num_sequences : args.q.shape[0]);
+    }
     check_per_head("alibi_slopes", *args.alibi_slopes, args);
   }
   if (args.window.left < -1 || args.window.right < -1) {

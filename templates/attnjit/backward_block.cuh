@@ -44,8 +44,8 @@ struct BackwardBlock {
   ATTNJIT_DEVICE T* key_rows(T* base, const RowStrides& strides) const {
     return rows_of(head_of(base, strides, block.tensor_batch, kv_head()), strides, block.kv_begin);
   }
-  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the compiler
-  // learns too late to order its sums as if nothing were added.
+  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the
+  // compiler learns too late to order its sums as if nothing were added.
   template <class T>
   ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
     if constexpr (Features::kPacksSequences) return head + begin * strides.row;

@@ -41,9 +41,9 @@ template <BackwardConfig kConfig, class Features, class BiasGrad>
 struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   using Base = KeyTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
-  using typename Base::Job;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
+  using typename Base::Job;
   using typename Base::Team;
   using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
   static constexpr DType kDType = kConfig.dtype;
@@ -65,9 +65,9 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
 
   BiasGrad bias_grad;
-  uint32 shared;  // base of the shared memory
-  int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
-  int ds_slot;                      // of the tile at hand
+  uint32 shared;         // base of the shared memory
+  int dq_head, dq_tile;  // whose part of dq is not added yet; no tile: -1
+  int ds_slot;           // of the tile at hand
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
@@ -93,8 +93,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   }
 
   ATTNJIT_DEVICE Job next_job() {
-    return Base::next_job(
-        [&](int head, int tile) { bias_grad.skip(*this, head, tile, kv_tile); });
+    return Base::next_job([&](int head, int tile) { bias_grad.skip(*this, head, tile, kv_tile); });
   }
 
   ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
@@ -129,8 +128,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
       add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
                                                                 k_tile(), q_share(i));
       add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), origin,
-                                                   tile * kConfig.block_q + grad_query(),
-                                                   num_rows);
+                                                   tile * kConfig.block_q + grad_query(), num_rows);
     }
   }
   // Adds what the tile before left to the warps without scores.
@@ -140,7 +138,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   // Adds fragments of rows first_row ... to their sums, which begin at row `origin` of all; those
   // past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
-  ATTNJIT_DEVICE static void add_fragments(float* sums, const Fragments<kTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE static void add_fragments(float* sums,
+                                           const Fragments<kTiles, Share::kGroups>& part,
                                            const Share& share, int64 origin, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
@@ -215,7 +214,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
-  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Fragments<kKeyTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE void stage_rows(const SharedT& tile,
+                                 const Fragments<kKeyTiles, Share::kGroups>& part,
                                  const Share& share, float factor) const {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -236,7 +236,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   template <int kValid, class SharedT>
   ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
     const int first = kv_tile * kConfig.block_kv;
-    uint16* const target = this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
+    uint16* const target =
+        this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
     store_tile<kConfig.aligned, kValid, Base::kThreads>(
         tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
   }

@@ -11,7 +11,8 @@
 #include "attnjit/tile/products.cuh"
 #include "attnjit/tile/team.cuh"
 
-// The part that all kernels of the backward share: one tile of probabilities P and score gradients dS,
+// The part that all kernels of the backward share: one tile of probabilities P and score gradients
+// dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
@@ -153,7 +154,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     read_rows(delta, rows + 4 * kConfig.block_q);
   }
 
-  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to keep.
+  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to
+  // keep.
   struct Ones {};
   using Slopes = TypeIf<Features::kTransforms, Tile, Ones>;
   ATTNJIT_DEVICE static void apply(const Slopes& slopes, Tile& ds) {
@@ -198,7 +200,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     }
   }
 
-  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta, which saves its registers meanwhile.
+  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta,
+  // which saves its registers meanwhile.
   ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowNumbers& delta,
                                       const DoutTile& dout, const VTile& v, int span) const {
     ds.for_each([&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });

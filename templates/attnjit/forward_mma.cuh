@@ -323,7 +323,8 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot = lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
+        const int64 slot =
+            lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll

@@ -306,8 +306,7 @@ struct ForwardConsumer {
     if constexpr (kConfig.stages_out()) {
       if (p.num_splits == 1) {
         // Rows of the warp past those of a packed sequence are another's.
-        if (kPacked &&
-            closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
+        if (kPacked && closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
           write_out(closing.block, closed);
         } else {
           stage_out(closing.block, closed, slot);
@@ -355,9 +354,9 @@ struct ForwardConsumer {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const auto& [query, head] = closed[h].owner;
-      uint16* const row = rows_of<kPacked>(static_cast<uint16*>(p.out), p.out_strides, block, head,
-                                           block.q_begin) +
-                          query * p.out_strides.row + 8 * (lane & 3);
+      uint16* const row =
+          rows_of<kPacked>(static_cast<uint16*>(p.out), p.out_strides, block, head, block.q_begin) +
+          query * p.out_strides.row + 8 * (lane & 3);
 #pragma unroll
       for (int n = 0; n < kOutGroups; n += 4) {
         uint32 a[4];

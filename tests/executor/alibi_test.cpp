@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: slopes of another head, and distances from
   expect_report(
       {alibi, "slope_of(block, owner_of_line(block, line).head)", "slope_of(block, block.head)"},
       {spec, packed}, {"lse of 3 rows fails"});
-  expect_report({alibi, "origin -= block.kv_len - block.query_len;", ""}, {spec, packed},
+  expect_report({alibi, "origin -= block.bottom_right();", ""}, {spec, packed},
                 {"lse of 3 rows fails"});
   expect_report({alibi, "block.batch * params.batch_stride +", ""}, {spec, packed},
                 {"lse of 3 rows fails"});

@@ -87,7 +87,7 @@ TEST_CASE_FIXTURE(Floats, "groups of stores are waited for one by one") {
                 call().bulk_add(static_cast<float*>(p[0]) + 4 * i, kPlace + 16 * i, 16);
                 call().tensor_store_commit();
               }
-              call().tensor_store_wait_read(1);
+              call().tensor_store_wait(1);
               store(kPlace, 0);
               store(kPlace + 16, 0);
             },
@@ -95,6 +95,29 @@ TEST_CASE_FIXTURE(Floats, "groups of stores are waited for one by one") {
         "kernel, block 0, thread 0, store_shared_4: writes shared memory at +1040 while a tensor "
         "store reads it: tensor_store_wait_read is missing");
   CHECK(sums[0] == 1);
+}
+
+TEST_CASE_FIXTURE(Floats, "a store changes global memory when that is waited for, or at the end") {
+  void* const parameters[] = {sums.data()};
+  CHECK(run_block(
+            [](void* const* p) {
+              if (thread() != 0) return;
+              for (unsigned i = 0; i < 4; ++i) store(kPlace + 4 * i, 0x3f800000);
+              call().fence_async_proxy();
+              auto* const sums = static_cast<float*>(p[0]);
+              for (int i = 0; i < 2; ++i) {
+                call().bulk_add(sums, kPlace, 16);
+                call().tensor_store_commit();
+              }
+              call().tensor_store_wait_read(0);
+              sums[4] = sums[0];
+              call().tensor_store_wait(1);
+              sums[5] = sums[0];
+            },
+            32, parameters, memory) == "");
+  CHECK(sums[4] == 0);
+  CHECK(sums[5] == 1);
+  CHECK(sums[0] == 2);
 }
 
 }  // namespace

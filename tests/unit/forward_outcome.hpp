@@ -154,8 +154,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine] = arguments.values();
   const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi] =
-      features;
+               alibi] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, sequences);

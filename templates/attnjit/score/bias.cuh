@@ -56,7 +56,8 @@ struct Bias : Feature {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const int num_rows = block.operand_queries * kShape.packed_heads;
-    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
+    const RowOwner owner =
+        owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }

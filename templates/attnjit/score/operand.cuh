@@ -115,9 +115,8 @@ struct ByteRegisters {
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                       block.operand_keys);
+        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                                    block.operand_keys);
       }
     }
   }

@@ -1111,8 +1111,8 @@ struct BackwardBlock {
   ATTNJIT_DEVICE T* key_rows(T* base, const RowStrides& strides) const {
     return rows_of(head_of(base, strides, block.tensor_batch, kv_head()), strides, block.kv_begin);
   }
-  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the compiler
-  // learns too late to order its sums as if nothing were added.
+  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the
+  // compiler learns too late to order its sums as if nothing were added.
   template <class T>
   ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
     if constexpr (Features::kPacksSequences) return head + begin * strides.row;
@@ -1791,7 +1791,8 @@ struct WarpTeam {
 
 }  // namespace attnjit::kernel
 
-// The part that all kernels of the backward share: one tile of probabilities P and score gradients dS,
+// The part that all kernels of the backward share: one tile of probabilities P and score gradients
+// dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
@@ -1933,7 +1934,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     read_rows(delta, rows + 4 * kConfig.block_q);
   }
 
-  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to keep.
+  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to
+  // keep.
   struct Ones {};
   using Slopes = TypeIf<Features::kTransforms, Tile, Ones>;
   ATTNJIT_DEVICE static void apply(const Slopes& slopes, Tile& ds) {
@@ -1978,7 +1980,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     }
   }
 
-  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta, which saves its registers meanwhile.
+  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta,
+  // which saves its registers meanwhile.
   ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowNumbers& delta,
                                       const DoutTile& dout, const VTile& v, int span) const {
     ds.for_each([&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
@@ -2680,9 +2683,8 @@ struct ByteRegisters {
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                       block.operand_keys);
+        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                                    block.operand_keys);
       }
     }
   }
@@ -2929,7 +2931,8 @@ struct Bias : Feature {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const int num_rows = block.operand_queries * kShape.packed_heads;
-    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
+    const RowOwner owner =
+        owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }

@@ -1111,8 +1111,8 @@ struct BackwardBlock {
   ATTNJIT_DEVICE T* key_rows(T* base, const RowStrides& strides) const {
     return rows_of(head_of(base, strides, block.tensor_batch, kv_head()), strides, block.kv_begin);
   }
-  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the compiler
-  // learns too late to order its sums as if nothing were added.
+  // Rows of a packed sequence, of which `begin` is the first. Otherwise that is 0, which the
+  // compiler learns too late to order its sums as if nothing were added.
   template <class T>
   ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
     if constexpr (Features::kPacksSequences) return head + begin * strides.row;
@@ -1791,7 +1791,8 @@ struct WarpTeam {
 
 }  // namespace attnjit::kernel
 
-// The part that all kernels of the backward share: one tile of probabilities P and score gradients dS,
+// The part that all kernels of the backward share: one tile of probabilities P and score gradients
+// dS,
 //
 //   S = scale q k^T + features      P = exp(S - lse)
 //   dP = dout v^T                   dS = P (dP - delta)
@@ -1933,7 +1934,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     read_rows(delta, rows + 4 * kConfig.block_q);
   }
 
-  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to keep.
+  // The derivatives of a span's scores by scaled q k^T; where they are all 1 there is nothing to
+  // keep.
   struct Ones {};
   using Slopes = TypeIf<Features::kTransforms, Tile, Ones>;
   ATTNJIT_DEVICE static void apply(const Slopes& slopes, Tile& ds) {
@@ -1978,7 +1980,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     }
   }
 
-  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta, which saves its registers meanwhile.
+  // dS of the span at hand, by scores as they are exponentiated. The sums of dP begin at -delta,
+  // which saves its registers meanwhile.
   ATTNJIT_DEVICE void score_gradients(Tile& ds, const Tile& p, const RowNumbers& delta,
                                       const DoutTile& dout, const VTile& v, int span) const {
     ds.for_each([&](float& score, int m, int, int e) { score = -delta[m][e / 2]; });
@@ -2108,9 +2111,9 @@ template <BackwardConfig kConfig, class Features, class BiasGrad>
 struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   using Base = KeyTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
-  using typename Base::Job;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
+  using typename Base::Job;
   using typename Base::Team;
   using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
   static constexpr DType kDType = kConfig.dtype;
@@ -2132,9 +2135,9 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   using QShare = ColumnShare<kColumns, kQuerySplit * kDqShares>;
 
   BiasGrad bias_grad;
-  uint32 shared;  // base of the shared memory
-  int dq_head, dq_tile;             // whose part of dq is not added yet; no tile: -1
-  int ds_slot;                      // of the tile at hand
+  uint32 shared;         // base of the shared memory
+  int dq_head, dq_tile;  // whose part of dq is not added yet; no tile: -1
+  int ds_slot;           // of the tile at hand
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
@@ -2160,8 +2163,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   }
 
   ATTNJIT_DEVICE Job next_job() {
-    return Base::next_job(
-        [&](int head, int tile) { bias_grad.skip(*this, head, tile, kv_tile); });
+    return Base::next_job([&](int head, int tile) { bias_grad.skip(*this, head, tile, kv_tile); });
   }
 
   ATTNJIT_DEVICE void load_rows_of(int slot, const Job& job) {
@@ -2196,8 +2198,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
       add_product<kDType, false, kConfig.block_kv, kQueryTiles>(dq, ds_tile(slot), grad_query(),
                                                                 k_tile(), q_share(i));
       add_fragments<kConfig.head_dim, kQueryTiles>(params.dq_sum, dq, q_share(i), origin,
-                                                   tile * kConfig.block_q + grad_query(),
-                                                   num_rows);
+                                                   tile * kConfig.block_q + grad_query(), num_rows);
     }
   }
   // Adds what the tile before left to the warps without scores.
@@ -2207,7 +2208,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   // Adds fragments of rows first_row ... to their sums, which begin at row `origin` of all; those
   // past `padded_rows` do not exist.
   template <int kValid, int kTiles, class Share>
-  ATTNJIT_DEVICE static void add_fragments(float* sums, const Fragments<kTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE static void add_fragments(float* sums,
+                                           const Fragments<kTiles, Share::kGroups>& part,
                                            const Share& share, int64 origin, int first_row,
                                            int padded_rows) {
     constexpr int kGroups = ceil_div(kValid, 8);
@@ -2282,7 +2284,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   // Stages the warp's part of a gradient in `tile`, rounded, and writes the tile's rows.
   template <class SharedT, class Share>
-  ATTNJIT_DEVICE void stage_rows(const SharedT& tile, const Fragments<kKeyTiles, Share::kGroups>& part,
+  ATTNJIT_DEVICE void stage_rows(const SharedT& tile,
+                                 const Fragments<kKeyTiles, Share::kGroups>& part,
                                  const Share& share, float factor) const {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -2303,7 +2306,8 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   template <int kValid, class SharedT>
   ATTNJIT_DEVICE void write_rows(const SharedT& tile, void* base, const RowStrides& strides) const {
     const int first = kv_tile * kConfig.block_kv;
-    uint16* const target = this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
+    uint16* const target =
+        this->key_rows(static_cast<uint16*>(base), strides) + first * strides.row;
     store_tile<kConfig.aligned, kValid, Base::kThreads>(
         tile, [=](int row) { return target + row * strides.row; }, block.seqlen_kv - first);
   }
@@ -2570,9 +2574,8 @@ struct ByteRegisters {
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                       block.operand_keys);
+        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                                    block.operand_keys);
       }
     }
   }
@@ -2819,7 +2822,8 @@ struct Bias : Feature {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const int num_rows = block.operand_queries * kShape.packed_heads;
-    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
+    const RowOwner owner =
+        owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }

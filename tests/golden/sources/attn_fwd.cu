@@ -1703,7 +1703,8 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot = lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
+        const int64 slot =
+            lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -1991,9 +1992,8 @@ struct ByteRegisters {
       const uint8* row = source.row_address(block, last);
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] =
-            eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                       block.operand_keys);
+        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
+                                    block.operand_keys);
       }
     }
   }
@@ -2260,7 +2260,8 @@ struct Bias : Feature {
     if constexpr (!kOwnRows) return plane;
     // Rows past the tensor repeat its last one; their results are never stored.
     const int num_rows = block.operand_queries * kShape.packed_heads;
-    const RowOwner owner = owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
+    const RowOwner owner =
+        owner_of<kShape.packed_heads>(block, row < num_rows ? row : num_rows - 1);
     const uint8* head = kPacked ? head_of(plane, owner.head) : plane;
     return head + owner.query * params.query_stride * kElementBytes;
   }

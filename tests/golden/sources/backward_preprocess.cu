@@ -233,7 +233,7 @@ struct BackwardPreprocessParams {
   uint32* row_pieces;    // kRowPieceBytes a row, see backward_params.h
   float inverse_scale;   // 1 / scale of the scores; 0 where no piece is asked of lse
   PackedRows packed;
-  void* dq;              // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
+  void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;
 };
 

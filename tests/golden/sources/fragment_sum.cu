@@ -670,8 +670,8 @@ ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) 
 }  // namespace attnjit::kernel
 
 // Rounds a gradient that was added up in fp32 fragments and writes it row by row. One thread block
-// takes kRowBlock rows of one head, of one sequence where these are packed; they pass through shared
-// memory for 16-byte stores.
+// takes kRowBlock rows of one head, of one sequence where these are packed; they pass through
+// shared memory for 16-byte stores.
 namespace attnjit::kernel {
 
 template <FragmentSumConfig kConfig>
@@ -701,7 +701,7 @@ struct FragmentSum {
                                                      value[2 * h + 1] * params.factor));
       }
     }
-    ptx::block_sync();  // the rows are complete
+    ptx::block_sync();                                   // the rows are complete
     int first = block * kRowBlock, end = params.seqlen;  // rows of the target
     if constexpr (kConfig.packed) {
       const PackedTile found = find_tile(params.packed, block, kRowBlock);
