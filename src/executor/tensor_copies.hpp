@@ -60,7 +60,7 @@ class TensorCopies {
     unsigned barrier;
     int thread;
   };
-  /// What a store changes in global memory.
+  /// Bytes that a store changes in global memory.
   struct Change {
     std::byte* to;
     std::vector<std::byte> data;

@@ -181,7 +181,7 @@ Family family(const Problem& problem);
 /// kv head), "shqk/2" (s: two planes that batch elements share in groups); "none" if absent.
 std::string pattern(const Problem& problem, const Operand& operand);
 
-/// What alibi slopes differ over: "h", heads, or "bh", batch elements too; "none" if absent.
+/// The axes that slopes differ over: "h", heads, or "bh", batch elements too; "none" if absent.
 const char* alibi_pattern(const Problem& problem);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.

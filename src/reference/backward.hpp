@@ -7,7 +7,7 @@
 
 namespace attnjit::reference {
 
-/// What the accuracy rule allows of Gradient::terms: 16 roundoffs of fp32.
+/// The share of Gradient::terms that the accuracy rule allows: 16 roundoffs of fp32.
 inline constexpr double kTermTolerance = 0x1p-20;
 /// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
 inline constexpr double kSmallestNormal = 0x1p-126;

@@ -34,7 +34,7 @@ struct BlockContext {
   double scale() const;
   /// The score of a head that has no key; -inf: none.
   double sink(std::int64_t head) const;
-  /// What a score of a head loses for each key between it and the diagonal; 0 without slopes.
+  /// The slope of a head: a score loses it for each key between it and the diagonal. 0 without any.
   double alibi_slope(std::int64_t batch, std::int64_t head) const;
   double softcap() const { return args.softcap.value_or(0.0f); }  ///< 0: none
 };

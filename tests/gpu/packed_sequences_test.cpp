@@ -73,7 +73,7 @@ TEST_CASE("packed sequences: 70,000 of them") {
   expect_right(gpu, gradients(spec));
 }
 
-// What outputs hold then nobody promises; the bytes around them stay as they are.
+// Outputs may hold anything then; the bytes around them stay as they are.
 TEST_CASE("packed sequences: numbers that fall or leave the tensor") {
   ATTNJIT_NEED_GPU(gpu);
   for (const Begins& begins : {Begins{0, 600, 200, 900}, Begins{-5, 400, 1 << 30, 900},

@@ -18,7 +18,7 @@ struct Block {
   int thread_row;              // the thread's first row, see ScoreShape
   int thread_key;              // its first key of a tile
 
-  // What packed sequences change, see packed_sequences.cuh.
+  // Packed sequences change these, see packed_sequences.cuh.
   int tensor_batch;                   // the index in tensors
   int q_begin, kv_begin;              // rows and keys of the tensors before its first ones
   int padded_begin, padded_rows;      // of a head's rows in the arrays of the backward

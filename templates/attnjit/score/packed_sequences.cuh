@@ -39,7 +39,7 @@ struct PackedSequences : Feature {
     const int sequence = block.batch;
     const bool exists = sequence < params.q.num_sequences;
     const PackedRange q = range_of(params.q, sequence), kv = range_of(params.kv, sequence);
-    // What reads an operand looks at no key, but may compute where a plane begins.
+    // Readers of an operand look at no key, but may compute where a plane begins.
     if (!exists) block.batch = sequence - 1;
     block.tensor_batch = 0;
     block.seqlen_q = q.size;

@@ -358,7 +358,7 @@ struct Block {
   int thread_row;              // the thread's first row, see ScoreShape
   int thread_key;              // its first key of a tile
 
-  // What packed sequences change, see packed_sequences.cuh.
+  // Packed sequences change these, see packed_sequences.cuh.
   int tensor_batch;                   // the index in tensors
   int q_begin, kv_begin;              // rows and keys of the tensors before its first ones
   int padded_begin, padded_rows;      // of a head's rows in the arrays of the backward
@@ -1518,7 +1518,7 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
-// How many bits are set.
+// The number of bits that are set.
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx

@@ -267,7 +267,7 @@ ATTNJIT_DEVICE float widen(uint16 bits) {
 ATTNJIT_DEVICE float as_float(uint32 bits) { return __int_as_float(static_cast<int>(bits)); }
 ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_as_int(value)); }
 
-// How many bits are set.
+// The number of bits that are set.
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
 
 }  // namespace attnjit::kernel::ptx
