@@ -89,7 +89,7 @@ typedef struct attnjit_forward_args {
   const int32_t* cu_seqlens_kv;
   int64_t num_sequences; /* 0 unless sequences are packed */
   /* Null or [B|1, Hq, 1, 1], fp32: -slope * |i + off - j| is added to the scores beside the bias.
-     The diagonal must be named if Lq != Lk or lengths are given. */
+     The diagonal must be named if Lq != Lk, lengths are given or sequences are packed. */
   const attnjit_tensor* alibi_slopes;
 } attnjit_forward_args;
 

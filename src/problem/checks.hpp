@@ -81,6 +81,14 @@ inline void check_features(const char* what, const Tensor& tensor) {
   }
 }
 
+// An axis that broadcasts or is full.
+inline void expect_axis(const char* what, const char* axis, std::int64_t size, std::int64_t full,
+                        const char* whose) {
+  if (size != 1 && size != full) {
+    reject("{}: {} axis is {}; expected 1 or {} ({})", what, axis, size, full, whose);
+  }
+}
+
 inline void expect_dtype(const char* what, const Tensor& tensor, DType expected) {
   if (tensor.dtype != expected) {
     reject("{}: dtype is {}; expected {} (as q)", what, name(tensor.dtype), name(expected));
