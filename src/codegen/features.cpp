@@ -91,12 +91,13 @@ constexpr Feature kFeatures[] = {
     {"sequences", "packed_sequences.cuh", "PackedSequencesParams", kDrops, sequences,
      value<&V::sequences>},
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
-    {"softcap", "softcap.cuh", "float", kChanges, softcap, of_problem<&problem::Problem::softcap>},
-    {"bias", "bias.cuh", "OperandParams", kChanges, bias, value<&V::bias>,
-     &Family::bias_groups_batch, &Family::bias_packs_keys},
+    {"softcap", "softcap.cuh", "float", kTransforms, softcap,
+     of_problem<&problem::Problem::softcap>},
+    {"bias", "bias.cuh", "OperandParams", kAdds, bias, value<&V::bias>, &Family::bias_groups_batch,
+     &Family::bias_packs_keys},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,
      &Family::bias_groups_batch},
-    {"alibi", "alibi.cuh", "AlibiParams", kChanges, alibi, value<&V::alibi>},
+    {"alibi", "alibi.cuh", "AlibiParams", kAdds, alibi, value<&V::alibi>},
     {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
      &Family::mask_groups_batch},
     {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>,
@@ -124,8 +125,8 @@ std::vector<const Feature*> features(const Family& family, Pass pass) {
 
 bool scales_first(const Family& family, Pass pass) {
   return !family.positive_scale ||
-         std::ranges::any_of(features(family, pass), [](const Feature* f) {
-           return f->effect == Feature::Effect::kChanges;
+         std::ranges::any_of(features(family, pass), [&](const Feature* f) {
+           return f->effect == kAdds || (f->effect == kTransforms && pass == Pass::kBackward);
          });
 }
 

@@ -38,8 +38,9 @@ struct FeatureValues {
 
 /// A row of the table.
 struct Feature {
-  /// Effect on scores: kernels scale them first for features that change them.
-  enum class Effect { kDrops, kChanges };
+  /// Effect on scores: kernels scale them first for features that add to them, and in the backward
+  /// for those that differentiate as well.
+  enum class Effect { kDrops, kTransforms, kAdds };
 
   const char* name;            ///< of the kernel parameter, or nullptr where it takes none
   const char* header;          ///< under templates/attnjit/score

@@ -222,10 +222,10 @@ struct Forward {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
+    if constexpr (Features::kTransforms) features.transform(scores, params.score_scale);
     if constexpr (kConfig.scale_first) {
       scores *= params.score_scale;
     }
-    if constexpr (Features::kTransforms) features.transform(scores);
     features.add(block, scores, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     Probabilities<kRowTiles, kGroups> probabilities;

@@ -163,8 +163,8 @@ struct ForwardConsumer {
       ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(query_turn.slot()));
     }
 
+    if constexpr (Features::kTransforms) features.transform(scores, params.base.score_scale);
     if constexpr (kConfig.scale_first) scores *= params.base.score_scale;
-    if constexpr (Features::kTransforms) features.transform(scores);
     features.add(rows.block, scores, first_key);
     if constexpr (kStep != Step::kPlain) {
       KeptKeys<kShape> kept;

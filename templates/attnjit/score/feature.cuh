@@ -89,10 +89,10 @@ struct Feature {
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
-  // Changes scaled scores in place.
+  // Changes scores in place, which are yet to be multiplied by `scale`.
   template <class S>
-  ATTNJIT_DEVICE void transform(S&) {}
-  // The same, and multiplies `slopes` by the derivative.
+  ATTNJIT_DEVICE void transform(S&, float) {}
+  // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(S&, S&) {}
   // Adds to the scores.
@@ -164,8 +164,8 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
-    (Features::transform(scores), ...);
+  ATTNJIT_DEVICE void transform(S& scores, float scale) {
+    (Features::transform(scores, scale), ...);
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {

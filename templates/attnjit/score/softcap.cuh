@@ -16,15 +16,16 @@ struct Softcap : Feature {
 
   ATTNJIT_DEVICE explicit Softcap(const float& c) : cap(c) {}
 
-  // Of a subnormal cap the largest number, for 0 times infinity is NaN.
-  ATTNJIT_DEVICE float inverse() const {
-    return ptx::clamp(ptx::reciprocal_approx(cap), kMostFloat);
+  // What scores times `scale` are to be multiplied by to be in caps. The largest number instead of
+  // an infinity, which times 0 is NaN.
+  ATTNJIT_DEVICE float inverse(float scale) const {
+    return ptx::clamp(ptx::clamp(ptx::reciprocal_approx(cap), kMostFloat) * scale, kMostFloat);
   }
-  // cap tanh(x), where score is cap x: the quotient of polynomials of least relative error up to
-  // kFlat, 2^-19.5. tanh of the special function unit has 2^-11, which is more than lse may be off
-  // in a row of few keys.
-  ATTNJIT_DEVICE float capped(float score, float inverse) const {
-    score = ptx::clamp(score, cap * kFlat);
+  // cap tanh(x) in the units of `score`, of which x is `inverse` times as much: the quotient of
+  // polynomials of least relative error up to kFlat, 2^-19.5. tanh of the special function unit has
+  // 2^-11, which is more than lse may be off in a row of few keys.
+  ATTNJIT_DEVICE static float capped(float score, float inverse) {
+    score = ptx::clamp(score, kFlat * ptx::reciprocal_approx(fabsf(inverse)));
     const float x = score * inverse, square = x * x;
     const float numerator =
         ((3.99592545e-06f * square + 0.00229310221f) * square + 0.123220712f) * square +
@@ -42,13 +43,13 @@ struct Softcap : Feature {
   }
 
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
-    const float inverse = this->inverse();
+  ATTNJIT_DEVICE void transform(S& scores, float scale) {
+    const float inverse = this->inverse(scale);
     scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse); });
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
-    const float inverse = this->inverse();
+    const float inverse = this->inverse(1.0f);
     scores.for_each([&](float& score, int m, int n, int e) {
       slopes[m][n][e] *= slope(score * inverse);
       score = capped(score, inverse);

@@ -495,10 +495,10 @@ struct Feature {
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
-  // Changes scaled scores in place.
+  // Changes scores in place, which are yet to be multiplied by `scale`.
   template <class S>
-  ATTNJIT_DEVICE void transform(S&) {}
-  // The same, and multiplies `slopes` by the derivative.
+  ATTNJIT_DEVICE void transform(S&, float) {}
+  // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(S&, S&) {}
   // Adds to the scores.
@@ -570,8 +570,8 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
-    (Features::transform(scores), ...);
+  ATTNJIT_DEVICE void transform(S& scores, float scale) {
+    (Features::transform(scores, scale), ...);
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
@@ -1479,9 +1479,11 @@ ATTNJIT_DEVICE float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// 1 / x; subnormal arguments count as 0, subnormal results are 0. Keeping them takes six more
+// instructions.
 ATTNJIT_DEVICE float reciprocal_approx(float x) {
   float y;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 ATTNJIT_DEVICE float log2_approx(float x) {

@@ -30,7 +30,11 @@ ATTNJIT_DEVICE float exp2_approx(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
-ATTNJIT_DEVICE float reciprocal_approx(float x) { return 1.0f / x; }
+// rcp.approx.ftz: likewise.
+ATTNJIT_DEVICE float reciprocal_approx(float x) {
+  const float y = 1.0f / (std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x);
+  return std::fabs(y) < 0x1p-126f ? std::copysign(0.0f, y) : y;
+}
 ATTNJIT_DEVICE float log2_approx(float x) { return std::log2(x); }
 
 // The bits of `value` rounded to nearest even; NaN becomes the one that the device gives.
