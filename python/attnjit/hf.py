@@ -4,13 +4,14 @@ attnjit.hf.register()
 model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="attnjit", dtype=torch.bfloat16)
 """
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
 
 from ._attention import autocast, scalars_of
 from ._autograd import attend
 from ._call import Operands
+from ._hf_masks import make_mask, within_sequences
 from ._served import count
 
 __all__ = ["attention_forward", "register"]
@@ -20,7 +21,7 @@ def register(name: str = "attnjit") -> None:
     """Makes attnjit known to transformers as attn_implementation=`name`, with the function that makes its masks:
     without that one, transformers would drop padding in silence."""
     AttentionInterface.register(name, attention_forward)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    AttentionMaskInterface.register(name, make_mask)
 
 
 def attention_forward(
@@ -36,6 +37,8 @@ def attention_forward(
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
+    cu_seq_lens_q: Tensor | None = None,
+    cu_seq_lens_k: Tensor | None = None,
     **features,
 ) -> tuple[Tensor, None]:
     """Attention of a layer, as transformers calls it.
@@ -44,28 +47,43 @@ def attention_forward(
         module: the layer; its is_causal counts where the argument is None.
         query: (batch, heads, length, width).
         key, value: (batch, key and value heads, length, width); not repeated.
-        attention_mask: None, bool with True = keep, or numbers to add.
+        attention_mask: None, bool with True = keep, numbers to add, or of packed sequences, which then attend to
+            themselves alone, where each begins and the last one ends, (sequences + 1,) int32.
         position_bias: added to the scores beside the mask, with a gradient.
         scaling: of the scores; 1 / sqrt(width) by default.
         is_causal: query i keeps keys j <= i, unless there is a mask, which then says so itself.
         sliding_window: keys of a causal row, itself included; likewise.
         softcap: c turns scaled scores s into c tanh(s / c), before bias and mask.
         s_aux: (heads,), sinks: a further score of each row of a head, without a key, with a gradient.
+        cu_seq_lens_q, cu_seq_lens_k: bounds of packed sequences, likewise, of rows and of keys. Causal rows
+            end with their sequence's keys, and a mask drops those of other sequences too.
 
     Returns:
         (batch, length, heads, width), contiguous, and None for the weights.
 
     Raises:
         NotImplementedError: for a feature that attnjit lacks, with its name: dropout, cache (paged),
-            output_attentions. Otherwise as `attnjit.attention`.
+            output_attentions, position_bias of packed sequences. Otherwise as `attnjit.attention`.
     """
-    _refuse(dropout=dropout or None, **features)
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
+    if attention_mask is not None and attention_mask.dtype == torch.int32:
+        cu_seq_lens_q = cu_seq_lens_k = attention_mask
+        attention_mask = None
+    packed = cu_seq_lens_q is not None and cu_seq_lens_k is not None
+    if packed and attention_mask is not None:
+        attention_mask = within_sequences(attention_mask, cu_seq_lens_q, cu_seq_lens_k)
+        packed = False
+    _refuse("dropout", dropout or None)
+    _refuse("position_bias of packed sequences", position_bias if packed else None)
+    for name in ("cache", "output_attentions"):
+        _refuse(name, features.get(name))
     is_causal = is_causal and attention_mask is None
     rows, keys = query.shape[2], key.shape[2]
     window = (sliding_window - 1, -1) if is_causal and sliding_window and sliding_window < keys else None
-    if rows > 1:  # a cache that is longer than the rows has nothing behind them
+    if packed:
+        scalars = scalars_of(scaling, "bottom-right" if is_causal else None, window, None, softcap)
+    elif rows > 1:  # a cache that is longer than the rows has nothing behind them
         scalars = scalars_of(scaling, "top-left" if is_causal else None, window, None, softcap)
     else:  # the last one of its sequence
         scalars = scalars_of(scaling, None, window, "bottom-right" if window else None, softcap)
@@ -74,19 +92,15 @@ def attention_forward(
     if attention_mask is not None and not is_mask:
         bias = attention_mask if bias is None else bias + attention_mask
     q, k, v, bias, sink = autocast(query, key, value, bias, s_aux)
-    operands = Operands(attention_mask if is_mask else None, bias, sink)
+    cu_seqlens = (cu_seq_lens_q.int(), cu_seq_lens_k.int()) if packed else (None, None)
+    operands = Operands(attention_mask if is_mask else None, bias, sink, None, None, None, *cu_seqlens)
     out, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None
 
 
-_UNSUPPORTED = ("cache", "output_attentions")
-
-
-def _refuse(dropout: float | None, **features) -> None:
-    wanted = {"dropout": dropout} | {name: features.get(name) for name in _UNSUPPORTED}
-    for name, value in wanted.items():
-        if value is not None and value is not False:
-            raise NotImplementedError(
-                f"{name}: attnjit has no attention with it; use another attn_implementation"
-            )
+def _refuse(name: str, value) -> None:
+    if value is not None and value is not False:
+        raise NotImplementedError(
+            f"{name}: attnjit has no attention with it; use another attn_implementation"
+        )

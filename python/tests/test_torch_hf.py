@@ -7,7 +7,10 @@ import torch
 import attnjit
 
 transformers = pytest.importorskip("transformers", minversion="5")
+from transformers import masking_utils
+
 import attnjit.hf
+from attnjit import _autograd, _hf_masks
 
 ON_GPU = torch.cuda.is_available()
 DEVICE, DTYPE = ("cuda", torch.bfloat16) if ON_GPU else ("cpu", torch.float32)
@@ -117,6 +120,70 @@ def test_decoder_without_padding():
     tokens, keep = batch("left")
     tokens = tokens.clamp(min=1)
     assert_same(prepared(llama), torch.ones_like(keep), input_ids=tokens, labels=tokens)
+
+
+def packed_tokens(lengths=(5, 1, 9)):
+    """Sequences behind one another in one row of the batch, as DataCollatorWithFlattening makes it."""
+    torch.manual_seed(2)
+    tokens = torch.randint(1, 100, (1, sum(lengths)), device=DEVICE)
+    positions = torch.cat([torch.arange(length, device=DEVICE) for length in lengths])[None]
+    return tokens, {"input_ids": tokens, "labels": tokens, "position_ids": positions, "use_cache": False}
+
+
+@pytest.mark.parametrize("make", [llama, mistral, gemma2])
+def test_packed_sequences_have_bounds_and_no_mask(make, monkeypatch):
+    model = prepared(make)
+    tokens, inputs = packed_tokens()
+    given = []
+    monkeypatch.setattr(attnjit.hf, "attend", lambda *a, **k: given.append(a[3]) or _autograd.attend(*a, **k))
+    assert_same(model, torch.ones_like(tokens), **inputs)
+    assert given and all(operands.mask is None for operands in given)
+    assert all(operands.cu_seqlens_kv.tolist() == [0, 5, 6, 15] for operands in given)
+
+
+def test_other_masks_of_packed_sequences_stay_masks():
+    prepared(llama)
+    packed = masking_utils.packed_sequence_mask_function(torch.tensor([[0, 0, 1]]))
+    causal = masking_utils.causal_mask_function
+    positions = torch.tensor([[0, 1, 0]])
+    arguments = {"batch_size": 1, "q_length": 3, "kv_length": 3, "allow_is_causal_skip": False}
+    within = masking_utils.remap_positions_for_packed_sequence
+    bidirectional = within(masking_utils.bidirectional_mask_function, positions)
+    either = masking_utils.or_masks(causal, bidirectional)
+    for other in (bidirectional, within(either, positions), causal):
+        mask = _hf_masks.make_mask(mask_function=masking_utils.and_masks(packed, other), **arguments)
+        assert mask.dtype == torch.bool and mask.shape == (1, 1, 3, 3)
+    mask = _hf_masks.make_mask(
+        mask_function=masking_utils.and_masks(packed, within(causal, positions)), **arguments
+    )
+    assert mask.tolist() == [0, 2, 3] and mask.dtype == torch.int32
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_bounds_that_a_model_passes(is_causal):
+    layer = torch.nn.Module()
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    bounds = torch.tensor([0, 3, 8], device=DEVICE)
+    out, _ = attnjit.hf.attention_forward(
+        layer, q, q, q, None, is_causal=is_causal, cu_seq_lens_q=bounds, cu_seq_lens_k=bounds, max_length_q=5
+    )
+    causal = "top-left" if is_causal else None
+    parts = [attnjit.attention(part, part, part, causal=causal) for part in q.split([3, 5], dim=2)]
+    torch.testing.assert_close(out.transpose(1, 2), torch.cat(parts, dim=2))
+    whole = torch.ones(1, 1, 8, 8, device=DEVICE, dtype=torch.bool)
+    mask = whole.tril() if is_causal else whole
+    for given in (
+        mask,
+        torch.zeros(1, 1, 8, 8, device=DEVICE, dtype=DTYPE).masked_fill(~mask, float("-inf")),
+    ):
+        masked, _ = attnjit.hf.attention_forward(
+            layer, q, q, q, given, cu_seq_lens_q=bounds, cu_seq_lens_k=bounds
+        )
+        torch.testing.assert_close(masked, out)
+    with pytest.raises(NotImplementedError, match="position_bias of packed sequences"):
+        attnjit.hf.attention_forward(
+            layer, q, q, q, None, position_bias=q[..., :8], cu_seq_lens_q=bounds, cu_seq_lens_k=bounds
+        )
 
 
 def test_t5_and_the_gradient_of_its_position_bias():

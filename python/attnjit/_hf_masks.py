@@ -1,0 +1,76 @@
+"""Masks of transformers 5 for attnjit: those of SDPA, but for packed sequences."""
+
+from collections.abc import Callable
+from types import FunctionType
+
+import torch
+from torch import Tensor
+from transformers.masking_utils import (
+    and_masks,
+    causal_mask_function,
+    packed_sequence_mask_function,
+    remap_positions_for_packed_sequence,
+    sdpa_mask,
+    sliding_window_overlay,
+)
+
+
+def make_mask(
+    *, batch_size: int, mask_function: Callable = causal_mask_function, **arguments
+) -> Tensor | None:
+    """A mask, as transformers asks for one.
+
+    Returns:
+        What its sdpa_mask does; but of sequences that are packed into one row of the batch and attend causally,
+        with or without a window, the index of the first token of each, and last the number of tokens, int32:
+        the cu_seqlens of attention_forward. A mask would take the square of the tokens in memory.
+    """
+    if batch_size == 1 and not torch.compiler.is_compiling():
+        sequences = causal_sequences(mask_function)
+        if sequences is not None:
+            return bounds(sequences[0])
+    return sdpa_mask(batch_size=batch_size, mask_function=mask_function, **arguments)
+
+
+def causal_sequences(mask_function: Callable) -> Tensor | None:
+    """The number of each token's sequence, (batch, tokens), if that function is what transformers'
+    packed_sequence_compatibility_function makes of a causal one, with or without a window; else None."""
+    both = captured(mask_function, and_masks, "mask_functions")
+    if both is None or len(both) != 2:
+        return None
+    sequences = captured(both[0], packed_sequence_mask_function, "packed_sequence_mask")
+    within = captured(both[1], remap_positions_for_packed_sequence, "mask_function")
+    if sequences is None or within is None:
+        return None
+    parts = captured(within, and_masks, "mask_functions") or (within,)
+    is_causal = causal_mask_function in parts and all(
+        part is causal_mask_function or captured(part, sliding_window_overlay, "sliding_window") is not None
+        for part in parts
+    )
+    return sequences if is_causal else None
+
+
+def captured(function: Callable, maker: FunctionType, name: str):
+    """The variable `name` that `function` captured when `maker` made it; None if another made it."""
+    if not isinstance(function, FunctionType) or function.__code__ not in maker.__code__.co_consts:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    return cells[name].cell_contents if name in cells else None
+
+
+def bounds(sequences: Tensor) -> Tensor:
+    """Where sequences begin and the last one ends, int32, of the number of each token's."""
+    begins = torch.nonzero(torch.diff(sequences, prepend=sequences[:1] - 1)).flatten()
+    return torch.cat([begins, begins.new_tensor([len(sequences)])]).to(torch.int32)
+
+
+def within_sequences(mask: Tensor, cu_seqlens_q: Tensor, cu_seqlens_kv: Tensor) -> Tensor:
+    """A mask, or numbers to add, (..., rows, keys), without the pairs of two packed sequences."""
+    rows, keys = (
+        torch.searchsorted(
+            cu_seqlens, torch.arange(size, device=mask.device, dtype=cu_seqlens.dtype), right=True
+        )
+        for cu_seqlens, size in ((cu_seqlens_q, mask.shape[-2]), (cu_seqlens_kv, mask.shape[-1]))
+    )
+    same = rows[:, None] == keys
+    return mask.masked_fill(~same, float("-inf")) if mask.is_floating_point() else mask & same
