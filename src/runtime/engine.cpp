@@ -169,7 +169,9 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   if (environment_.jit == base::JitPolicy::kForbid) {
     const std::string advice =
         problem.manifest_line.empty()
-            ? "make the call once where compiling is allowed, with this cache"
+            ? "add \"merges\": true to the manifest entry of its parts and run attnjit warmup, or "
+              "make "
+              "the call once where compiling is allowed, with this cache"
             : fmt::format(
                   "add the problem to a manifest and run attnjit warmup --arch {} with it: {}",
                   arch.name, problem.manifest_line);

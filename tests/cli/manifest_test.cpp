@@ -181,6 +181,19 @@ TEST_CASE("a malformed document says what is wrong with it") {
             .find("unknown member 'problem'") != std::string::npos);
 }
 
+TEST_CASE("merges go with the forwards of an entry") {
+  const auto both =
+      parse_manifest(problem(R"("merges": true, "pass": ["forward", "backward"])"), "m.json");
+  REQUIRE(both.cases.size() == 2);
+  CHECK(both.cases[0].merges);
+  CHECK_FALSE(both.cases[1].merges);
+  CHECK_FALSE(parse_manifest(problem(R"("merges": false)"), "m.json").cases[0].merges);
+  CHECK(manifest_error(problem(R"("merges": 1)")).find("merges is 1; expected true or false") !=
+        std::string::npos);
+  CHECK(manifest_error(problem(R"("merges": true, "pass": "backward")"))
+            .find("merges goes with a forward") != std::string::npos);
+}
+
 TEST_CASE("a malformed entry is named by number, name and member") {
   const std::string second = R"({"schema": 1, "problems": [
       {"name": "a", "heads": 1, "head_dim": 64, "seqlens": 5},
@@ -291,7 +304,7 @@ TEST_CASE("the shipped schema knows the same members as the parser") {
   const auto& entry = schema.at("$defs").at("problem");
   std::set<std::string> in_schema;
   for (const auto& [name, value] : entry.at("properties").items()) in_schema.insert(name);
-  std::set<std::string> in_parser = {"name", "source", "pass"};
+  std::set<std::string> in_parser = {"name", "source", "pass", "merges"};
   std::set<std::string> required = {"name"};
   for (const Member& member : members()) {
     in_parser.emplace(member.name);

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "attnjit/error.hpp"
+#include "launch/merge_plan.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -26,6 +29,36 @@ TEST_CASE("a plan has the splits of the device at hand, else of a common one") {
   CHECK(blocks({}) == blocks({whole}));
   CHECK(blocks({other}) == blocks({}));
   CHECK(blocks({slice}) < blocks({}));
+}
+
+TEST_CASE("a plan has the kernels that merge its results where that is asked for") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_80");
+  Case job;
+  job.spec.seqlen_q = 1000;
+  const auto merges = [&] {
+    std::set<cache::KernelKey> keys;
+    for (const PlannedStep& step : Planner(engine, std::nullopt, {}).plan(job, arch).steps) {
+      if (step.spec.source.entry != "merge_lse") continue;
+      CHECK_FALSE(step.runs());
+      keys.insert(step.key);
+    }
+    return keys;
+  };
+  CHECK(merges().empty());
+  job.merges = true;
+  const auto keys = merges();
+  CHECK(keys.size() == 4);
+  // The kernel of a call, as the runtime makes it.
+  const problem::MergeKey of_ring{.part_dtype = DType::kBFloat16,
+                                  .dtype = DType::kFloat32,
+                                  .head_dim_v = static_cast<std::int32_t>(job.spec.head_dim),
+                                  .aligned = true,
+                                  .carry = true};
+  const auto spec = launch::make_merge_plan_spec(of_ring, engine.templates());
+  CHECK(keys.count(engine.key(spec.steps.front().source, arch)) == 1);
+  job.spec.head_dim = 40;
+  CHECK(merges() != keys);
 }
 
 Case backward_case() {

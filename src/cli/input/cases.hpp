@@ -11,6 +11,7 @@ struct Case {
   std::string name;
   std::string source;  ///< where the shape comes from; may be empty
   instance::ProblemSpec spec;
+  bool merges = false;  ///< its results are parts that Context::merge_lse merges
 };
 
 /// The call that `spec` describes, on tensors that do not exist: non-null, aligned addresses for

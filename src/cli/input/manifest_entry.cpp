@@ -17,7 +17,7 @@ using base::Json;
 constexpr std::size_t kMaxCases = 100'000;  // of one file; a typo must not fill the memory
 constexpr std::size_t kMaxText = 1000;      // of a name, which reports and messages repeat
 // Members that say something about the entry rather than the problem.
-constexpr std::array<std::string_view, 3> kLabels = {"name", "source", "pass"};
+constexpr std::array<std::string_view, 4> kLabels = {"name", "source", "pass", "merges"};
 
 /// A member of one entry with all its values.
 struct Axis {
@@ -66,6 +66,13 @@ Passes read_passes(const Json& entry, const std::string& where) {
   }
   if (list.empty()) refuse(where, "pass", given, kAllowed);
   return passes;
+}
+
+bool read_merges(const Json& entry, const std::string& where) {
+  if (!entry.contains("merges")) return false;
+  const Json& given = entry["merges"];
+  if (!given.is_boolean()) refuse(where, "merges", given, "true or false");
+  return given.get<bool>();
 }
 
 // Whether `value` is a list of values rather than one.
@@ -146,6 +153,10 @@ void append_entry(const Json& entry, const std::string& place, std::vector<Case>
   const std::string where = fmt::format("{} ({})", place, base::excerpt(base.name));
   check_names(entry, where);
   const Passes passes = read_passes(entry, where);
+  base.merges = read_merges(entry, where);
+  if (base.merges && !passes.forward) {
+    usage_error("{}: merges goes with a forward; add it to \"pass\" or leave merges out", where);
+  }
   const std::vector<Axis> axes = read_axes(entry, where);
   const auto of_backward = [](const Axis& axis) { return axis.member->of_backward; };
   const auto first = std::ranges::find_if(axes, of_backward);
@@ -159,6 +170,7 @@ void append_entry(const Json& entry, const std::string& place, std::vector<Case>
     append_crossing(base, forward_axes, where, cases);
   }
   if (!passes.backward) return;
+  base.merges = false;
   base.spec.backward = true;
   if (base.name.find("backward") == std::string::npos) base.name += " backward";
   append_crossing(base, axes, where, cases);

@@ -7,6 +7,7 @@
 
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
+#include "launch/merge_plan.hpp"
 #include "launch/plan.hpp"
 #include "problem/manifest_line.hpp"
 #include "tuner/config_zero.hpp"
@@ -24,6 +25,8 @@ base::Json parse_config(const std::string& text) {
   return json;
 }
 
+std::string warps_of(const launch::StepSpec& step) { return fmt::format("w{}", step.threads / 32); }
+
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
   if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
   if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
@@ -40,7 +43,7 @@ std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {
     case launch::BackwardStep::kDbias:
       return codegen::describe_tile(spec.tunables.dbias);
     default:
-      return fmt::format("w{}", spec.steps[step].threads / 32);
+      return warps_of(spec.steps[step]);
   }
 }
 
@@ -68,6 +71,24 @@ void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& pr
   } catch (const Error& error) {
     // A sound problem with more thread blocks than a launch can have.
     throw Error(ErrorKind::kUnsupported, error.what());
+  }
+}
+
+// The kernels of Context::merge_lse for parts as `problem` writes them: into q's dtype and into the
+// fp32 of a sum that goes on, without and with one so far. The problem itself launches none.
+void add_merges(const problem::Problem& problem, const runtime::Engine& engine,
+                const codegen::Arch& arch, Planned& planned) {
+  for (const DType dtype : {problem.dtype, DType::kFloat32}) {
+    for (const bool carry : {false, true}) {
+      const problem::MergeKey key{.part_dtype = problem.dtype,
+                                  .dtype = dtype,
+                                  .head_dim_v = problem.head_dim_v,
+                                  .aligned = problem.aligned && problem.head_dim_v % 8 == 0,
+                                  .carry = carry};
+      const launch::StepSpec step =
+          launch::make_merge_plan_spec(key, engine.templates()).steps.front();
+      planned.steps.push_back({step, warps_of(step), {0, 1, 1}, engine.key(step.source, arch)});
+    }
   }
 }
 
@@ -194,6 +215,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);
+  if (job.merges) add_merges(problem, engine_, arch, planned);
   return planned;
 }
 
