@@ -5,14 +5,19 @@ from types import FunctionType
 
 import torch
 from torch import Tensor
+from transformers import masking_utils
 from transformers.masking_utils import (
-    and_masks,
     causal_mask_function,
     packed_sequence_mask_function,
-    remap_positions_for_packed_sequence,
-    sdpa_mask,
     sliding_window_overlay,
 )
+
+# Makers of what keeps the pairs that all of some functions keep. Positions are mapped to those within a sequence by
+# later versions; differences of positions are the same.
+_JOINS = {
+    masking_utils.and_masks: "mask_functions",
+    getattr(masking_utils, "remap_positions_for_packed_sequence", None): "mask_function",
+}
 
 
 def make_mask(
@@ -25,29 +30,38 @@ def make_mask(
         with or without a window, the index of the first token of each, and last the number of tokens, int32:
         the cu_seqlens of attention_forward. A mask would take the square of the tokens in memory.
     """
-    if batch_size == 1 and not torch.compiler.is_compiling():
+    no_padding = arguments.get("attention_mask") is None
+    if batch_size == 1 and no_padding and not torch.compiler.is_compiling():
         sequences = causal_sequences(mask_function)
         if sequences is not None:
             return bounds(sequences[0])
-    return sdpa_mask(batch_size=batch_size, mask_function=mask_function, **arguments)
+    return masking_utils.sdpa_mask(batch_size=batch_size, mask_function=mask_function, **arguments)
 
 
 def causal_sequences(mask_function: Callable) -> Tensor | None:
-    """The number of each token's sequence, (batch, tokens), if that function is what transformers'
-    packed_sequence_compatibility_function makes of a causal one, with or without a window; else None."""
-    both = captured(mask_function, and_masks, "mask_functions")
-    if both is None or len(both) != 2:
-        return None
-    sequences = captured(both[0], packed_sequence_mask_function, "packed_sequence_mask")
-    within = captured(both[1], remap_positions_for_packed_sequence, "mask_function")
-    if sequences is None or within is None:
-        return None
-    parts = captured(within, and_masks, "mask_functions") or (within,)
-    is_causal = causal_mask_function in parts and all(
-        part is causal_mask_function or captured(part, sliding_window_overlay, "sliding_window") is not None
-        for part in parts
-    )
-    return sequences if is_causal else None
+    """The number of each token's sequence, (batch, tokens), if the function keeps the pairs of one packed sequence
+    that are causal, or within a causal window; else None."""
+    parts = list(conditions(mask_function))
+    sequences = [captured(part, packed_sequence_mask_function, "packed_sequence_mask") for part in parts]
+    known = [
+        part is causal_mask_function
+        or numbers is not None
+        or captured(part, sliding_window_overlay, "sliding_window") is not None
+        for part, numbers in zip(parts, sequences, strict=True)
+    ]
+    found = [numbers for numbers in sequences if numbers is not None]
+    return found[0] if all(known) and causal_mask_function in parts and len(found) == 1 else None
+
+
+def conditions(mask_function: Callable):
+    """The functions that must all keep a pair for `mask_function` to keep it."""
+    for maker, name in _JOINS.items():
+        joined = maker and captured(mask_function, maker, name)
+        if joined is not None:
+            for part in joined if isinstance(joined, tuple) else (joined,):
+                yield from conditions(part)
+            return
+    yield mask_function
 
 
 def captured(function: Callable, maker: FunctionType, name: str):

@@ -142,21 +142,20 @@ def test_packed_sequences_have_bounds_and_no_mask(make, monkeypatch):
 
 
 def test_other_masks_of_packed_sequences_stay_masks():
-    prepared(llama)
     packed = masking_utils.packed_sequence_mask_function(torch.tensor([[0, 0, 1]]))
     causal = masking_utils.causal_mask_function
-    positions = torch.tensor([[0, 1, 0]])
+    every = masking_utils.bidirectional_mask_function
+    window = masking_utils.sliding_window_causal_mask_function(2)
     arguments = {"batch_size": 1, "q_length": 3, "kv_length": 3, "allow_is_causal_skip": False}
-    within = masking_utils.remap_positions_for_packed_sequence
-    bidirectional = within(masking_utils.bidirectional_mask_function, positions)
-    either = masking_utils.or_masks(causal, bidirectional)
-    for other in (bidirectional, within(either, positions), causal):
-        mask = _hf_masks.make_mask(mask_function=masking_utils.and_masks(packed, other), **arguments)
-        assert mask.dtype == torch.bool and mask.shape == (1, 1, 3, 3)
-    mask = _hf_masks.make_mask(
-        mask_function=masking_utils.and_masks(packed, within(causal, positions)), **arguments
-    )
-    assert mask.tolist() == [0, 2, 3] and mask.dtype == torch.int32
+    make = lambda function, **more: _hf_masks.make_mask(mask_function=function, **(arguments | more))
+    both = masking_utils.and_masks
+    for function in (causal, window):
+        bounds = make(both(function, packed))
+        assert bounds.tolist() == [0, 2, 3] and bounds.dtype == torch.int32
+    for function in (every, masking_utils.or_masks(causal, every), both(packed, causal)):
+        assert make(both(function, packed)).shape == (1, 1, 3, 3)
+    assert make(causal).dtype == torch.bool
+    assert make(both(causal, packed), attention_mask=torch.ones(1, 3, dtype=torch.bool)).shape == (1, 1, 3, 3)
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
