@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/backward_key_walk.cuh"
 #include "attnjit/backward_scores_mma.cuh"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/opaque.cuh"

@@ -1,6 +1,6 @@
 #pragma once
+#include "attnjit/backward_query_walk.cuh"
 #include "attnjit/backward_scores_mma.cuh"
-#include "attnjit/tile/schedule.cuh"
 
 // The kernel of dq alone, queries at rest: dq = scale dS K, with dS of backward_scores_mma.cuh.
 // Nothing is added up by several thread blocks, so its results are the same bits every time.

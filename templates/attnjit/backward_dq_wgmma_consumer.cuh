@@ -1,6 +1,6 @@
 #pragma once
-#include "attnjit/backward_block.cuh"
 #include "attnjit/backward_dq_wgmma_shared.cuh"
+#include "attnjit/backward_query_walk.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/warpgroup.cuh"

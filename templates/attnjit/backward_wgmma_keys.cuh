@@ -1,6 +1,6 @@
 #pragma once
-#include "attnjit/backward_block.cuh"
 #include "attnjit/backward_key_rows.cuh"
+#include "attnjit/backward_key_walk.cuh"
 #include "attnjit/backward_places.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/math.cuh"

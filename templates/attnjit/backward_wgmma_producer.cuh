@@ -1,5 +1,5 @@
 #pragma once
-#include "attnjit/backward_block.cuh"
+#include "attnjit/backward_key_walk.cuh"
 #include "attnjit/backward_places.cuh"
 #include "attnjit/backward_resident_keys.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"

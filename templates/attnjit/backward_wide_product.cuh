@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_key_rows.cuh"
+#include "attnjit/backward_key_walk.cuh"
 #include "attnjit/backward_wide_shared.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
 #include "attnjit/ptx/opaque.cuh"

@@ -2,7 +2,7 @@
 
 // ---- attnjit/backward_dkv_mma.cuh
 
-// ---- attnjit/backward_scores_mma.cuh
+// ---- attnjit/backward_key_walk.cuh
 
 // ---- attnjit/backward_block.cuh
 
@@ -1050,34 +1050,7 @@ ATTNJIT_DEVICE void load_live_rows(const SharedTile<kRows, kPadded>& tile, const
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/tile/schedule.cuh
-
-namespace attnjit::kernel {
-
-// A place in the grid: one part of a plane's work.
-struct PlanePart {
-  uint32 plane, part;
-};
-
-// Place `index`, a thread block's own unless it is given. Places go through a section of planes
-// before the next one, and within it through part 0 of all its planes, then part 1: what takes
-// longest begins first, and what a section reads stays in L2. `grid` has num_planes and
-// section_planes.
-template <class Grid>
-ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane,
-                                         uint32 index = ptx::block_index()) {
-  const uint32 first_plane = index / (parts_per_plane * grid.section_planes) * grid.section_planes;
-  const uint32 rest = index - first_plane * parts_per_plane;
-  const uint32 left = grid.num_planes - first_plane;
-  const uint32 most = grid.section_planes;
-  const uint32 planes = left < most ? left : most;
-  return {first_plane + rest % planes, rest / planes};
-}
-
-}  // namespace attnjit::kernel
-
-// Where a thread block of the backward stands, and which tiles it works on, whichever its main
-// loop.
+// The place of a thread block of the backward, whichever its main loop.
 namespace attnjit::kernel {
 
 // A batch element, one of its heads and a tile of queries, as seen by the warps of `TheTeam`, which
@@ -1208,6 +1181,36 @@ struct BackwardBlock {
   }
 };
 
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/schedule.cuh
+
+namespace attnjit::kernel {
+
+// A place in the grid: one part of a plane's work.
+struct PlanePart {
+  uint32 plane, part;
+};
+
+// Place `index`, a thread block's own unless it is given. Places go through a section of planes
+// before the next one, and within it through part 0 of all its planes, then part 1: what takes
+// longest begins first, and what a section reads stays in L2. `grid` has num_planes and
+// section_planes.
+template <class Grid>
+ATTNJIT_DEVICE PlanePart find_plane_part(const Grid& grid, uint32 parts_per_plane,
+                                         uint32 index = ptx::block_index()) {
+  const uint32 first_plane = index / (parts_per_plane * grid.section_planes) * grid.section_planes;
+  const uint32 rest = index - first_plane * parts_per_plane;
+  const uint32 left = grid.num_planes - first_plane;
+  const uint32 most = grid.section_planes;
+  const uint32 planes = left < most ? left : most;
+  return {first_plane + rest % planes, rest / planes};
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
 // The walk of a thread block that keeps a tile of keys: over the tiles of queries of all heads that
 // share it, or a part of them. `Base` is a BackwardBlock.
 template <class Base>
@@ -1285,58 +1288,9 @@ struct KeyTileWalk : Base {
   }
 };
 
-// The walk of a thread block that keeps a tile of queries of one head: over the tiles of keys that
-// they see. `Base` is a BackwardBlock.
-template <class Base>
-struct QueryTileWalk : Base {
-  using Base::Base;
-  using Base::block, Base::features, Base::params;
-  using Base::kBlockKv, Base::kBlockQ, Base::kGqaRatio;
-
-  // A tile of keys to be worked on; none after the last.
-  struct Job {
-    int tile;
-    TileUse use;  // what the mask says
-    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
-  };
-
-  int q_tile_index;
-  KeyRange keys;
-  int next_tile, end_tile;
-
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
-  ATTNJIT_DEVICE void locate() {
-    const uint32 tiles = params.num_q_tiles;
-    // Planes are query heads here.
-    const struct {
-      uint32 section_planes, num_planes;
-    } heads = {static_cast<uint32>(params.section_planes) * kGqaRatio,
-               static_cast<uint32>(params.num_planes) * kGqaRatio};
-    const auto [plane, part] = find_plane_part(heads, tiles);
-    int batch = static_cast<int>(plane / params.num_heads_q);
-    q_tile_index =
-        features.template find_queries<1>(batch, static_cast<int>(tiles - 1 - part), kBlockQ);
-    this->enter_batch(batch, static_cast<int>(plane % params.num_heads_q));
-    this->set_rows(block, q_tile_index);
-    keys = this->keys_of(q_tile_index);
-    next_tile = keys.begin / kBlockKv;
-    end_tile = (keys.end + kBlockKv - 1) / kBlockKv;
-  }
-
-  ATTNJIT_DEVICE Job next_job() {
-    while (next_tile < end_tile) {
-      const int tile = next_tile++;
-      const TileUse use = this->look_up(tile, [&](int index) {
-        return index < end_tile ? features.tile_use(block.batch, block.head, q_tile_index, index)
-                                : TileUse::kSkip;
-      });
-      if (use != TileUse::kSkip) return {tile, use};
-    }
-    return {0, TileUse::kSkip};
-  }
-};
-
 }  // namespace attnjit::kernel
+
+// ---- attnjit/backward_scores_mma.cuh
 
 // ---- attnjit/backward_config.h
 
