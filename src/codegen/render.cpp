@@ -129,7 +129,10 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
       if (!wgmma) return bias_grad_store(f);
       return fmt::format("KeyBiasGradStore<{}>(dbias)", literal(kernel_dtype(f.dbias_dtype)));
     case DbiasMethod::kColumns:
-      if (wgmma) return "KeyBiasGradColumns(dbias)";
+      if (wgmma) {
+        return f.scores.bias_packs_keys ? "PackedKeysSums<KeyBiasGradColumns>(dbias)"
+                                        : "KeyBiasGradColumns(dbias)";
+      }
       return f.scores.bias_packs_keys
                  ? "PackedKeysGrad<BiasGradColumns<kConfig.warp_keys() / 32>>(dbias)"
                  : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";

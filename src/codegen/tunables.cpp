@@ -13,8 +13,6 @@ using problem::BackwardFamily;
 using problem::Extent;
 using Rule = std::optional<std::string>;
 
-constexpr const char* kPackedRule = "wgmma is in no backward of packed sequences";
-
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
   if (const char* rule = kernel::why_invalid(config)) return rule;
@@ -72,7 +70,6 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
     return std::nullopt;
   }
   if (!arch.wgmma) return fmt::format("dq: path: {} has no wgmma; use mma", arch.name);
-  if (f.scores.packed) return fmt::format("dq: path: {}; use mma", kPackedRule);
   if (!f.scores.aligned) {
     return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
            "bytes; use mma";
@@ -91,6 +88,7 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
       return "dq_method must be add or plane where dkv has path wgmma";
     }
     if (t.dq_method == DqMethod::kPlane) {
+      if (f.scores.packed) return "dq_method: plane knows no packed sequences; use add";
       if (t.split) return "split must be false where dq_method is plane";
       if (t.dbias_method == DbiasMethod::kStore) {
         return "dq_method: plane has no registers beside tiles of dbias; use add";
@@ -165,7 +163,6 @@ bool has_wide_heads(const BackwardFamily& f) {
 
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
-  if (f.scores.packed) return kPackedRule;
   if (!f.scores.aligned) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
@@ -180,8 +177,12 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     }
   } else if (!f.scores.positive_scale) {
     return "wgmma needs a positive scale in a backward of up to 128 columns";
+  } else if (f.scores.packed && f.deterministic) {
+    // Where the caller's numbers fall, tiles of keys have no thread block, and turns never come.
+    return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
+           "backward of packed sequences and up to 128 columns";
   }
-  if (f.dbias == Extent::kPerPair && !f.dbias_reduces_planes) {
+  if (default_dbias_method(f) == DbiasMethod::kStore) {
     if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
     if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
   }

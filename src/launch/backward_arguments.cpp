@@ -204,8 +204,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                          .key_stride = g.key_stride,
                          .heads_per_plane = shared_by(g.heads),
                          .batches_per_plane = forward.batch / g.batches,
-                         .fragments = 0,
-                         .num_keys = forward.seqlen_kv};
+                         .fragments = 0};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
   values_.dkv_dbias = values_.dbias_dbias;
   const float* parts = at<float>(layout_.dbias_parts);
@@ -244,8 +243,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .key_stride = 1,
                            .heads_per_plane = 1,
                            .batches_per_plane = 1,
-                           .fragments = 0,
-                           .num_keys = forward.seqlen_kv};
+                           .fragments = 0};
       break;
     case DbiasMethod::kAdd:
       key = 1;
@@ -260,8 +258,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .key_stride = key,
                            .heads_per_plane = shared_by(g.heads),
                            .batches_per_plane = forward.batch / g.batches,
-                           .fragments = fragments,
-                           .num_keys = forward.seqlen_kv};
+                           .fragments = fragments};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;

@@ -124,12 +124,17 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   BackwardGrid grid;
   grid.q_tiles = num_tiles(p, p.seqlen_q, spec.dkv.block_q);
   grid.kv_tiles = num_tiles(p, p.seqlen_kv, spec.dkv.block_kv);
-  // The copy engine brings the numbers of whole tiles of rows.
+  // The copy engine brings the numbers of whole tiles of rows. Those past a packed sequence's own
+  // are taken from a block that no sequence has.
   const int rows =
       spec.wgmma ? std::max(spec.wgmma->block_q, kernel::kRowBlock) : kernel::kRowBlock;
-  grid.row_blocks = num_tiles(p, p.seqlen_q, rows) * (rows / kernel::kRowBlock);
-  grid.dbias_queries = spec.wgmma ? grid.padded_rows() : problem.dbias.queries;
-  grid.dbias_keys = spec.wgmma ? grid.kv_tiles * spec.wgmma->block_kv : problem.dbias.keys;
+  const int tile_blocks = rows / kernel::kRowBlock;
+  grid.row_blocks = p.packed ? num_tiles(p, p.seqlen_q, kernel::kRowBlock) + tile_blocks - 1
+                             : num_tiles(p, p.seqlen_q, rows) * tile_blocks;
+  const kernel::BackwardWgmmaConfig* const wgmma = spec.wgmma ? &*spec.wgmma : nullptr;
+  const problem::BiasGradient& dbias = problem.dbias;
+  grid.dbias_queries = wgmma ? kernel::round_up(dbias.queries, wgmma->block_q) : dbias.queries;
+  grid.dbias_keys = wgmma ? kernel::round_up(dbias.keys, wgmma->block_kv) : dbias.keys;
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) {

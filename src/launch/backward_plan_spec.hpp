@@ -91,7 +91,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
 /// wgmma has 8 instead of the 4, 9 if it is deterministic, and whole tiles of block_q queries
 /// instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys. Packed sequences have
-/// Tq + 64 (B + 1) rows in place of B ceil64(Lq), and the keys of dbias in place of Lk.
+/// Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys
+/// of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows

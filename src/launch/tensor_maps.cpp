@@ -143,7 +143,7 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
   const ForwardArgs& forward = args.forward;
   const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
                         int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
-    const Source source{name, tensor.data, strides, p.batch, heads, seqlen, columns};
+    const Source source{name, tensor.data, strides, p.tensor_batch(), heads, seqlen, columns};
     encode_rows(encode, source, p.dtype, box, map);
   };
   rows("k", forward.k, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim, config.block_kv, params.k);
@@ -225,14 +225,15 @@ void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
   const problem::Problem& p = problem.forward;
   if (p.seqlen_q == 0) return;  // there is no thread block
   const ForwardArgs& forward = args.forward;
-  const Source q{"q", forward.q.data, p.q, p.batch, p.num_heads_q, p.seqlen_q, p.head_dim};
-  const Source dout{"dout",        args.dout.data, problem.dout, p.batch,
+  const std::int32_t batch = p.tensor_batch();
+  const Source q{"q", forward.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
+  const Source dout{"dout",        args.dout.data, problem.dout, batch,
                     p.num_heads_q, p.seqlen_q,     p.head_dim_v};
   encode_rows(encode, q, p.dtype, config.block_q, params.q);
   encode_rows(encode, dout, p.dtype, config.block_q, params.dout);
   if (p.seqlen_kv == 0) return;  // nothing of the others is loaded
-  const Source k{"k", forward.k.data, p.k, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
-  const Source v{"v", forward.v.data, p.v, p.batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
+  const Source k{"k", forward.k.data, p.k, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
+  const Source v{"v", forward.v.data, p.v, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
   encode_keys(encode, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
   encode_keys(encode, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
 }

@@ -19,6 +19,7 @@ struct BackwardBlock {
   static constexpr int kBlockQ = kShape.block_q;
   static constexpr int kBlockKv = kShape.block_kv;
   static constexpr int kGqaRatio = kShape.gqa_ratio;
+  static constexpr bool kPacksSequences = Features::kPacksSequences;
 
   const BackwardParams& params;
   Features features;
@@ -46,7 +47,7 @@ struct BackwardBlock {
   // compiler learns too late to order its sums as if nothing were added.
   template <class T>
   ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
-    if constexpr (Features::kPacksSequences) return head + begin * strides.row;
+    if constexpr (kPacksSequences) return head + begin * strides.row;
     return head;
   }
   ATTNJIT_DEVICE int kv_head() const { return block.head / kGqaRatio; }
@@ -112,12 +113,12 @@ struct BackwardBlock {
   ATTNJIT_DEVICE PaddedRows padded_rows_of(int head) const {
     const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
     const int64 first = plane * params.padded_rows;
-    if constexpr (Features::kPacksSequences) return {first + block.padded_begin, block.padded_rows};
+    if constexpr (kPacksSequences) return {first + block.padded_begin, block.padded_rows};
     return {first, params.padded_rows};
   }
   // Tiles of queries that a head has.
   ATTNJIT_DEVICE int num_q_tiles() const {
-    if constexpr (Features::kPacksSequences) return ceil_div(block.query_len, kBlockQ);
+    if constexpr (kPacksSequences) return ceil_div(block.query_len, kBlockQ);
     return params.num_q_tiles;
   }
 
@@ -125,7 +126,7 @@ struct BackwardBlock {
     const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
     int words = params.padded_rows / 32;
     int64 first = plane * words;
-    if constexpr (Features::kPacksSequences) {
+    if constexpr (kPacksSequences) {
       words = block.padded_rows / 32;
       first += block.padded_begin / 32;
     }

@@ -266,7 +266,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void run() {
     this->locate();
-    if (Features::kPacksSequences && kv_tile * kConfig.block_kv >= block.seqlen_kv) return;
+    if (!this->has_keys()) return;
     bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);

@@ -116,7 +116,7 @@ struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void run() {
     this->locate();
-    if (Features::kPacksSequences && block.first_row >= block.seqlen_q) return;
+    if (!this->has_queries()) return;
     this->enter_tile(this->q_tile_index);
     const LiveRows live = this->load_live(block.head, this->q_tile_index);
     if (!live.any()) end_tile = next_tile;

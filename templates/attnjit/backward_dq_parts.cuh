@@ -42,19 +42,20 @@ struct BackwardDqParts {
   ATTNJIT_DEVICE int first_row(const BackwardJob& job, int part) const {
     return job.tile * kConfig.block_q + 64 * (part / kSlabs) + 16 * warp;
   }
-  ATTNJIT_DEVICE int64 query_plane(const BackwardJob& job) const {
-    return static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
+  // Whether they have sums: a tile may reach into those of the next packed sequence.
+  ATTNJIT_DEVICE bool has_sums(const BackwardJob& job, int part) const {
+    return !Features::kPacksSequences || kConfig.block_q == kRowBlock ||
+           first_row(job, part) < walk.block.padded_rows;
   }
   // The warp's sums of a part. A thread block that takes whole planes has sums for the heads of
   // one.
   ATTNJIT_DEVICE float* sums_of(const BackwardJob& job, int part) const {
     constexpr int kFloats = 8 * kGroups;  // of a row
-    const int64 plane = kConfig.whole_planes
-                            ? static_cast<int64>(ptx::block_index()) * kConfig.gqa_ratio +
-                                  job.head - walk.first_head
-                            : query_plane(job);
-    return params.base.dq_sum + (plane * params.base.padded_rows + first_row(job, part)) * kFloats +
-           part % kSlabs * 8 * 128;
+    const int64 own_plane =
+        static_cast<int64>(ptx::block_index()) * kConfig.gqa_ratio + job.head - walk.first_head;
+    const int64 origin = kConfig.whole_planes ? own_plane * params.base.padded_rows
+                                              : walk.padded_rows_of(job.head).first;
+    return params.base.dq_sum + (origin + first_row(job, part)) * kFloats + part % kSlabs * 8 * 128;
   }
 
   ATTNJIT_DEVICE uint32 place_of(uint32 index) const {

@@ -49,6 +49,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
 
   ATTNJIT_DEVICE void run() {
     this->locate();
+    if (!this->has_queries()) return;
     block.thread_row = block.first_row + warp_row + kShape.lane_row(lane);
     read_rows();
     scores = 0.0f;
@@ -176,14 +177,13 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
 
   // Reads what the preprocess kernel tells of the thread's rows. Those past the end are dead.
   ATTNJIT_DEVICE void read_rows() {
-    const int64 plane = static_cast<int64>(block.batch) * params.num_heads_q + block.head;
+    const auto [first, count] = this->padded_rows_of(block.head);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = block.thread_row + 8 * h;
-      const int64 index = plane * params.padded_rows + row;
-      const bool exists = row < params.padded_rows;
-      lse[h] = exists ? ptx::load_global(params.rows.lse + index) : ptx::infinity();
-      delta[h] = exists ? ptx::load_global(params.rows.delta + index) : 0.0f;
+      const bool exists = row < count;
+      lse[h] = exists ? ptx::load_global(params.rows.lse + first + row) : ptx::infinity();
+      delta[h] = exists ? ptx::load_global(params.rows.delta + first + row) : 0.0f;
       if constexpr (!kConfig.scale_first) lse[h] *= kLog2E;
     }
   }
@@ -195,7 +195,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     const bool live[2] = {rows.has(first), rows.has(first + 8)};
     dq.for_each([&](float& x, int, int, int e) { x = live[e / 2] ? x : 0.0f; });
     uint16* const head =
-        Base::head_of(static_cast<uint16*>(params.dq), params.dq_strides, block.batch, block.head);
+        this->query_rows(static_cast<uint16*>(params.dq), params.dq_strides, block.head);
     store_rows<kDType>(dq, params.scale, head, params.dq_strides.row, block.first_row + warp_row,
                        block.seqlen_q, kConfig.head_dim);
   }

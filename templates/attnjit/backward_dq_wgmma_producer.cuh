@@ -19,8 +19,9 @@ struct BackwardDqWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, 
   using Base::block, Base::features, Base::keys;
 
   struct Job : BackwardJob {
-    bool hides;  // K and V have rows inside of the tensor that no query of the block sees: whatever
-                 // is stored there, a NaN included, would reach dq as 0 * NaN
+    bool hides;  // K and V have rows inside of the tensor, or another sequence's, that no query of
+                 // the block sees: whatever is stored there, a NaN included, would reach dq as
+                 // 0 * NaN
   };
 
   ATTNJIT_DEVICE Job next() {
@@ -29,13 +30,14 @@ struct BackwardDqWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, 
     const TileUse use = features.use(block, job.tile);
     const bool masks = job.use != TileUse::kPlain || use != TileUse::kPlain;
     const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
-    const int limit = end < block.seqlen_kv ? end : block.seqlen_kv;
+    const bool ends = !Features::kPacksSequences && end > block.seqlen_kv;
+    const int limit = ends ? block.seqlen_kv : end;
     const bool hides = masks && (Features::kPicksKeys || begin < keys.begin || limit > keys.end);
     return {{block.head, job.tile, masks}, hides};
   }
   // Keys past the tensor are zeros already.
   ATTNJIT_DEVICE bool hides_key(int key) const {
-    if (key >= block.seqlen_kv) return false;
+    if (!Features::kPacksSequences && key >= block.seqlen_kv) return false;
     return key < keys.begin || key >= keys.end || !features.reads_key(key);
   }
   // Whether the block has rows that get a gradient; the others are not asked about their keys.
@@ -61,6 +63,7 @@ struct BackwardDqProducer {
 
   ATTNJIT_DEVICE void run() {
     walk.begin();
+    if (!walk.has_queries()) return;
     typename Walk::Job job = walk.next();
     Shared::put_if(issues, shared.job(0), job);
     if (issues) load_queries();
@@ -68,7 +71,8 @@ struct BackwardDqProducer {
     typename Shared::ValueTurn v_turn = {};
     for (; job.exists(); k_turn.advance(), v_turn.advance()) {
       const typename Walk::Job next = walk.next();
-      const KeySource source = {job.tile * kConfig.block_kv, walk.kv_head(), walk.block.batch};
+      const KeySource source = {walk.block.kv_begin + job.tile * kConfig.block_kv, walk.kv_head(),
+                                walk.block.tensor_batch};
       walk.features.prefetch(WarpTeam(), walk.block, walk.block.head, walk.q_tile_index, job.tile);
       const uint32 k_stage = k_turn.slot(), v_stage = v_turn.slot();
       ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());
@@ -100,16 +104,16 @@ struct BackwardDqProducer {
     const Block& block = walk.block;
 #pragma unroll 1
     for (int slab = 0; slab < kColumns / 64; ++slab) {
-      ptx::tensor_load(tile + slab * kConfig.block_q * 128, map, full, 64 * slab, block.first_row,
-                       block.head, block.batch);
+      ptx::tensor_load(tile + slab * kConfig.block_q * 128, map, full, 64 * slab,
+                       block.q_begin + block.first_row, block.head, block.tensor_batch);
     }
   }
   template <int kColumns>
   ATTNJIT_DEVICE void load(uint32 tile, const TensorMap& map, const TensorMap& tail, uint32 full,
                            const KeySource& source) {
     ptx::barrier_arrive_expecting(full, kConfig.block_kv * kColumns * 2);
-    load_strided_keys<kColumns, kConfig.block_kv>(tile, map, tail, full, source,
-                                                  params.base.seqlen_kv);
+    load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
+        tile, map, tail, full, source, params.base.seqlen_kv);
   }
 };
 

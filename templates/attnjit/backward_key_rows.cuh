@@ -12,9 +12,8 @@ namespace attnjit::kernel {
 template <DType kDType, int kColumns, class Walk, class Sums>
 ATTNJIT_DEVICE void write_key_rows(const Walk& walk, int first_key, const Sums& sums, float factor,
                                    void* base, const RowStrides& strides) {
-  uint16* const head =
-      Walk::head_of(static_cast<uint16*>(base), strides, walk.block.batch, walk.kv_head());
-  store_rows<kDType>(sums, factor, head, strides.row, first_key, walk.block.seqlen_kv, kColumns);
+  uint16* const keys = walk.key_rows(static_cast<uint16*>(base), strides);
+  store_rows<kDType>(sums, factor, keys, strides.row, first_key, walk.block.seqlen_kv, kColumns);
 }
 
 // Adds them to the sums of all splits.

@@ -50,6 +50,11 @@ struct KeyTileWalk : Base {
     end_position = next_position + share < positions ? next_position + share : positions;
   }
 
+  // Whether the block has keys: packed sequences leave numbers of tiles over.
+  ATTNJIT_DEVICE bool has_keys() const {
+    return !Base::kPacksSequences || kv_tile * kBlockKv < block.seqlen_kv;
+  }
+
   // The use of the tile of queries at `position`; looks up its live rows as well.
   ATTNJIT_DEVICE TileUse use_of(int position) {
     if (position >= end_position) return TileUse::kSkip;

@@ -5,13 +5,13 @@
 namespace attnjit::kernel {
 
 // Goes with `walk`, a KeyTileWalk, to the places of a thread block, one after another, and calls
-// work(place) with their numbers. A place is a tile of keys of one kv head: the block's own, or,
-// where it takes whole planes, each of every num_blocks-th kv head.
+// work(place) with their numbers. A place is a tile of keys of one kv head: the block's own, if it
+// has any, or, where it takes whole planes, each of every num_blocks-th kv head.
 template <BackwardWgmmaConfig kConfig, class Walk, class Work>
 ATTNJIT_DEVICE void for_each_place(Walk& walk, const BackwardWgmmaParams& params, Work work) {
   if constexpr (!kConfig.whole_planes) {
     walk.locate();
-    work(0u);
+    if (walk.has_keys()) work(0u);
   } else {
     // One number, not one for planes and one for tiles: those that have keys have no register left.
     const uint32 tiles = params.base.num_kv_tiles;

@@ -42,6 +42,11 @@ struct QueryTileWalk : Base {
     end_tile = (keys.end + kBlockKv - 1) / kBlockKv;
   }
 
+  // Whether the block has queries: packed sequences leave numbers of tiles over.
+  ATTNJIT_DEVICE bool has_queries() const {
+    return !Base::kPacksSequences || block.first_row < block.seqlen_q;
+  }
+
   ATTNJIT_DEVICE Job next_job() {
     while (next_tile < end_tile) {
       const int tile = next_tile++;

@@ -27,11 +27,11 @@ ATTNJIT_DEVICE void load_resident_keys(const BackwardWgmmaParams& params, const 
   if (!issues) return;
   const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
   ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
-  const int key = walk.kv_tile * kConfig.block_kv;
+  const int key = walk.block.kv_begin + walk.kv_tile * kConfig.block_kv;
   load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), params.k, full, key,
-                                                          walk.kv_head(), walk.block.batch);
-  load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), params.v, full, key,
-                                                            walk.kv_head(), walk.block.batch);
+                                                          walk.kv_head(), walk.block.tensor_batch);
+  load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(
+      shared.v(), params.v, full, key, walk.kv_head(), walk.block.tensor_batch);
 }
 
 // Sets to zero the rows that no query of the block's heads sees, by a warp, once they have landed

@@ -73,11 +73,11 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         this->write(job, part, dq);
         continue;
       }
+      if (!this->has_sums(job, part)) continue;
       const uint32 place = this->take_place();
       this->put(place, dq);
       uint32* const turns =
-          params.turns +
-          (this->query_plane(job) * params.base.padded_rows + this->first_row(job, part)) / 16;
+          params.turns + (walk.padded_rows_of(job.head).first + this->first_row(job, part)) / 16;
       if (kConfig.ordered && slab == 0) {
         pass_turn();
         await_turn(turns, job.tile);

@@ -147,7 +147,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
-    bias_grad.begin_tile(block.batch, job.head, kv_tile * kConfig.block_kv + warp_row);
+    bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     score_gradients(dp, p, ds);
     bias_grad.end_tile();
     const typename Shared::SlotTurn slot_turn = {turn};

@@ -24,8 +24,8 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   using Base::block, Base::features, Base::kv_tile, Base::params;
   using Base::end_position, Base::first_head, Base::looked_up, Base::next_position;
 
-  // A tile of queries, and whether it has dead rows inside of the tensor: whatever is stored there,
-  // a NaN included, would reach dk and dv as 0 * NaN.
+  // A tile of queries, and whether it has dead rows inside of the tensor, or another sequence's:
+  // whatever is stored there, a NaN included, would reach dk and dv as 0 * NaN.
   struct Job : BackwardJob {
     bool hides;
     int lane;  // that knows its live rows
@@ -67,10 +67,12 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
                                        : kv_tile - seen.begin / kConfig.block_kv;
   }
 
-  // Whether K and V have rows that no query of the block's heads sees, which would reach dq.
+  // Whether K and V have rows that no query of the block's heads sees, which would reach dq. Those
+  // past a tensor are zeros already, those past a packed sequence are another's.
   ATTNJIT_DEVICE bool hides_keys(const KeyRange& keys) const {
     const int begin = kv_tile * kConfig.block_kv, end = begin + kConfig.block_kv;
-    return begin < keys.begin || (end > keys.end && block.seqlen_kv > keys.end) ||
+    return begin < keys.begin ||
+           (end > keys.end && (Features::kPacksSequences || block.seqlen_kv > keys.end)) ||
            Features::kPicksKeys;
   }
   // The block's keys that any of these queries sees, a bit each; a warp calls it whole.
@@ -92,8 +94,8 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   ATTNJIT_DEVICE void look_ahead() {
     const int position = next_position + ptx::lane_index();
     next_position += 32;
-    lane_head = first_head + position / params.num_q_tiles;
-    lane_tile = position % params.num_q_tiles;
+    lane_head = first_head + position / this->num_q_tiles();
+    lane_tile = position % this->num_q_tiles();
     const TileUse use = this->use_of(position);
     // Nobody may be left out whom others wait for, nor who adds to dq first or last.
     const bool used =
@@ -121,7 +123,8 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   }
   ATTNJIT_DEVICE bool has_dead_rows() const {
     const int left_rows = block.seqlen_q - lane_tile * kConfig.block_q;
-    const int rows = left_rows < kConfig.block_q ? left_rows : kConfig.block_q;
+    const bool ends = !Features::kPacksSequences && left_rows < kConfig.block_q;
+    const int rows = ends ? left_rows : kConfig.block_q;
     return (~looked_up.low & first(rows)) != 0 || (~looked_up.high & first(rows - 64)) != 0;
   }
   // The lowest `count` bits.
@@ -168,27 +171,41 @@ struct BackwardProducer {
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
                                             kConfig.bias_bytes() + kConfig.mask_bytes() +
                                             kConfig.rows_bytes());
-    const int row = job.tile * kConfig.block_q;
+    const int first_query = job.tile * kConfig.block_q;
+    const int row = walk.block.q_begin + first_query, batch = walk.block.tensor_batch;
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
-                                                           job.head, walk.block.batch);
+                                                           job.head, batch);
     load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout, full,
-                                                             row, job.head, walk.block.batch);
-    const int64 plane = static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
-    ptx::bulk_load(
-        shared.rows(stage),
-        params.row_pieces + (plane * params.base.padded_rows + row) * (kRowPieceBytes / 4),
-        kConfig.piece_bytes(), full);
+                                                             row, job.head, batch);
+    load_rows<kRowPieceBytes / 4>(shared.rows(stage), params.row_pieces, full, job);
     if constexpr (kConfig.scale_first) {
-      ptx::bulk_load(shared.lse(stage),
-                     params.base.rows.lse + plane * params.base.padded_rows + row,
-                     kConfig.lse_bytes(), full);
+      load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
     }
     if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
       Block block = walk.block;
       block.head = job.head;
-      block.first_query = row;
+      block.first_query = first_query;
       walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
                               shared.operands(stage), full);
+    }
+  }
+  // Loads what the preprocess kernel tells of a tile's rows, kWords of each. Of those past a packed
+  // sequence's own it tells what it does of the last ones, which are nobody's: they are dead.
+  template <int kWords, class T>
+  ATTNJIT_DEVICE void load_rows(uint32 target, const T* rows, uint32 full,
+                                const typename Walk::Job& job) {
+    const auto [begin, count] = walk.padded_rows_of(job.head);
+    const int row = job.tile * kConfig.block_q;
+    if constexpr (!Features::kPacksSequences || kConfig.block_q == kRowBlock) {
+      ptx::bulk_load(target, rows + (begin + row) * kWords, kConfig.block_q * kWords * 4, full);
+    } else {
+      const int64 dead = (job.head + int64{1}) * params.base.padded_rows - kRowBlock;
+#pragma unroll
+      for (int i = 0; i < kConfig.block_q; i += kRowBlock) {
+        const int64 first = row + i < count ? begin + row + i : dead;
+        ptx::bulk_load(target + i * kWords * 4, rows + first * kWords, kRowBlock * kWords * 4,
+                       full);
+      }
     }
   }
 };

@@ -22,6 +22,7 @@ struct BackwardWideProducer {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
+    if (!walk.has_keys()) return;
     load_resident_keys<kConfig>(params, shared, walk, issues);
     typename Walk::Job job = walk.next();
     Shared::put_if(issues, shared.job(0), job);
@@ -51,14 +52,14 @@ struct BackwardWideProducer {
     const uint32 full = announce(
         kStream, job, stage,
         kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
-    const int row = job.tile * kConfig.block_q;
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
-                                                           full, row, job.head, walk.block.batch);
+                                                           full, tensor_row(job), job.head,
+                                                           walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
     if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
       Block block = walk.block;
       block.head = job.head;
-      block.first_query = row;
+      block.first_query = job.tile * kConfig.block_q;
       walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
                               shared.operands(stage), full);
     }
@@ -66,16 +67,18 @@ struct BackwardWideProducer {
   ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kOutputs;
     const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
-    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(
-        shared.tile(kStream, stage), params.dout, full, job.tile * kConfig.block_q, job.head,
-        walk.block.batch);
+    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.tile(kStream, stage),
+                                                             params.dout, full, tensor_row(job),
+                                                             job.head, walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
   }
   ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
                                 const typename Walk::Job& job) {
-    const int64 plane = static_cast<int64>(walk.block.batch) * params.base.num_heads_q + job.head;
-    ptx::bulk_load(target, rows + plane * params.base.padded_rows + job.tile * kConfig.block_q,
-                   kConfig.row_bytes(), full);
+    const int64 first = walk.padded_rows_of(job.head).first + job.tile * kConfig.block_q;
+    ptx::bulk_load(target, rows + first, kConfig.row_bytes(), full);
+  }
+  ATTNJIT_DEVICE int tensor_row(const typename Walk::Job& job) const {
+    return walk.block.q_begin + job.tile * kConfig.block_q;
   }
 };
 
@@ -93,6 +96,7 @@ struct BackwardWideHider {
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
+    if (!walk.has_keys()) return;
     hide_resident_keys<kConfig>(shared, walk);
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage

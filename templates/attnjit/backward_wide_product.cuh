@@ -54,6 +54,7 @@ struct BackwardWideProduct : KeyTileWalk<BackwardBlock<kShape, Features, WarpTea
 
   ATTNJIT_DEVICE void run() {
     this->locate();
+    if (!this->has_keys()) return;
     block.thread_key += warp_row;
     scores = 0.0f;
     gradients = 0.0f;

@@ -89,7 +89,7 @@ struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutput
   // Of dP, which the scores are here.
   ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
     constexpr float kInverse = 1.0f / kConfig.probability_scale();
-    bias_grad.begin_tile(block.batch, job.head, kv_tile * kConfig.block_kv + warp_row);
+    bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
     const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
     const uint32 delta = shared.rows(Stream::kOutputs, stage);

@@ -74,6 +74,12 @@ TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that
         if (++count % 3 == 0 && !codegen::why_unfit(tunables, family, arch)) {
           add_kernels(jobs, family, tunables);
         }
+        // Another third of packed sequences.
+        problem::BackwardPlanKey packed = key;
+        packed.family.scores.packed = true;
+        if (count % 3 == 1 && !codegen::why_no_wgmma(packed.family, arch)) {
+          add_kernels(jobs, packed.family, tuner::config_zero(packed, arch));
+        }
       }
     }
   }

@@ -83,6 +83,10 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   CHECK(reason() == std::nullopt);
   family.deterministic = true;
   CHECK(reason() == std::nullopt);
+  family.scores.packed = true;
+  CHECK(reason().value_or("").find("faulty cu_seqlens would leave waiting") != std::string::npos);
+  family.deterministic = family.dbias_reduces_planes = false;
+  CHECK(reason() == std::nullopt);  // packed, tiles of dbias are added up
 }
 
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
@@ -108,6 +112,12 @@ TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
     change(tunables);
     CHECK(unfit(tunables) == expected);
   }
+  BackwardTunables planes = kTunables;
+  planes.dq_method = codegen::DqMethod::kPlane;
+  BackwardFamily packed = kFamily;
+  packed.scores.packed = true;
+  CHECK(unfit(kTunables, packed) == "");
+  CHECK(unfit(planes, packed) == "dq_method: plane knows no packed sequences; use add");
 }
 
 TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {

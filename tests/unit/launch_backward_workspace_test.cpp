@@ -35,10 +35,10 @@ struct Workspace {
   const std::int64_t head_dim = groups(p.head_dim), head_dim_v = groups(p.head_dim_v);
 
   // Whole tiles of the Hopper kernel, into which the copy engine brings numbers of rows. Packed
-  // sequences have 64 rows each beside their own.
+  // sequences have 64 rows each beside their own, and as many that are nobody's.
   std::int64_t padded_rows() const {
-    if (p.packed) return (p.seqlen_q / 64 + p.batch + 1) * 64;
     const std::int64_t tile = spec.wgmma ? std::max(spec.wgmma->block_q, 64) : 64;
+    if (p.packed) return (p.seqlen_q / 64 + p.batch + 1) * 64 + tile - 64;
     return (p.seqlen_q + tile - 1) / tile * tile;
   }
   // A byte for each 64 x 64 elements of a mask over keys, unless these are packed.
@@ -59,7 +59,7 @@ struct Workspace {
     if (g.extent == problem::Extent::kPerKey) return planes * g.keys;
     if (!spec.wgmma) return planes * g.queries * g.keys;
     const int block_q = std::max(64, spec.wgmma->block_q);
-    return planes * kernel::round_up(p.seqlen_q, block_q) * kernel::round_up(p.seqlen_kv, 128);
+    return planes * kernel::round_up(g.queries, block_q) * kernel::round_up(g.keys, 128);
   }
   // Sums of dS over queries.
   std::int64_t columns() const {

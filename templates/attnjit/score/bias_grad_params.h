@@ -10,7 +10,6 @@ struct BiasGradParams {
   int32 heads_per_plane;    // query heads that share one plane
   int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
   int32 fragments;          // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
-  int32 num_keys;           // of the tensors
 };
 
 // The planes of dbias: batch elements and heads; and what they hold.

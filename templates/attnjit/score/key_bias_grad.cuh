@@ -4,13 +4,14 @@
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
+#include "attnjit/score/block.cuh"
 #include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias in the Hopper backward: dS, summed over the axes that dbias
 // reduces. Either the warps that have keys see it, 16 keys in the rows of their fragments and
 // queries in the columns,
 //
-//   begin_tile(batch, head, first_key)   the warp's first key of a tile
+//   begin_tile(block, head, first_key)   the warp's first key of a tile
 //   add(ds)                              a fragment
 //   end_tile()                           all of the tile's have been added
 //
@@ -21,7 +22,7 @@ namespace attnjit::kernel {
 // dbias has nothing to do with the tiles.
 struct NoKeyBiasGrad {
   static constexpr bool kStores = false, kAdds = false;
-  ATTNJIT_DEVICE void begin_tile(int, int, int) {}
+  ATTNJIT_DEVICE void begin_tile(const Block&, int, int) {}
   ATTNJIT_DEVICE void add(const float (&)[4]) {}
   ATTNJIT_DEVICE void end_tile() {}
 };
@@ -60,14 +61,14 @@ struct KeyBiasGradColumns : NoKeyBiasGrad {
 
   ATTNJIT_DEVICE explicit KeyBiasGradColumns(const BiasGradParams& p) : params(p) {}
 
-  ATTNJIT_DEVICE void begin_tile(int batch, int head, int first_key) {
+  ATTNJIT_DEVICE void begin_tile(const Block& block, int head, int first_key) {
     const int key = first_key + ptx::lane_index() / 4;
-    first = static_cast<float*>(params.data) + batch * params.batch_stride +
+    first = static_cast<float*>(params.data) + block.batch * params.batch_stride +
             head * params.head_stride + key;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       sum[h] = 0.0f;
-      exists[h] = (ptx::lane_index() & 3) == 0 && key + 8 * h < params.num_keys;
+      exists[h] = (ptx::lane_index() & 3) == 0 && key + 8 * h < block.operand_keys;
     }
   }
   ATTNJIT_DEVICE void add(const float (&ds)[4]) {

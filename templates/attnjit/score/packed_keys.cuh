@@ -30,7 +30,16 @@ struct PackedKeysMask : PackedKeys<Inner> {
   ATTNJIT_DEVICE TileUse tile_use(int, int, int, int) const { return TileUse::kMasked; }
 };
 
-// A gradient of the bias whose queries are reduced.
+// A gradient of the bias whose queries are reduced, on path wgmma and on path mma.
+template <class Inner>
+struct PackedKeysSums : Inner {
+  using Inner::Inner;
+
+  ATTNJIT_DEVICE void begin_tile(const Block& block, int head, int first_key) {
+    Inner::begin_tile(block, head, first_key);
+    this->first += block.kv_begin;
+  }
+};
 template <class Inner>
 struct PackedKeysGrad : Inner {
   using Inner::Inner;

@@ -1061,6 +1061,7 @@ struct BackwardBlock {
   static constexpr int kBlockQ = kShape.block_q;
   static constexpr int kBlockKv = kShape.block_kv;
   static constexpr int kGqaRatio = kShape.gqa_ratio;
+  static constexpr bool kPacksSequences = Features::kPacksSequences;
 
   const BackwardParams& params;
   Features features;
@@ -1088,7 +1089,7 @@ struct BackwardBlock {
   // compiler learns too late to order its sums as if nothing were added.
   template <class T>
   ATTNJIT_DEVICE static T* rows_of(T* head, const RowStrides& strides, int begin) {
-    if constexpr (Features::kPacksSequences) return head + begin * strides.row;
+    if constexpr (kPacksSequences) return head + begin * strides.row;
     return head;
   }
   ATTNJIT_DEVICE int kv_head() const { return block.head / kGqaRatio; }
@@ -1154,12 +1155,12 @@ struct BackwardBlock {
   ATTNJIT_DEVICE PaddedRows padded_rows_of(int head) const {
     const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
     const int64 first = plane * params.padded_rows;
-    if constexpr (Features::kPacksSequences) return {first + block.padded_begin, block.padded_rows};
+    if constexpr (kPacksSequences) return {first + block.padded_begin, block.padded_rows};
     return {first, params.padded_rows};
   }
   // Tiles of queries that a head has.
   ATTNJIT_DEVICE int num_q_tiles() const {
-    if constexpr (Features::kPacksSequences) return ceil_div(block.query_len, kBlockQ);
+    if constexpr (kPacksSequences) return ceil_div(block.query_len, kBlockQ);
     return params.num_q_tiles;
   }
 
@@ -1167,7 +1168,7 @@ struct BackwardBlock {
     const int64 plane = static_cast<int64>(block.tensor_batch) * params.num_heads_q + head;
     int words = params.padded_rows / 32;
     int64 first = plane * words;
-    if constexpr (Features::kPacksSequences) {
+    if constexpr (kPacksSequences) {
       words = block.padded_rows / 32;
       first += block.padded_begin / 32;
     }
@@ -1255,6 +1256,11 @@ struct KeyTileWalk : Base {
     next_head = first_head + (positions == 0 ? 0 : next_position / this->num_q_tiles());
     next_tile = positions == 0 ? 0 : next_position % this->num_q_tiles();
     end_position = next_position + share < positions ? next_position + share : positions;
+  }
+
+  // Whether the block has keys: packed sequences leave numbers of tiles over.
+  ATTNJIT_DEVICE bool has_keys() const {
+    return !Base::kPacksSequences || kv_tile * kBlockKv < block.seqlen_kv;
   }
 
   // The use of the tile of queries at `position`; looks up its live rows as well.
@@ -2291,7 +2297,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
 
   ATTNJIT_DEVICE void run() {
     this->locate();
-    if (Features::kPacksSequences && kv_tile * kConfig.block_kv >= block.seqlen_kv) return;
+    if (!this->has_keys()) return;
     bias_grad.enter_head(block);
     const KeyRange keys = this->keys_of_head();
     this->template load_keys<kConfig.head_dim>(k_tile(), params.k, params.k_strides, kv_tile, keys);
@@ -2652,7 +2658,7 @@ struct KeyRegisters {
     for (int i = 0; i < kKeys; ++i) {
       const int key = first_key + block.thread_key + 8 * i;
       const uint8* address = keys + key * source.params.key_stride * kElementBytes;
-      word[i] = key < block.seqlen_kv ? read_element(address) : 0;
+      word[i] = key < block.operand_keys ? read_element(address) : 0;
     }
   }
   ATTNJIT_DEVICE uint32 bits(int, int key) const { return word[key / 8]; }

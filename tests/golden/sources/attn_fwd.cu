@@ -2136,7 +2136,7 @@ struct KeyRegisters {
     for (int i = 0; i < kKeys; ++i) {
       const int key = first_key + block.thread_key + 8 * i;
       const uint8* address = keys + key * source.params.key_stride * kElementBytes;
-      word[i] = key < block.seqlen_kv ? read_element(address) : 0;
+      word[i] = key < block.operand_keys ? read_element(address) : 0;
     }
   }
   ATTNJIT_DEVICE uint32 bits(int, int key) const { return word[key / 8]; }
