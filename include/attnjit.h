@@ -82,15 +82,18 @@ typedef struct attnjit_forward_args {
   int64_t diagonal_offset;    /* added to off; -2^29 to 2^29 */
   const attnjit_tensor* sink; /* null or [1, Hq, 1, 1], q's dtype or fp32: a score without a key */
   /* Packed sequences, both or none: [num_sequences + 1] on the device, where sequence b has rows
-     (keys) from cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse is [1,
-     Hq, Tq], and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk],
-     where num_sequences % n == 0. */
+     (keys) from cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse and
+     row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1,
+     Hq|Hkv|1, 1, Tk], where num_sequences % n == 0. */
   const int32_t* cu_seqlens_q;
   const int32_t* cu_seqlens_kv;
   int64_t num_sequences; /* 0 unless sequences are packed */
   /* Null or [B|1, Hq, 1, 1], fp32: -slope * |i + off - j| is added to the scores beside the bias.
      The diagonal must be named if Lq != Lk, lengths are given or sequences are packed. */
   const attnjit_tensor* alibi_slopes;
+  float* row_max;    /* null or [B, Hq, Lq] on the device: the largest score of each row; a backward
+                        does not touch it */
+  float* max_logits; /* null or [Hq] on the device: the largest of each head; likewise */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap

@@ -193,6 +193,10 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
     spec.sinks = {80.0f, -std::numeric_limits<float>::infinity(), 17.0f, -1e30f, 0.0f};
   }
   choose_slopes(dice, spec);
+  if (dice.chance(0.25)) {
+    spec.want_row_max = dice.chance(0.6);
+    spec.want_max_logits = !spec.want_row_max || dice.chance(0.6);
+  }
   return spec;
 }
 

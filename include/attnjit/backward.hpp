@@ -9,8 +9,10 @@ namespace attnjit {
 /// has the formulas. The caller allocates the outputs, which overlap neither one another nor an
 /// input; each has strides of its own and is written completely.
 struct BackwardArgs {
-  ForwardArgs forward;  ///< the call; out and lse (required) are inputs here, as it wrote them
-  Tensor dout;          ///< [B, Hq, Lq, Dv], q's dtype, unit stride over Dv, else any, 0 too
+  /// The call; out and lse (required) are inputs here, as it wrote them. Its row_max and max_logits
+  /// are neither read nor written.
+  ForwardArgs forward;
+  Tensor dout;  ///< [B, Hq, Lq, Dv], q's dtype, unit stride over Dv, else any, 0 too
   const float* dlse = nullptr;  ///< optional [B, Hq, Lq] fp32, contiguous
   Tensor dq;                    ///< [B, Hq, Lq, D], q's dtype, unit stride over D
   Tensor dk;                    ///< [B, Hkv, Lk, D], q's dtype, unit stride over D

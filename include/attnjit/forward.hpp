@@ -40,11 +40,15 @@ struct ForwardArgs : ScoreOptions {
   /// diagonal must be named if Lq != Lk, lengths are given or sequences are packed.
   std::optional<Tensor> alibi_slopes;
   float* lse = nullptr;  ///< optional [B, Hq, Lq] fp32, contiguous, natural logarithm
+  /// Optional [B, Hq, Lq] fp32, contiguous: the largest score of each row, -inf where none counts.
+  float* row_max = nullptr;
+  float* max_logits = nullptr;  ///< optional [Hq] fp32, contiguous: the largest of each head
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
   const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use
   /// Packed sequences, both or none: [B + 1] on the device, where sequence b has rows (keys) from
-  /// cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse is [1, Hq, Tq],
-  /// and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk].
+  /// cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse and row_max are
+  /// [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1, Hq|Hkv|1, 1,
+  /// Tk].
   const std::int32_t* cu_seqlens_q = nullptr;
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::int64_t num_sequences = 0;  ///< B of packed sequences; else 0

@@ -1,7 +1,13 @@
 #include "check/verdict.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <string_view>
+#include <vector>
 
 #include "reference/backward.hpp"
 #include "reference/forward.hpp"
@@ -15,6 +21,26 @@ void judge_memory(const instance::HostProblem& problem, Findings& findings) {
   findings.add(problem.check_inputs());
   findings.add(problem.check_guards());
   findings.add(problem.check_written());
+}
+
+// Maxima of heads are exactly those of the rows that were written, whichever rows the reference
+// has.
+std::string compare_maxima(const ForwardArgs& args) {
+  if (args.row_max == nullptr || args.max_logits == nullptr) return "";
+  const auto& [batch, heads, rows, head_dim] = args.q.shape;
+  std::vector<float> highest(static_cast<std::size_t>(heads),
+                             -std::numeric_limits<float>::infinity());
+  for (std::int64_t i = 0; i < batch * heads * rows; ++i) {
+    float& of_head = highest[static_cast<std::size_t>(i / rows % heads)];
+    of_head = std::fmax(of_head, args.row_max[i]);
+  }
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const float want = highest[static_cast<std::size_t>(head)];
+    if (args.max_logits[head] == want) continue;
+    return fmt::format("max_logits: head {} has {:.9g}; the largest of its row_max is {:.9g}", head,
+                       args.max_logits[head], want);
+  }
+  return "";
 }
 
 double multiply_adds(const instance::ProblemSpec& spec, std::int64_t rows) {
@@ -41,10 +67,19 @@ Verdict judge_forward(const instance::HostProblem& problem, const reference::Row
   const auto rounded = reference::forward(args, Arithmetic::kRounded, rows, jobs);
   verdict.out = reference::check_output(args.out, exact.out, rounded.out, rows);
   verdict.add(verdict.out.text);
+  const std::array<std::int64_t, 3> shape{args.q.shape[0], args.q.shape[1], args.q.shape[2]};
   if (args.lse != nullptr) {
-    verdict.lse = reference::check_lse(
-        args.lse, {args.q.shape[0], args.q.shape[1], args.q.shape[2]}, exact.lse, rows);
+    verdict.lse = reference::check_lse(args.lse, shape, exact.lse, rows);
     verdict.add(verdict.lse.text);
+  }
+  if (args.row_max != nullptr) {
+    verdict.row_max = reference::check_lse(args.row_max, shape, exact.row_max, rows, "row_max");
+    verdict.add(verdict.row_max.text);
+  }
+  if (args.max_logits != nullptr) {
+    verdict.max_logits = reference::check_max_logits(args.max_logits, shape, exact.row_max, rows);
+    verdict.add(verdict.max_logits.text);
+    verdict.add(compare_maxima(args));
   }
   return verdict;
 }

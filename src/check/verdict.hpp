@@ -21,6 +21,8 @@ struct Findings {
 struct Verdict : Findings {
   reference::Report out;
   reference::Report lse;
+  reference::Report row_max;
+  reference::Report max_logits;
 };
 
 /// Whether a backward did.

@@ -102,6 +102,14 @@ void add_sinks(CLI::App& verb, ProblemFlags& flags) {
   verb.add_flag("--dsink", flags.dsink, "With the gradient of the sinks")->group("Problem");
 }
 
+void add_maxima(CLI::App& verb, ProblemFlags& flags) {
+  const auto add = [&](const char* name, bool& value, const char* help) {
+    verb.add_flag(name, value, help)->group("Problem");
+  };
+  add("--row-max", flags.row_max, "With the largest score of each row");
+  add("--max-logits", flags.max_logits, "With the largest score of each query head");
+}
+
 void add_gradients(CLI::App& verb, ProblemFlags& flags) {
   const auto add = [&](const char* name, bool& value, const char* help) {
     verb.add_flag(name, value, help)->group("Problem");
@@ -119,6 +127,7 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
   add_sizes(verb, options.problem);
   add_features(verb, options.problem);
   add_sinks(verb, options.problem);
+  add_maxima(verb, options.problem);
   add_gradients(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");

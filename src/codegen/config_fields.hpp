@@ -11,6 +11,7 @@
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
 #include "base/fields.hpp"
 
@@ -38,7 +39,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"scale_first", &C::scale_first}, base::Field{"pack_heads", &C::pack_heads},
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"num_stages", &C::num_stages},
-      base::Field{"producer_registers", &C::producer_registers});
+      base::Field{"producer_registers", &C::producer_registers},
+      base::Field{"row_max", &C::row_max});
 }
 
 constexpr auto fields(const MaskPackConfig*) {
@@ -51,9 +53,14 @@ constexpr auto fields(const MaskPackConfig*) {
 
 constexpr auto fields(const ForwardCombineConfig*) {
   using C = ForwardCombineConfig;
-  return base::fields_of<C>(base::Field{"dtype", &C::dtype},
-                            base::Field{"head_dim_v", &C::head_dim_v},
-                            base::Field{"num_warps", &C::num_warps});
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
+      base::Field{"num_warps", &C::num_warps}, base::Field{"row_max", &C::row_max});
+}
+
+constexpr auto fields(const MaxLogitsConfig*) {
+  using C = MaxLogitsConfig;
+  return base::fields_of<C>(base::Field{"num_warps", &C::num_warps});
 }
 
 constexpr auto fields(const BackwardConfig*) {

@@ -76,6 +76,10 @@ std::string sink(const Family& f, Pass pass) {
   return fmt::format("Sink<{}>", literal(kernel_dtype(f.sink_dtype)));
 }
 
+std::string row_max(const Family& f, Pass pass) {
+  return f.row_max && pass == Pass::kForward ? "RowMax" : "";
+}
+
 template <auto member>
 const void* value(const FeatureValues& values) {
   return &(values.*member);
@@ -109,6 +113,7 @@ constexpr Feature kFeatures[] = {
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
+    {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
 };
 
 static_assert(std::size(kFeatures) == kNumFeatures);

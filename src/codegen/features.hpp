@@ -9,6 +9,7 @@
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/packed_sequences_params.h"
+#include "attnjit/score/row_max_params.h"
 #include "attnjit/score/seqlens_params.h"
 #include "attnjit/score/sink_params.h"
 #include "problem/backward_problem.hpp"
@@ -20,7 +21,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 13;
+inline constexpr std::size_t kNumFeatures = 14;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -34,6 +35,7 @@ struct FeatureValues {
   kernel::BandParams band{};
   kernel::SinkParams sink{};
   kernel::AlibiParams alibi{};
+  kernel::RowMaxParams row_max{};
 };
 
 /// A row of the table.

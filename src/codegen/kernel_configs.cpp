@@ -67,7 +67,8 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .block_q = tunables.block_q,
           .block_kv = tunables.block_kv,
           .num_stages = tunables.num_stages,
-          .producer_registers = producer_registers(f, tunables)};
+          .producer_registers = producer_registers(f, tunables),
+          .row_max = f.row_max};
 }
 
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
@@ -83,7 +84,15 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
 }
 
 kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
-  return {.dtype = kernel_dtype(family.dtype), .head_dim_v = family.head_dim_v, .num_warps = 8};
+  return {.dtype = kernel_dtype(family.dtype),
+          .head_dim_v = family.head_dim_v,
+          .num_warps = 8,
+          .row_max = family.row_max};
+}
+
+std::optional<kernel::MaxLogitsConfig> max_logits_config(const Family& family) {
+  if (!family.row_max) return std::nullopt;
+  return kernel::MaxLogitsConfig{.num_warps = 16};
 }
 
 kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key) {

@@ -11,6 +11,7 @@
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
 #include "codegen/tunables.hpp"
 #include "problem/merge_problem.hpp"
@@ -27,6 +28,8 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& fa
                                                        const ForwardTunables& tunables);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
+/// The kernel that reduces the largest scores of rows; none where they are not wanted.
+std::optional<kernel::MaxLogitsConfig> max_logits_config(const problem::Family& family);
 kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key);
 
 /// Of the kernel that adds up the gradient of a sink, if it is wanted.

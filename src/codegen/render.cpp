@@ -179,10 +179,17 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
 
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates) {
-  return render_small("attn_fwd_combine", "forward_combine", "ForwardCombine",
-                      fmt::format("attn_fwd_combine {} dv{} | w{}", name(config.dtype),
-                                  config.head_dim_v, config.num_warps),
-                      config, kThreads, templates);
+  return render_small(
+      "attn_fwd_combine", "forward_combine", "ForwardCombine",
+      fmt::format("attn_fwd_combine {} dv{}{} | w{}", name(config.dtype), config.head_dim_v,
+                  config.row_max ? " row_max" : "", config.num_warps),
+      config, kThreads, templates);
+}
+
+Source render_max_logits(const kernel::MaxLogitsConfig& config, const TemplateSet& templates) {
+  return render_small("max_logits", "max_logits", "MaxLogits",
+                      fmt::format("max_logits | w{}", config.num_warps), config, kThreads,
+                      templates);
 }
 
 Source render_merge_lse(const kernel::MergeLseConfig& config, const TemplateSet& templates) {

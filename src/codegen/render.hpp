@@ -13,6 +13,7 @@ Source render_forward(const problem::Family& family, const ForwardTunables& tuna
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates);
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates);
+Source render_max_logits(const kernel::MaxLogitsConfig& config, const TemplateSet& templates);
 Source render_merge_lse(const kernel::MergeLseConfig& config, const TemplateSet& templates);
 
 /// The kernel of dk and dv, which takes BackwardParams, BiasGradParams where the method of dbias

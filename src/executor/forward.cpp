@@ -21,13 +21,17 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   }
   add_tensor(memory, "out", args.out, TensorRole::kOutput);
   const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
-  add_array(memory, "lse", args.lse, batch * heads * seqlen_q, kFloatBytes, TensorRole::kOutput);
+  const std::int64_t rows = batch * heads * seqlen_q;
+  add_array(memory, "lse", args.lse, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "row_max", args.row_max, rows, kFloatBytes, TensorRole::kOutput);
+  add_array(memory, "max_logits", args.max_logits, heads, kFloatBytes, TensorRole::kOutput);
   add_lengths(memory, args);
 }
 
 // Each part of the workspace that a step uses.
-void add_workspace(GlobalMemory& memory, const launch::ForwardArguments& arguments,
-                   const launch::ForwardPlanSpec& plan, const launch::WorkspaceLayout& layout) {
+void add_workspace(GlobalMemory& memory, const ForwardArgs& args,
+                   const launch::ForwardArguments& arguments, const launch::ForwardPlanSpec& plan,
+                   const launch::WorkspaceLayout& layout) {
   const auto& values = arguments.values();
   if (plan.mask_pack && arguments.runs(0)) {
     const kernel::MaskPackParams& pack = values.mask_pack;
@@ -45,6 +49,13 @@ void add_workspace(GlobalMemory& memory, const launch::ForwardArguments& argumen
               slots * plan.combine.padded_head_dim_v(), kFloatBytes, TensorRole::kOutput);
     add_array(memory, "partial lse", values.forward.base.partial_lse, slots, kFloatBytes,
               TensorRole::kOutput);
+    add_array(memory, "partial row max", values.combine.partial_row_max, slots, kFloatBytes,
+              TensorRole::kOutput);
+  }
+  if (plan.max_logits && args.row_max == nullptr) {
+    const kernel::MaxLogitsParams& p = values.max_logits;
+    add_array(memory, "row max", p.row_max, std::int64_t{p.batch} * p.num_heads_q * p.seqlen_q,
+              kFloatBytes, TensorRole::kOutput);
   }
 }
 
@@ -58,7 +69,7 @@ void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Probl
                                      encode_tensor_map);
   GlobalMemory memory;
   add_tensors(memory, args);
-  add_workspace(memory, arguments, plan, layout);
+  add_workspace(memory, args, arguments, plan, layout);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (!arguments.runs(i)) continue;
     run(plan.steps[i], arguments.shape(i).grid[0], arguments.parameters(i), memory);

@@ -110,6 +110,13 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   if (spec.want_lse) {
     specs.push_back({"lse", BufferRole::kLse, is_forward, row_view(spec)});
   }
+  if (spec.want_row_max) {
+    specs.push_back({"row_max", BufferRole::kRowMax, is_forward, row_view(spec)});
+  }
+  if (spec.want_max_logits) {
+    const Tensor heads = Tensor::contiguous(nullptr, DType::kFloat32, {1, spec.heads_q, 1, 1});
+    specs.push_back({"max_logits", BufferRole::kMaxLogits, is_forward, heads});
+  }
   if (spec.packed) {
     const Tensor begins = Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch + 1, 1, 1, 1});
     specs.push_back({"cu_seqlens_q", BufferRole::kCuSeqlensQ, false, begins});

@@ -32,6 +32,8 @@ enum class BufferRole {
   kCuSeqlensQ,
   kCuSeqlensKv,
   kAlibiSlopes,
+  kRowMax,
+  kMaxLogits,
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds

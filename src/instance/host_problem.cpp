@@ -48,6 +48,12 @@ void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kLse:
       args.forward.lse = static_cast<float*>(tensor.data);
       break;
+    case BufferRole::kRowMax:
+      args.forward.row_max = static_cast<float*>(tensor.data);
+      break;
+    case BufferRole::kMaxLogits:
+      args.forward.max_logits = static_cast<float*>(tensor.data);
+      break;
     case BufferRole::kSeqlensQ:
       args.forward.seqlens_q = static_cast<const std::int32_t*>(tensor.data);
       break;
@@ -146,6 +152,8 @@ void HostProblem::fill(unsigned jobs) {
         break;
       case BufferRole::kOut:
       case BufferRole::kLse:
+      case BufferRole::kRowMax:
+      case BufferRole::kMaxLogits:
       case BufferRole::kDq:
       case BufferRole::kDk:
       case BufferRole::kDv:

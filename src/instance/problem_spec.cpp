@@ -247,6 +247,8 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.memory.expand_broadcast, "expanded");
   add(spec.memory.expand_dout, "expanded-dout");
   add(!spec.want_lse, "no-lse");
+  add(spec.want_row_max, "row-max");
+  add(spec.want_max_logits, "max-logits");
   add(spec.poison_dropped_keys, "poisoned");
   add(spec.seed != 1, fmt::format("seed={}", spec.seed));
   return text;

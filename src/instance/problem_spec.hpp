@@ -82,6 +82,7 @@ struct ProblemSpec : ScoreOptions {
 
   MemoryOptions memory;
   bool want_lse = true;
+  bool want_row_max = false, want_max_logits = false;  ///< a backward leaves them untouched
   bool poison_dropped_keys = false;  ///< NaN and Inf in K and V at keys that must not be read
   std::uint64_t seed = 1;
 

@@ -39,6 +39,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   set_forward(spec, problem, args);
   set_splits(spec, problem, layout, base);
   set_feature_values(problem, args, values_.features);
+  if (spec.max_logits) set_maxima(spec, problem, args, layout, base);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (spec.wgmma && runs(forward_step_)) {
     set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
@@ -85,10 +86,34 @@ void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Pr
                      .out_strides = p.out_strides,
                      .num_heads_q = p.num_heads_q,
                      .seqlen_q = p.seqlen_q,
-                     .num_splits = p.num_splits};
+                     .num_splits = p.num_splits,
+                     .partial_row_max = nullptr,
+                     .row_max = nullptr};
   shapes_[spec.combine_step()] =
       launch_shape(spec.steps[spec.combine_step()],
                    std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q);
+}
+
+// The largest scores of rows go where the caller wants them, or to those of heads alone.
+void ForwardArguments::set_maxima(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                  const ForwardArgs& args, const WorkspaceLayout& layout,
+                                  std::byte* workspace) {
+  const auto at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
+  float* const rows = problem.has_row_max ? args.row_max : at(layout.row_max);
+  values_.features.row_max.target = rows;
+  if (layout.grid.splits > 1) {
+    values_.features.row_max.target = at(layout.partial_row_max);
+    values_.combine.partial_row_max = at(layout.partial_row_max);
+    values_.combine.row_max = rows;
+  }
+  if (!problem.has_max_logits) return;
+  values_.max_logits = {.row_max = rows,
+                        .max_logits = args.max_logits,
+                        .batch = problem.has_rows() ? problem.tensor_batch() : 0,
+                        .num_heads_q = problem.num_heads_q,
+                        .seqlen_q = std::max(problem.seqlen_q, 1)};
+  shapes_[spec.max_logits_step()] =
+      launch_shape(spec.steps[spec.max_logits_step()], problem.num_heads_q);
 }
 
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
@@ -130,6 +155,7 @@ void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   codegen::list_parameters(spec.features, values_.features, forward_list_ + 1);
   pack_list_[0] = &values_.mask_pack;
   combine_list_[0] = &values_.combine;
+  max_logits_list_[0] = &values_.max_logits;
 }
 
 }  // namespace attnjit::launch

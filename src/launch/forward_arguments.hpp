@@ -3,6 +3,7 @@
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_params.h"
 #include "attnjit/mask_pack_config.h"
+#include "attnjit/max_logits_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/tensor_maps.hpp"
@@ -27,9 +28,10 @@ class ForwardArguments {
   const cuda::LaunchShape& shape(std::size_t index) const { return shapes_[index]; }
   /// One pointer per kernel parameter of step `index`.
   void** parameters(std::size_t index) {
-    return index < forward_step_    ? pack_list_
-           : index == forward_step_ ? forward_list_
-                                    : combine_list_;
+    return index < forward_step_        ? pack_list_
+           : index == forward_step_     ? forward_list_
+           : index == forward_step_ + 1 ? combine_list_
+                                        : max_logits_list_;
   }
 
   /// The parameter values, for tests that compare two calls.
@@ -38,6 +40,7 @@ class ForwardArguments {
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::ForwardCombineParams combine{};
+    kernel::MaxLogitsParams max_logits{};
   };
   const Values& values() const { return values_; }
 
@@ -46,6 +49,8 @@ class ForwardArguments {
                    const ForwardArgs& args);
   void set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
                   const WorkspaceLayout& layout, std::byte* workspace);
+  void set_maxima(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                  const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void list_parameters(const ForwardPlanSpec& spec);
@@ -53,11 +58,12 @@ class ForwardArguments {
   static constexpr cuda::LaunchShape kIdle{{0, 1, 1}};  // of a step that is not launched
 
   Values values_;
-  cuda::LaunchShape shapes_[3] = {kIdle, kIdle, kIdle};
+  cuda::LaunchShape shapes_[4] = {kIdle, kIdle, kIdle, kIdle};
   std::size_t forward_step_;
   void* forward_list_[1 + codegen::kNumFeatures] = {};  // ForwardParams, and those of the features
   void* pack_list_[1] = {};
   void* combine_list_[1] = {};
+  void* max_logits_list_[1] = {};
 };
 
 }  // namespace attnjit::launch

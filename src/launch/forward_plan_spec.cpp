@@ -33,7 +33,8 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
                        .mask_pack = codegen::mask_pack_config(family, tunables),
-                       .combine = codegen::forward_combine_config(family)};
+                       .combine = codegen::forward_combine_config(family),
+                       .max_logits = codegen::max_logits_config(family)};
   if (spec.mask_pack) {
     spec.steps.push_back(
         make_step(codegen::render_mask_pack(*spec.mask_pack, templates), *spec.mask_pack, 0));
@@ -47,6 +48,11 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
                                  spec.combine, spec.combine.shared_bytes()));
   spec.steps.back().overlaps = arch.dependent_launch;
+  if (spec.max_logits) {
+    spec.steps.push_back(make_step(codegen::render_max_logits(*spec.max_logits, templates),
+                                   *spec.max_logits, spec.max_logits->shared_bytes()));
+    spec.steps.back().overlaps = arch.dependent_launch;
+  }
   return spec;
 }
 
@@ -106,12 +112,17 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     layout.words = take(tiles.words() * std::int64_t{sizeof(std::uint32_t)});
     layout.classes = take(tiles.classes());
   }
+  const std::int64_t rows =
+      std::int64_t{problem.tensor_batch()} * problem.num_heads_q * problem.seqlen_q;
   if (layout.grid.splits > 1) {
-    const std::int64_t partials =
-        std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q * layout.grid.splits;
+    const std::int64_t partials = rows * layout.grid.splits;
     const int columns = spec.combine.padded_head_dim_v();
     layout.partial_out = take(partials * columns * std::int64_t{sizeof(float)});
     layout.partial_lse = take(partials * std::int64_t{sizeof(float)});
+    if (spec.max_logits) layout.partial_row_max = take(partials * std::int64_t{sizeof(float)});
+  }
+  if (spec.max_logits && !problem.has_row_max) {
+    layout.row_max = take(rows * std::int64_t{sizeof(float)});
   }
   return layout;
 }

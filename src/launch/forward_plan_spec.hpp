@@ -32,8 +32,9 @@ struct ForwardTile {
   bool scale_first = false;
 };
 
-/// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine. The last
-/// runs for calls whose keys are split. Needs no GPU.
+/// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine [,
+/// max_logits]. The combine runs for calls whose keys are split, the last for those that want the
+/// largest score of each head. Needs no GPU.
 struct ForwardPlanSpec {
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -42,11 +43,13 @@ struct ForwardPlanSpec {
   std::optional<kernel::ForwardWgmmaConfig> wgmma;  ///< of the kernel, where that is its path
   std::optional<kernel::MaskPackConfig> mask_pack;
   kernel::ForwardCombineConfig combine{};
+  std::optional<kernel::MaxLogitsConfig> max_logits;
   int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
   std::vector<StepSpec> steps;
 
   std::size_t forward_step() const { return mask_pack ? 1 : 0; }
   std::size_t combine_step() const { return forward_step() + 1; }
+  std::size_t max_logits_step() const { return combine_step() + 1; }
 };
 
 /// The attention kernel itself; of a backward, that of dk and dv.
@@ -79,6 +82,8 @@ struct WorkspaceLayout {
   std::size_t words = 0;                         ///< packed mask
   std::size_t classes = 0;                       ///< one byte per mask tile
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
+  std::size_t partial_row_max = 0;               ///< likewise, where rows' maxima are wanted
+  std::size_t row_max = 0;                       ///< where those of heads are wanted alone
   std::size_t bytes = 0;                         ///< total
 };
 inline constexpr std::size_t kWorkspaceAlignment = 256;

@@ -111,6 +111,7 @@ void check_dsink(const BackwardArgs& args, BackwardProblem& p) {
 BackwardProblem make_problem(const BackwardArgs& args) {
   BackwardProblem p;
   p.forward = make_problem(args.forward);
+  p.forward.has_row_max = p.forward.has_max_logits = false;  // the forward's alone
   if (args.forward.lse == nullptr && !empty_tensor(args.forward.q)) {
     reject("lse: null; expected what the forward wrote, [batch, heads, seqlen_q] fp32");
   }

@@ -73,6 +73,8 @@ std::string describe(const Problem& p) {
     if (p.*s.value != s.usual(p)) text += fmt::format(" {}={}", s.name, p.*s.value);
   }
   if (p.has_lse) text += " lse";
+  if (p.has_row_max) text += " row_max";
+  if (p.has_max_logits) text += " max_logits";
   if (!p.aligned) text += " unaligned";
   return text;
 }

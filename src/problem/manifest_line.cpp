@@ -43,6 +43,8 @@ Json members(const Problem& p) {
   if (heads_inside_rows(p)) line["layout"] = "bshd";
   if (p.has_seqlens_q || p.has_seqlens_kv) line["use_seqlens"] = true;
   if (p.packed) line["packed"] = true;
+  if (p.has_row_max) line["row_max"] = true;
+  if (p.has_max_logits) line["max_logits"] = true;
   return line;
 }
 

@@ -186,9 +186,13 @@ Problem make_problem(const ForwardArgs& args) {
   check_alibi(args, p);
   check_band(args, p);
   check_aligned_pointer("lse", args.lse);
+  check_aligned_pointer("row_max", args.row_max);
+  check_aligned_pointer("max_logits", args.max_logits);
   check_aligned_pointer("seqlens_q", args.seqlens_q);
   check_aligned_pointer("seqlens_kv", args.seqlens_kv);
   p.has_lse = args.lse != nullptr;
+  p.has_row_max = args.row_max != nullptr;
+  p.has_max_logits = args.max_logits != nullptr;
   p.has_seqlens_q = args.seqlens_q != nullptr;
   p.has_seqlens_kv = args.seqlens_kv != nullptr;
   for (const Scalar& scalar : kScalars) {
@@ -228,6 +232,7 @@ Family family(const Problem& problem) {
   f.sink = problem.sink.exists;
   f.sink_dtype = problem.sink.dtype;
   f.alibi = problem.alibi.exists;
+  f.row_max = problem.has_row_max || problem.has_max_logits;
   return f;
 }
 

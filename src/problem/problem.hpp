@@ -70,7 +70,7 @@ struct Problem {
   bool packed = false;  ///< sequences lie one after another in tensors without a batch axis
   std::int32_t operand_queries = 0, operand_keys = 0;  ///< of a sequence that mask and bias have
   bool has_seqlens_q = false, has_seqlens_kv = false;
-  bool has_lse = false;
+  bool has_lse = false, has_row_max = false, has_max_logits = false;
   float scale = 1.0f;
   float softcap = 0.0f;  ///< 0: none
 
@@ -79,7 +79,9 @@ struct Problem {
   bool groups_batch(std::int32_t planes) const { return planes > 1 && planes < batch; }
   /// Whether anything depends on where the diagonal lies.
   bool has_diagonal() const { return bounded_left || bounded_right || alibi.exists; }
-  bool empty() const { return batch == 0 || seqlen_q == 0; }
+  bool has_rows() const { return batch != 0 && seqlen_q != 0; }
+  /// Whether there is nothing to write.
+  bool empty() const { return !has_rows() && !has_max_logits; }
   /// The batch axis of q, k, v and out.
   std::int32_t tensor_batch() const { return packed ? 1 : batch; }
   bool operator==(const Problem&) const = default;
@@ -142,6 +144,7 @@ struct Family {
   bool sink = false;
   DType sink_dtype = DType::kFloat32;
   bool alibi = false;
+  bool row_max = false;  ///< the largest scores of rows are wanted, of a forward
 
   /// Whether a kernel looks at the mask before those that read it.
   bool prepares_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
@@ -166,14 +169,16 @@ constexpr auto fields(const Family*) {
       base::Field{"bounded_left", &F::bounded_left},
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
       base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
-      base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi});
+      base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi},
+      base::Field{"row_max", &F::row_max});
 }
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
     {"left", &Family::bounded_left}, {"right", &Family::bounded_right},
     {"seqlens", &Family::seqlens},   {"packed", &Family::packed},
-    {"softcap", &Family::softcap},   {"alibi", &Family::alibi}};
+    {"softcap", &Family::softcap},   {"alibi", &Family::alibi},
+    {"row_max", &Family::row_max}};
 
 Family family(const Problem& problem);
 

@@ -142,7 +142,7 @@ Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
 }
 
 Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
-                 const std::vector<double>& exact, const Rows& rows) {
+                 const std::vector<double>& exact, const Rows& rows, std::string_view name) {
   Report report;
   const auto [batch, heads, seqlen_q] = shape;
   const std::int64_t count = rows.count(seqlen_q);
@@ -160,14 +160,30 @@ Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
     report.worst_ratio = std::max(report.worst_ratio, plane.ratio);
     report.max_abs_error = std::max(report.max_abs_error, plane.error);
     if (plane.failed > 0) {
-      add_failure(report, fmt::format("batch {} head {}: lse of {} rows fails, worst {:.3g} times "
-                                      "its allowance; at row {} got {:.9g} want {:.9g}",
-                                      index / heads, index % heads, plane.failed, plane.ratio,
-                                      plane.first.row, plane.first.got, plane.first.want));
+      add_failure(report,
+                  fmt::format("batch {} head {}: {} of {} rows fails, worst {:.3g} times its "
+                              "allowance; at row {} got {:.9g} want {:.9g}",
+                              index / heads, index % heads, name, plane.failed, plane.ratio,
+                              plane.first.row, plane.first.got, plane.first.want));
     }
   }
   finish(report);
   return report;
+}
+
+Report check_max_logits(const float* got, const std::array<std::int64_t, 3>& shape,
+                        const std::vector<double>& exact, const Rows& rows) {
+  const auto [batch, heads, seqlen_q] = shape;
+  const std::int64_t count = rows.count(seqlen_q);
+  std::vector<double> want(static_cast<std::size_t>(heads), -kInfinity);
+  for (std::size_t row = 0; row < exact.size(); ++row) {
+    double& highest = want[row / static_cast<std::size_t>(count) % want.size()];
+    if (exact[row] > highest || std::isnan(exact[row])) highest = exact[row];
+  }
+  for (std::size_t head = 0; !rows.all && head < want.size(); ++head) {
+    if (got[head] > want[head]) want[head] = got[head];
+  }
+  return check_lse(got, {1, heads, 1}, want, Rows::every(), "max_logits");
 }
 
 }  // namespace attnjit::reference

@@ -55,6 +55,7 @@ ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, c
   result.out.assign(static_cast<std::size_t>(batch * heads * count * dim_v), kNotComputed);
   result.lse.assign(static_cast<std::size_t>(batch * heads * count), kNotComputed);
 
+  result.row_max = result.lse;
   result.dead.assign(result.lse.size(), 0);
 
   const ScoreRule rule(args);
@@ -71,7 +72,8 @@ ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, c
     }
     const std::int64_t row = plane * count + first;
     compute(context, block,
-            {result.out.data() + row * dim_v, result.lse.data() + row, result.dead.data() + row});
+            {result.out.data() + row * dim_v, result.lse.data() + row, result.row_max.data() + row,
+             result.dead.data() + row});
   });
   return result;
 }

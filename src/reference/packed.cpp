@@ -130,6 +130,7 @@ ForwardResult forward_packed(const ForwardArgs& args, Arithmetic arithmetic, con
     const double lse = computed ? -std::numeric_limits<double>::infinity() : kNotComputed;
     result.out.insert(result.out.end(), index(count * dim_v), computed ? 0 : kNotComputed);
     result.lse.insert(result.lse.end(), index(count), lse);
+    result.row_max.insert(result.row_max.end(), index(count), lse);
     result.dead.insert(result.dead.end(), index(count), computed ? 1 : 0);
   }
   for (const Sequence& sequence : split_sequences(args)) {
@@ -137,6 +138,7 @@ ForwardResult forward_packed(const ForwardArgs& args, Arithmetic arithmetic, con
     const ForwardResult part = forward_unpacked(sequence.call, arithmetic, own.rows, jobs, planes);
     scatter(part.out, heads, result.out, own.first * dim_v, count * dim_v);
     scatter(part.lse, heads, result.lse, own.first, count);
+    scatter(part.row_max, heads, result.row_max, own.first, count);
     scatter(part.dead, heads, result.dead, own.first, count);
   }
   return result;

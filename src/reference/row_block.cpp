@@ -151,6 +151,7 @@ void BlockSolver<Real>::write(const BlockResult& result) const {
           dead ? 0.0 : round(accumulator_[row * padded_dim_v_ + d] / sum_[row] * factor);
     }
     result.lse[row] = lse;
+    result.row_max[row] = dead ? kDropped : maximum_[row];
     result.dead[row] = dead;
   }
 }

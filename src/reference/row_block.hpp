@@ -7,6 +7,7 @@ namespace attnjit::reference {
 struct BlockResult {
   double* out;         ///< [end - first, Dv]
   double* lse;         ///< [end - first]
+  double* row_max;     ///< [end - first]
   std::uint8_t* dead;  ///< [end - first]
 };
 

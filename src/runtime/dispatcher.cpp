@@ -41,6 +41,8 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   check_address(driver, "v", args.v.data);
   check_address(driver, "out", args.out.data);
   check_address(driver, "lse", args.lse);
+  check_address(driver, "row_max", args.row_max);
+  check_address(driver, "max_logits", args.max_logits);
   check_address(driver, "seqlens_q", args.seqlens_q);
   check_address(driver, "seqlens_kv", args.seqlens_kv);
   check_address(driver, "cu_seqlens_q", args.cu_seqlens_q);
@@ -70,6 +72,10 @@ void check_addresses(const cuda::Driver& driver, const MergeLseArgs& args) {
   check_address(driver, "carry_lse", args.carry_lse);
   if (args.carry) check_address(driver, "carry", args.carry->data);
 }
+
+// Whether attention has nothing to compute, though maxima of heads may be -inf.
+bool idle(const problem::Problem& problem) { return !problem.has_rows(); }
+bool idle(const problem::BackwardProblem&) { return false; }
 
 bool captures(const cuda::Driver& driver, Stream stream) {
   try {
@@ -195,8 +201,9 @@ const cuda::Driver& Dispatcher::load_driver() {
 }
 
 // The plan of `problem` in the current context, made on first sight. Only then is the driver asked
-// about the addresses in `args`, a query for each. While one of `streams` is captured nothing is
-// tuned: a plan that would be is provisional, and the next call outside of captures makes another.
+// about the addresses in `args`, a query for each. While one of `streams` is captured, or for a
+// problem without rows, nothing is tuned: a plan that would be is provisional, and the next call
+// that may tune makes another.
 template <class Pass>
 const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
                                                 const typename Pass::Problem& problem,
@@ -207,7 +214,8 @@ const launch::Plan<Pass>& Dispatcher::find_plan(BasicPlanTable<Pass>& plans,
   if (const launch::Plan<Pass>* const plan = plans.find(key)) return *plan;
   check_addresses(own_driver(), args);
   const auto capturing = [&](Stream stream) { return captures(driver(), stream); };
-  if (plan_maker_.would_tune(driver(), key.plan) && std::ranges::any_of(streams, capturing)) {
+  if (plan_maker_.would_tune(driver(), key.plan) &&
+      (idle(problem) || std::ranges::any_of(streams, capturing))) {
     return plans.find_or_make_provisional(
         key, [&] { return plan_maker_.make(driver(), problem, key.plan, Tuning::kForbidden); });
   }

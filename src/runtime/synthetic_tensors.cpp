@@ -197,6 +197,10 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
         maker.slopes(head_axes(p, p.alibi.head_stride, p.alibi.batch_stride));
   }
   if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.has_row_max) args.row_max = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.has_max_logits) {
+    args.max_logits = static_cast<float*>(maker.place(DType::kFloat32, head_axes(p, 1)));
+  }
   if (p.packed) {
     args.cu_seqlens_q = maker.begins(p.batch, p.seqlen_q);
     args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);

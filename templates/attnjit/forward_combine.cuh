@@ -24,6 +24,15 @@ struct ForwardCombine {
     return ptx::shared_base() + (warp * kColumns + column) * 4;
   }
 
+  // The largest of a number per split. Warps call it whole.
+  ATTNJIT_DEVICE float largest(const float* numbers) const {
+    float highest = -ptx::infinity();
+    for (int s = ptx::lane_index(); s < params.num_splits; s += 32) {
+      highest = fmaxf(highest, ptx::load_global_written(numbers + s));
+    }
+    return ptx::warp_max(highest);
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int64 row = ptx::block_index();
     const int lane = ptx::lane_index();
@@ -32,12 +41,7 @@ struct ForwardCombine {
     const float* const lses = params.partial_lse + row * params.num_splits;
 
     // Every warp weighs all splits: cheaper than to wait for one that does.
-    float highest = -ptx::infinity();
-    for (int s = lane; s < params.num_splits; s += 32) {
-      highest = fmaxf(highest, ptx::load_global_written(lses + s));
-    }
-    highest = ptx::warp_max(highest);
-    const PartWeights weights(highest);
+    const PartWeights weights(largest(lses));
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
       total += weights.weight(ptx::load_global_written(lses + s));
@@ -72,6 +76,11 @@ struct ForwardCombine {
     write(row, weights.inverse(total));
     if (params.lse != nullptr && ptx::thread_index() == 0) {
       ptx::store_global(params.lse + row, weights.lse(total));
+    }
+    if constexpr (kConfig.row_max) {
+      if (warp != 0) return;
+      const float highest = largest(params.partial_row_max + row * params.num_splits);
+      if (lane == 0) ptx::store_global(params.row_max + row, highest);
     }
   }
 

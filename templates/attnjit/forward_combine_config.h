@@ -8,6 +8,7 @@ struct ForwardCombineConfig {
   DType dtype;  // of out
   int head_dim_v;
   int num_warps;
+  bool row_max;  // whether the largest scores of rows are wanted
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
@@ -32,6 +33,8 @@ struct ForwardCombineParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 num_splits;
+  const float* partial_row_max;  // [row][split], where the config has row_max
+  float* row_max;                // [row], likewise
 };
 
 }  // namespace attnjit::kernel

@@ -12,6 +12,7 @@
 #include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/key_order.h"
+#include "attnjit/tile/row_maxima.cuh"
 #include "attnjit/tile/shared_tile.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -46,6 +47,7 @@ struct Forward {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
   static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -66,6 +68,7 @@ struct Forward {
   TileRange tiles;      // of the block's share, those that are left
   const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
+  RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
@@ -228,6 +231,7 @@ struct Forward {
     }
     features.add(block, scores, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
+    maxima.see(scores);
     Probabilities<kRowTiles, kGroups> probabilities;
     softmax.step(scores, probabilities, params.exponent_scale,
                  [&](int m, int h, float correction) { out.scale_row(m, h, correction); });
@@ -279,8 +283,22 @@ struct Forward {
     }
   }
 
+  // The place of a row in arrays of a number per row and split.
+  ATTNJIT_DEVICE int64 split_slot(const RowOwner& owner) const {
+    return lse_index<kPacked>(params, block, owner) * params.num_splits + split();
+  }
+
+  // Closes a row, and writes its largest score where that is wanted.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    return kernel::close_row<kHeads>(features, block, softmax.finish(m, h), 16 * m + 8 * h);
+    RowState state = softmax.finish(m, h);
+    const ClosedRow row = kernel::close_row<kHeads>(features, block, state, 16 * m + 8 * h);
+    if constexpr (Features::kKeepsMaxima) {
+      if constexpr (!kRunningMax) {
+        state.max = maxima.of(m, h) * (kConfig.scale_first ? 1.0f : params.score_scale);
+      }
+      features.write_max(features, block, row.owner, state, split_slot(row.owner));
+    }
+    return row;
   }
 
   // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
@@ -323,8 +341,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot =
-            lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
+        const int64 slot = split_slot(row.owner);
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -342,6 +359,7 @@ struct Forward {
     if (kPacked && block.first_row >= block.num_rows) return;
     load_q();  // joins the first group of copies
     softmax.begin();
+    maxima.begin();
     out = 0.0f;
     if constexpr (kStages == 1) {
       walk_alternating();

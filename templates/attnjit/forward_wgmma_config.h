@@ -19,6 +19,7 @@ struct ForwardWgmmaConfig {
   int block_kv;            // keys of a tile
   int num_stages;          // tiles of K and of V in the ring
   int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
+  bool row_max;            // the largest scores of rows are kept
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 256;  // of barriers and jobs
@@ -53,7 +54,8 @@ struct ForwardWgmmaConfig {
             .strided_keys = true};
   }
 
-  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs].
+  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs]
+  // [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
@@ -61,20 +63,24 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int staged_bytes() const {
     return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
   }
+  // A number for each of a thread's two rows, of this block of rows and of the one before.
+  ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
+  ATTNJIT_CONSTEXPR int maxima_bytes() const { return row_max ? 4 * maxima_pitch() : 0; }
   // Two buffers of Q let the next one load early, and O be staged where Q was. Where there is room
   // for one only, and where the rows of a warp are those of several heads, O goes from registers to
   // global memory.
   ATTNJIT_CONSTEXPR bool stages_out() const {
-    return !pack_heads &&
-           2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) + kControlBytes <=
-               kMaxSharedBytes;
+    return !pack_heads && 2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) +
+                                  kControlBytes + maxima_bytes() <=
+                              kMaxSharedBytes;
   }
   ATTNJIT_CONSTEXPR int q_buffers() const { return stages_out() ? 2 : 1; }
   ATTNJIT_CONSTEXPR int q_buffer_bytes() const { return stages_out() ? staged_bytes() : q_bytes(); }
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return v_offset() + num_stages * v_bytes(); }
-  ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
+  ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + kControlBytes; }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
   // Of a thread: scores, output, and two sets of probabilities.
   ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + out_columns() / 2; }
 };

@@ -15,6 +15,7 @@
 #include "attnjit/softmax.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/quad_rows.cuh"
+#include "attnjit/tile/row_maxima.cuh"
 
 namespace attnjit::kernel {
 
@@ -65,6 +66,7 @@ struct ForwardConsumer {
   typename Shared::QueryTurn query_turn = {};  // of the rows at hand
   typename Shared::TileTurn tile_turn = {};    // of the job
   Rows rows;
+  const SharedRowMaxima<kConfig.row_max, kConfig.maxima_pitch()> maxima;
   Fragments<1, kOutGroups> out;
   Probabilities<1, kGroups> probabilities;  // of the tile before
   bool adds = false;                        // `out` holds products already
@@ -78,7 +80,8 @@ struct ForwardConsumer {
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
         q_descriptor(ptx::matrix_descriptor(shared.q(0) + 64 * group * 128, 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
-        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
+        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)),
+        maxima{shared.maxima(ptx::thread_index() - 128)} {}
 
   ATTNJIT_DEVICE void run() {
     ptx::barrier_wait(shared.q_full(0), 0);
@@ -171,6 +174,7 @@ struct ForwardConsumer {
       features.keep(rows.block, kept, first_key);
       kept.apply(scores);
     }
+    maxima.see(query_turn.turn, scores);
     Probabilities<1, kGroups> fresh;
     RowValues<1> correction;
     const bool corrects = rows.softmax.template step<kNew>(
@@ -192,7 +196,7 @@ struct ForwardConsumer {
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
     if constexpr (kNew) {
-      if constexpr (kBehind) write(closing, closing_slot);
+      if constexpr (kBehind) write(closing, closing_slot, query_turn.turn - 1);
       adds = false;
     } else {
       adds = true;
@@ -215,7 +219,7 @@ struct ForwardConsumer {
     hold_operands();
     ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
     release_stored();
-    write(rows, query_turn.slot());
+    write(rows, query_turn.slot(), query_turn.turn);
     if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
   }
 
@@ -226,6 +230,7 @@ struct ForwardConsumer {
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
     rows.block.thread_key = kShape.lane_key(lane);
     rows.softmax.begin();
+    maxima.begin(query_turn.turn);
     features.begin(rows.block);
   }
   // A tile past the last one has no operands; any will do, for its keys are dropped.
@@ -287,14 +292,20 @@ struct ForwardConsumer {
     stores = false;
   }
 
-  // Writes `out` and lse of the rows.
-  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot) {
+  // Writes `out` and lse of the rows whose turn `turn` was, and their largest scores where these
+  // are wanted.
+  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 turn) {
     const ForwardParams& p = params.base;
     ClosedRow closed[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block,
-                                                    closing.softmax.finish(0, h), 8 * h);
+      RowState state = closing.softmax.finish(0, h);
+      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
+      if constexpr (kConfig.row_max) {
+        state.max = maxima.of(turn, h) * (kConfig.scale_first ? 1.0f : p.score_scale);
+        features.write_max(features, closing.block, closed[h].owner, state,
+                           split_slot(closing, closed[h].owner));
+      }
       if (closing.split == 0) features.close(closing.block, closed[h]);
     }
     if (p.num_splits > 1) {
@@ -369,6 +380,10 @@ struct ForwardConsumer {
       }
     }
   }
+  // The place of a row in arrays of a number per row and split.
+  ATTNJIT_DEVICE int64 split_slot(const Rows& of, const RowOwner& owner) const {
+    return lse_index<kPacked>(params.base, of.block, owner) * params.base.num_splits + of.split;
+  }
   // Writes what a split knows of its rows, in fp32.
   ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {
     const ForwardParams& p = params.base;
@@ -377,7 +392,7 @@ struct ForwardConsumer {
     for (int h = 0; h < 2; ++h) {
       const RowOwner& owner = closed[h].owner;
       const bool inside = owner.query < closing.block.seqlen_q;
-      const int64 slot = lse_index<kPacked>(p, closing.block, owner) * p.num_splits + closing.split;
+      const int64 slot = split_slot(closing, owner);
       ptx::store_global_if(inside && (lane & 3) == 0, p.partial_lse + slot, closed[h].lse);
       float* const target = p.partial_out + slot * kColumns + 2 * (lane & 3);
 #pragma unroll

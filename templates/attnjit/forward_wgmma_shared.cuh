@@ -62,6 +62,11 @@ struct ForwardShared {
   // V has landed and still has rows to be set to zero.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return barrier(4 + 4 * kStages + slot); }
 
+  // The place of a thread's first maximum, where the config keeps them.
+  ATTNJIT_DEVICE uint32 maxima(int consumer_thread) const {
+    return base + kConfig.maxima_offset() + 4 * consumer_thread;
+  }
+
   // One thread makes the barriers.
   ATTNJIT_DEVICE void init_barriers() const {
     constexpr int kReaders = 4 * kConfig.consumers();  // warps

@@ -45,12 +45,7 @@ struct RunningMaxSoftmax {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float highest = -ptx::infinity();
-#pragma unroll
-        for (int n = 0; n < kGroups; ++n) {
-          highest = fmaxf(highest, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
-        }
-        highest = ptx::quad_max(highest);
+        const float highest = ptx::quad_max(scores.row_max(m, h));
         const float before = reference[m][h];
         if (highest > kDeadScore) reference[m][h] = fmaxf(before, highest * exponent_scale);
         // A row without a kept key so far has no reference: -inf - -inf would be NaN.

@@ -23,7 +23,7 @@ problem::Problem read_back(const problem::Problem& problem) {
 }
 
 TEST_CASE("a problem survives its manifest line") {
-  std::vector<ForwardArgs> calls(8, forward_args());
+  std::vector<ForwardArgs> calls(9, forward_args());
   calls[1].causal = true;
   calls[1].diagonal = Diagonal::kBottomRight;
   calls[2].window = {100, -1};
@@ -37,6 +37,7 @@ TEST_CASE("a problem survives its manifest line") {
   calls[7].alibi_slopes = operand(calls[7], "bh11", DType::kFloat32);
   calls[7].diagonal = Diagonal::kBottomRight;
   calls[7].diagonal_offset = 3;
+  calls[8].row_max = calls[8].max_logits = fake_address<float>(8);
   for (ForwardArgs& args : calls) {
     args.lse = fake_address<float>(7);  // a manifest's problems have one
     const problem::Problem problem = problem::make_problem(args);

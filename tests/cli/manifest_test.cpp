@@ -74,6 +74,8 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("causal": "top_left", "alibi": "bh")").alibi == "bh");
   CHECK(only_spec(R"("alibi": "none")").alibi.empty());
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
+  CHECK(only_spec(R"("row_max": true)").want_row_max);
+  CHECK(only_spec(R"("max_logits": true)").want_max_logits);
   CHECK(only_spec(R"("layout": "bshd")").memory.layout == instance::Layout::kBshd);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_q);
   CHECK(only_spec(R"("use_seqlens": true)").use_seqlens_kv);

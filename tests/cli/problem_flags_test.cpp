@@ -115,6 +115,10 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(flags_error({.window = "8,8"}).find("add --diagonal") != std::string::npos);
   CHECK(flags_error({.diagonal = "top-left"}).find("--causal, --window or --alibi") !=
         std::string::npos);
+  CHECK(make_case({.row_max = true}).spec.want_row_max);
+  CHECK(make_case({.max_logits = true}).spec.want_max_logits);
+  CHECK(flags_error({.backward = true, .max_logits = true})
+            .starts_with("--max-logits has no effect with --backward; leave --max-logits out"));
   const auto sloped = make_case({.diagonal = "top-left", .diagonal_offset = 3, .alibi = "h"}).spec;
   CHECK(sloped.alibi == "h");
   CHECK(sloped.diagonal == Diagonal::kTopLeft);

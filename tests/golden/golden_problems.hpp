@@ -53,6 +53,11 @@ inline std::vector<GoldenProblem> golden_problems() {
          a.mask = mask(a, "b11k");
          a.bias = bias(a, "shqk");
        }},
+      {"qk_clip", "sm_90a", sizes(1, 16, 16, 4096, 4096, 192, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         a.max_logits = fake_address<float>(7);
+       }},
       {"image_self", "sm_89", sizes(2, 8, 8, 4096, 4096, 40, 0, kHalf), {}},
       {"image_cross", "sm_86", sizes(2, 8, 8, 4096, 77, 80, 0, kHalf), {}},
       {"latent_prefill", "sm_90a", sizes(1, 16, 16, 4096, 4096, 192, 128), make_causal},

@@ -337,6 +337,38 @@ TEST_CASE("case 12: a mask per kv head, and padding that is no prefix") {
   }
 }
 
+TEST_CASE("the largest scores of rows and heads") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t head_dim : {64, 128, 256}) {
+    for (const std::int64_t rows : {1, 70, 900}) {
+      ProblemSpec spec{.batch = 3,
+                       .heads_q = 8,
+                       .heads_kv = 2,
+                       .seqlen_q = rows,
+                       .seqlen_kv = 1500,
+                       .head_dim = head_dim,
+                       .mask = "bhqk",
+                       .mask_kind = MaskKind::kDeadHead,
+                       .use_sink = true,
+                       .want_row_max = true,
+                       .want_max_logits = true};
+      expect_right(gpu, spec);
+      spec.want_row_max = false;
+      spec.mask.clear();
+      expect_right(gpu, causal(spec, Diagonal::kBottomRight));
+      spec.seqlen_kv = 0;
+      expect_right(gpu, spec);
+    }
+  }
+  expect_right(gpu, {.batch = 2,
+                     .heads_q = 4,
+                     .heads_kv = 2,
+                     .seqlen_q = 0,
+                     .seqlen_kv = 70,
+                     .head_dim = 64,
+                     .want_max_logits = true});
+}
+
 TEST_CASE("empty problems launch nothing and dead problems write everything") {
   ATTNJIT_NEED_GPU(gpu);
   expect_right(

@@ -58,6 +58,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.softcap = row.at("softcap");
   f.sink = row.at("sink");
   f.alibi = row.at("alibi");
+  f.row_max = row.value("row_max", false);  // of forwards alone
   f.mask = grid_extent(mask);
   f.mask_vectorized = vectorized(mask);
   f.bias = grid_extent(bias);

@@ -67,6 +67,7 @@ std::vector<Feature> features() {
       {"row_mask.cuh", with([](Family& f) { f.mask = Extent::kPerQuery; })},
       {"band.cuh", with([](Family& f) { f.bounded_right = true; })},
       {"seqlens.cuh", with([](Family& f) { f.seqlens = true; })},
+      {"row_max.cuh", with([](Family& f) { f.row_max = true; })},
   };
 }
 

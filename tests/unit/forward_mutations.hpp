@@ -118,6 +118,9 @@ inline void add_options(std::vector<Mutation>& list) {
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});
   for (const std::uintptr_t place : {20, 21}) {
     list.push_back({"lse", [=](ForwardArgs& a) { a.lse = fake_address<float>(place); }});
+    list.push_back({"row_max", [=](ForwardArgs& a) { a.row_max = fake_address<float>(place); }});
+    list.push_back(
+        {"max_logits", [=](ForwardArgs& a) { a.max_logits = fake_address<float>(place); }});
     list.push_back(
         {"seqlens_q", [=](ForwardArgs& a) { a.seqlens_q = fake_address<std::int32_t>(place); }});
     list.push_back(

@@ -111,11 +111,17 @@ inline void put(Members& m, const kernel::MaskPackParams& params) {
 }
 
 inline void put(Members& m, const kernel::ForwardCombineParams& params) {
-  const auto& [partial_out, partial_lse, out, lse, strides, num_heads_q, seqlen_q, num_splits] =
-      params;
-  m["combine"] = fmt::format("{} {} {} {} {},{},{} {} {} {}", fmt::ptr(partial_out),
+  const auto& [partial_out, partial_lse, out, lse, strides, num_heads_q, seqlen_q, num_splits,
+               partial_row_max, row_max] = params;
+  m["combine"] = fmt::format("{} {} {} {} {},{},{} {} {} {} {} {}", fmt::ptr(partial_out),
                              fmt::ptr(partial_lse), out, fmt::ptr(lse), strides.batch, strides.head,
-                             strides.row, num_heads_q, seqlen_q, num_splits);
+                             strides.row, num_heads_q, seqlen_q, num_splits,
+                             fmt::ptr(partial_row_max), fmt::ptr(row_max));
+}
+inline void put(Members& m, const kernel::MaxLogitsParams& params) {
+  const auto& [row_max, max_logits, batch, num_heads_q, seqlen_q] = params;
+  m["max_logits"] = fmt::format("{} {} {} {} {}", fmt::ptr(row_max), fmt::ptr(max_logits), batch,
+                                num_heads_q, seqlen_q);
 }
 
 // Keeps what a tensor map was made from: its address, and a hash of the rest.
@@ -152,9 +158,9 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, features, mask_pack, combine] = arguments.values();
+  const auto& [forward, features, mask_pack, combine, max_logits] = arguments.values();
   const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi] = features;
+               alibi, row_max] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, sequences);
@@ -166,8 +172,11 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, packed_mask);
   put(o.values, mask_pack);
   put(o.values, combine);
-  o.values["workspace"] = fmt::format("{} {} {} {} {}", layout.words, layout.classes,
-                                      layout.partial_out, layout.partial_lse, layout.bytes);
+  put(o.values, max_logits);
+  o.values["row_max"] = text(row_max.target);
+  o.values["workspace"] =
+      fmt::format("{} {} {} {} {} {} {}", layout.words, layout.classes, layout.partial_out,
+                  layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const auto& [source, threads, shared_bytes, overlaps] = spec.steps[i];
     const auto& [grid, block, shared, overlap] = arguments.shape(i);

@@ -255,6 +255,60 @@ TEST_CASE("keys are split until the device is full, and the splits are added up"
   CHECK(call.layout().bytes == 48 * 16 * 48 * 4 + 48 * 16 * 4);
 }
 
+TEST_CASE("largest scores of rows go through the splits to the caller, or to those of heads") {
+  const test::Sizes split{
+      .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 3, .seqlen_kv = 65536};
+  for (const bool splits : {true, false}) {
+    for (const bool rows : {true, false}) {
+      CAPTURE(splits);
+      CAPTURE(rows);
+      ForwardArgs args = forward_args(splits ? split : test::Sizes{});
+      if (rows) args.row_max = fake_address<float>(8);
+      args.max_logits = fake_address<float>(7);
+      const Call call(args);
+      REQUIRE(call.spec.steps.size() == 3);
+      CHECK(call.spec.steps[2].source.entry == "max_logits");
+      CHECK(call.spec.steps[2].overlaps);
+      ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
+                                 call.workspace(), encode_nothing);
+      const auto& values = arguments.values();
+      const auto at = [&](std::size_t offset) {
+        return reinterpret_cast<float*>(static_cast<std::byte*>(call.workspace()) + offset);
+      };
+      const float* const target = rows ? args.row_max : at(call.layout().row_max);
+      CHECK(values.max_logits.row_max == target);
+      CHECK(values.max_logits.max_logits == args.max_logits);
+      CHECK(values.features.row_max.target ==
+            (splits ? at(call.layout().partial_row_max) : target));
+      CHECK(values.combine.row_max == (splits ? target : nullptr));
+      CHECK(arguments.parameters(2)[0] == &values.max_logits);
+      CHECK(arguments.shape(2).grid[0] == unsigned(call.problem.num_heads_q));
+      CHECK((call.layout().bytes == 0) == (rows && !splits));
+    }
+  }
+  ForwardArgs args = forward_args();
+  args.row_max = fake_address<float>(8);
+  const Call call(args);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  CHECK_FALSE(arguments.runs(2));
+}
+
+TEST_CASE("the largest scores of heads without rows are a step alone") {
+  ForwardArgs args = forward_args();
+  args.q.shape[2] = args.out.shape[2] = 0;
+  args.max_logits = fake_address<float>(7);
+  const Call call(args);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  CHECK(call.layout().bytes == 0);
+  CHECK_FALSE(arguments.runs(0));
+  CHECK_FALSE(arguments.runs(1));
+  CHECK(arguments.runs(2));
+  CHECK(arguments.values().max_logits.batch == 0);
+  CHECK(arguments.values().max_logits.seqlen_q == 1);
+}
+
 TEST_CASE("thread blocks of an SM are told from launch bounds and shared memory") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   const auto blocks = [&](int warps, int min_blocks, int block_kv, int head_dim = 64) {

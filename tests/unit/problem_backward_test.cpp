@@ -116,6 +116,13 @@ TEST_CASE("lse is what the forward wrote, and dlse is aligned") {
   CHECK(make(args).has_dlse);
 }
 
+TEST_CASE("largest scores are the forward's alone") {
+  BackwardArgs args = backward_args();
+  const auto without = make(args);
+  args.forward.row_max = args.forward.max_logits = test::fake_address<float>(20);
+  CHECK(make(args) == without);
+}
+
 TEST_CASE("a dbias needs a bias and its dtype or fp32") {
   CHECK(refusal_of([](BackwardArgs& a) {
           a.dbias = test::operand(a.forward, "bhqk", DType::kBFloat16);

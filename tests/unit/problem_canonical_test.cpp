@@ -208,6 +208,29 @@ TEST_CASE("slopes and the diagonal that they need are run-time numbers") {
         std::string::npos);
 }
 
+TEST_CASE(
+    "largest scores of rows and of heads are one family, and a problem without rows has some") {
+  ForwardArgs args = forward_args();
+  const Problem without = make_problem(args);
+  CHECK_FALSE(problem::family(without).row_max);
+  args.row_max = test::fake_address<float>(7);
+  const Problem rows = make_problem(args);
+  args.row_max = nullptr;
+  args.max_logits = test::fake_address<float>(7);
+  const Problem heads = make_problem(args);
+  CHECK(rows != heads);
+  CHECK(problem::family(rows) == problem::family(heads));
+  CHECK(problem::family(rows).row_max);
+  CHECK(problem::describe(rows).find(" row_max") != std::string::npos);
+  CHECK(problem::describe(heads).find(" max_logits") != std::string::npos);
+  CHECK(problem::describe(problem::family(heads)).find(" row_max") != std::string::npos);
+  args.q.shape[2] = args.out.shape[2] = 0;
+  CHECK_FALSE(make_problem(args).empty());
+  CHECK_FALSE(make_problem(args).has_rows());
+  args.row_max = std::exchange(args.max_logits, nullptr);
+  CHECK(make_problem(args).empty());
+}
+
 TEST_CASE("the scale defaults to 1 / sqrt(D), and zero has no sign") {
   CHECK(make_problem(forward_args({.head_dim = 64})).scale == 0.125f);
   ForwardArgs args = forward_args();

@@ -254,6 +254,29 @@ TEST_CASE("lse is held to a relative 1e-4 and to an exact -inf") {
   CHECK(report.text.find("at row 1 got nan want -200") != std::string::npos);
 }
 
+TEST_CASE("largest scores of heads are held to those of rows, or from below to those of some") {
+  // Two batch elements, three heads, two rows.
+  const std::vector<double> exact = {1,          7, -kInfinity, -kInfinity, 0, std::nan(""),
+                                     -kInfinity, 3, -kInfinity, -kInfinity, 0, 5};
+  const std::array<std::int64_t, 3> shape = {2, 3, 2};
+  const auto judge = [&](float a, float b, float c) {
+    const float got[] = {a, b, c};
+    return check_max_logits(got, shape, exact, Rows::every()).pass;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(judge(7.0006f, -infinity, -99));
+  CHECK_FALSE(judge(7.0008f, -infinity, 5));
+  CHECK_FALSE(judge(3, -infinity, 5));
+  CHECK_FALSE(judge(7, -3e38f, 5));
+  const auto judge_some = [&](float got) {
+    const std::vector<double> row = {7};
+    return check_max_logits(&got, {1, 1, 2}, row, Rows::only({0})).pass;
+  };
+  CHECK(judge_some(7));
+  CHECK(judge_some(9));
+  CHECK_FALSE(judge_some(6));
+}
+
 TEST_CASE("many failing planes end in a count") {
   ProblemSpec spec = small_spec();
   spec.heads_q = 40;

@@ -77,6 +77,7 @@ bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t
 struct NaiveRow {
   std::vector<Real> out;
   Real lse;
+  Real max;
 };
 
 // The formulas for one row, with nothing shared with the code under test.
@@ -105,7 +106,8 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
     scores[static_cast<std::size_t>(j)] = score;
     maximum = std::max(maximum, score);
   }
-  NaiveRow row{std::vector<Real>(static_cast<std::size_t>(args.v.shape[3]), 0), -kInfinity};
+  NaiveRow row{std::vector<Real>(static_cast<std::size_t>(args.v.shape[3]), 0), -kInfinity,
+               maximum};
   Real sink = -kInfinity;
   if (args.sink && i < rows_in_use(args, b)) {
     sink = tensor::load(args.sink->data, args.sink->dtype, h * args.sink->strides[1]);
@@ -143,6 +145,7 @@ double worst_error(const ForwardArgs& args, const ForwardResult& result) {
       for (std::int64_t i = 0; i < args.q.shape[2]; ++i, ++position) {
         const NaiveRow row = naive_row(args, b, h, i);
         compare(result.lse[position], row.lse);
+        compare(result.row_max[position], row.max);
         for (std::size_t d = 0; d < dim_v; ++d) {
           compare(result.out[position * dim_v + d], row.out[d]);
         }

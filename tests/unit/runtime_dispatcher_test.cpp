@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "child_process.hpp"
+#include "fake_device.hpp"
 #include "forward_fixtures.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
@@ -148,4 +149,20 @@ TEST_CASE("a problem without rows needs neither a driver nor a plan") {
   CHECK_NOTHROW(dispatcher.forward(args, nullptr, {}));
   CHECK_NOTHROW(dispatcher.prepare_forward(args));
   CHECK(dispatcher.forward_workspace_size(args) == 0);
+}
+
+TEST_CASE("largest scores of heads are written without rows too, and nothing is tuned for them") {
+  ForwardArgs args = kinds()[0];
+  args.q.shape[2] = args.out.shape[2] = 0;
+  args.max_logits = test::fake_address<float>(7);
+  for (const char* const disable : {"1", "0"}) {
+    CAPTURE(disable);
+    test::FakeDevice device;
+    Dispatcher dispatcher(
+        test::environment({{"ATTNJIT_CACHE_DIR", "0"}, {"DISABLE_AUTOTUNE", disable}}), {},
+        device.driver());
+    CHECK_NOTHROW(dispatcher.forward(args, nullptr, {}));
+    CHECK(dispatcher.counters().plans == 1);
+    CHECK(dispatcher.counters().tunes == 0);
+  }
 }

@@ -82,6 +82,8 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
         dense(DType::kFloat32, {spec.alibi == "bh" ? b : 1, hq, 1, 1}, "alibi_slopes");
   }
   if (spec.want_lse) args.lse = static_cast<float*>(placeholder());
+  if (spec.want_row_max) args.row_max = static_cast<float*>(placeholder());
+  if (spec.want_max_logits) args.max_logits = static_cast<float*>(placeholder());
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
   if (spec.packed) {
     args.cu_seqlens_q = args.cu_seqlens_kv = lengths;
@@ -119,7 +121,7 @@ problem::BackwardProblem make_backward_problem(const instance::ProblemSpec& spec
 }
 
 bool is_empty(const instance::ProblemSpec& spec) {
-  return spec.backward ? make_backward_problem(spec).empty() : make_problem(spec).empty();
+  return spec.backward ? make_backward_problem(spec).empty() : !make_problem(spec).has_rows();
 }
 
 double tensor_bytes(const instance::ProblemSpec& spec) {

@@ -215,6 +215,8 @@ constexpr Member kNamed[] = {
     {"packed", false, false, "true or false", flag<&Spec::packed>},
     {"cu_seqlens_q", false, true, "a list of integers", begins<&Spec::cu_seqlens_q>},
     {"cu_seqlens_kv", false, true, "a list of integers", begins<&Spec::cu_seqlens_kv>},
+    {"row_max", false, false, "true or false", flag<&Spec::want_row_max>},
+    {"max_logits", false, false, "true or false", flag<&Spec::want_max_logits>},
     {"seed", false, false, "an integer from 0", seed},
     {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
     {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},

@@ -143,6 +143,15 @@ void set_sink(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.sink_dtype) spec.sink_dtype = choose("--sink-dtype", *flags.sink_dtype, kBiasDtypes);
 }
 
+void set_maxima(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (flags.backward && (flags.row_max || flags.max_logits)) {
+    usage_error("{0} has no effect with --backward; leave {0} out",
+                flags.row_max ? "--row-max" : "--max-logits");
+  }
+  spec.want_row_max = flags.row_max;
+  spec.want_max_logits = flags.max_logits;
+}
+
 void set_gradients(const ProblemFlags& flags, ProblemSpec& spec) {
   const auto expect_backward = [&](bool given, std::string_view flag) {
     if (!given || flags.backward) return;
@@ -176,6 +185,7 @@ Case make_case(const ProblemFlags& flags) {
   set_mask(flags, spec);
   set_bias(flags, spec);
   set_sink(flags, spec);
+  set_maxima(flags, spec);
   set_gradients(flags, spec);
   for (const problem::Scalar& scalar : problem::kScalars) {
     const auto given = flags.scalars.find(scalar.name);

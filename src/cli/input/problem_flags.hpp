@@ -29,6 +29,7 @@ struct ProblemFlags {
   bool sink = false, dsink = false;
   std::optional<std::string> sink_dtype;
   std::optional<std::string> alibi;
+  bool row_max = false, max_logits = false;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

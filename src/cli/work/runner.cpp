@@ -47,6 +47,8 @@ void judge(const instance::HostProblem& host, const Sample& sample, unsigned job
     const check::Verdict verdict = check::judge_forward(host, sample.rows, jobs);
     result.findings = verdict;
     result.outputs = {{"out", verdict.out}, {"lse", verdict.lse}};
+    if (host.spec().want_row_max) result.outputs.push_back({"row_max", verdict.row_max});
+    if (host.spec().want_max_logits) result.outputs.push_back({"max_logits", verdict.max_logits});
     return;
   }
   const check::BackwardVerdict verdict = check::judge_backward(host, sample.planes, jobs);

@@ -26,7 +26,7 @@ struct RunResult {
 
   check::Findings findings;
   bool judged = true;              ///< false: a kernel broke a rule, findings.text says which
-  std::vector<Output> outputs;     ///< out and lse, or dq, dk, dv and dbias
+  std::vector<Output> outputs;     ///< out, lse and maxima, or gradients
   std::optional<double> rough_ms;  ///< of a launch on a GPU; rough: clocks and caches as they come
   std::optional<double> seconds;   ///< on the CPU, compiling included
 };

@@ -47,6 +47,8 @@ struct Feature {
   static constexpr bool kPerHead = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
+  // Whether the largest scores of rows are wanted: write_max() is there.
+  static constexpr bool kKeepsMaxima = false;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -119,6 +121,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
+  static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}

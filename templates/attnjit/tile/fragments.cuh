@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/ptx/device.cuh"
+#include "attnjit/ptx/math.cuh"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -37,6 +38,15 @@ struct Fragments {
   }
   ATTNJIT_DEVICE void operator*=(float factor) {
     for_each([=](float& x, int, int, int) { x *= factor; });
+  }
+  // The largest of a thread's elements in row h of row tile m.
+  ATTNJIT_DEVICE float row_max(int m, int h) const {
+    float highest = -ptx::infinity();
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      highest = fmaxf(highest, fmaxf(element[m][n][2 * h], element[m][n][2 * h + 1]));
+    }
+    return highest;
   }
   // Multiplies row h of row tile m.
   ATTNJIT_DEVICE void scale_row(int m, int h, float factor) {

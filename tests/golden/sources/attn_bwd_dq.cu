@@ -453,6 +453,8 @@ struct Feature {
   static constexpr bool kPerHead = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
+  // Whether the largest scores of rows are wanted: write_max() is there.
+  static constexpr bool kKeepsMaxima = false;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -525,6 +527,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
+  static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
@@ -1579,6 +1582,15 @@ struct Fragments {
   }
   ATTNJIT_DEVICE void operator*=(float factor) {
     for_each([=](float& x, int, int, int) { x *= factor; });
+  }
+  // The largest of a thread's elements in row h of row tile m.
+  ATTNJIT_DEVICE float row_max(int m, int h) const {
+    float highest = -ptx::infinity();
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      highest = fmaxf(highest, fmaxf(element[m][n][2 * h], element[m][n][2 * h + 1]));
+    }
+    return highest;
   }
   // Multiplies row h of row tile m.
   ATTNJIT_DEVICE void scale_row(int m, int h, float factor) {

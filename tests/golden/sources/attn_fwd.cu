@@ -449,6 +449,8 @@ struct Feature {
   static constexpr bool kPerHead = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
+  // Whether the largest scores of rows are wanted: write_max() is there.
+  static constexpr bool kKeepsMaxima = false;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -521,6 +523,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
+  static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
@@ -1031,6 +1034,15 @@ struct Fragments {
   ATTNJIT_DEVICE void operator*=(float factor) {
     for_each([=](float& x, int, int, int) { x *= factor; });
   }
+  // The largest of a thread's elements in row h of row tile m.
+  ATTNJIT_DEVICE float row_max(int m, int h) const {
+    float highest = -ptx::infinity();
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      highest = fmaxf(highest, fmaxf(element[m][n][2 * h], element[m][n][2 * h + 1]));
+    }
+    return highest;
+  }
   // Multiplies row h of row tile m.
   ATTNJIT_DEVICE void scale_row(int m, int h, float factor) {
 #pragma unroll
@@ -1089,12 +1101,7 @@ struct RunningMaxSoftmax {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float highest = -ptx::infinity();
-#pragma unroll
-        for (int n = 0; n < kGroups; ++n) {
-          highest = fmaxf(highest, fmaxf(scores[m][n][2 * h], scores[m][n][2 * h + 1]));
-        }
-        highest = ptx::quad_max(highest);
+        const float highest = ptx::quad_max(scores.row_max(m, h));
         const float before = reference[m][h];
         if (highest > kDeadScore) reference[m][h] = fmaxf(before, highest * exponent_scale);
         // A row without a kept key so far has no reference: -inf - -inf would be NaN.
@@ -1366,6 +1373,85 @@ ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target ta
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/row_maxima.cuh
+
+// The largest scores of a thread's rows, beside a softmax that keeps no maximum. Nothing where they
+// are not kept.
+namespace attnjit::kernel {
+
+template <bool kKept, int kRowTiles>
+struct RowMaxima {
+  ATTNJIT_DEVICE void begin() {}
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(const Fragments<kRowTiles, kGroups>&) {}
+};
+
+template <int kRowTiles>
+struct RowMaxima<true, kRowTiles> {
+  RowValues<kRowTiles> highest;  // of this lane's keys
+
+  ATTNJIT_DEVICE void begin() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) highest[m][h] = -ptx::infinity();
+    }
+  }
+  // Takes a tile's scores in, -inf where they are dropped.
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(const Fragments<kRowTiles, kGroups>& scores) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) highest[m][h] = fmaxf(highest[m][h], scores.row_max(m, h));
+    }
+  }
+  // That of all keys of a row. Warps call it whole.
+  ATTNJIT_DEVICE float of(int m, int h) const { return ptx::quad_max(highest[m][h]); }
+};
+
+// The same of one row tile in shared memory, for a kernel without a register to spare: in them they
+// made one of 128 columns spill 88 bytes (ptxas 13.0). Each thread has places of its own: kPitch
+// bytes apart for its two rows, and again for every other turn, so that those of a turn are there
+// until the end of the next.
+template <bool kKept, int kPitch>
+struct SharedRowMaxima {
+  uint32 place;
+
+  ATTNJIT_DEVICE void begin(uint32) const {}
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(uint32, const Fragments<1, kGroups>&) const {}
+};
+
+template <int kPitch>
+struct SharedRowMaxima<true, kPitch> {
+  uint32 place;
+
+  ATTNJIT_DEVICE void begin(uint32 turn) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) ptx::store_shared_4(at(turn, h), ptx::as_bits(-ptx::infinity()));
+  }
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(uint32 turn, const Fragments<1, kGroups>& scores) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float highest = fmaxf(of_lane(turn, h), scores.row_max(0, h));
+      ptx::store_shared_4(at(turn, h), ptx::as_bits(highest));
+    }
+  }
+  ATTNJIT_DEVICE float of(uint32 turn, int h) const { return ptx::quad_max(of_lane(turn, h)); }
+
+ private:
+  ATTNJIT_DEVICE uint32 at(uint32 turn, int h) const {
+    return place + ((turn & 1) * 2 + h) * kPitch;
+  }
+  ATTNJIT_DEVICE float of_lane(uint32 turn, int h) const {
+    return ptx::as_float(ptx::load_shared_4(at(turn, h)));
+  }
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/tile/team.cuh
 
 namespace attnjit::kernel {
@@ -1428,6 +1514,7 @@ struct Forward {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
   static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
   using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
@@ -1448,6 +1535,7 @@ struct Forward {
   TileRange tiles;      // of the block's share, those that are left
   const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
+  RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
@@ -1610,6 +1698,7 @@ struct Forward {
     }
     features.add(block, scores, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
+    maxima.see(scores);
     Probabilities<kRowTiles, kGroups> probabilities;
     softmax.step(scores, probabilities, params.exponent_scale,
                  [&](int m, int h, float correction) { out.scale_row(m, h, correction); });
@@ -1661,8 +1750,22 @@ struct Forward {
     }
   }
 
+  // The place of a row in arrays of a number per row and split.
+  ATTNJIT_DEVICE int64 split_slot(const RowOwner& owner) const {
+    return lse_index<kPacked>(params, block, owner) * params.num_splits + split();
+  }
+
+  // Closes a row, and writes its largest score where that is wanted.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    return kernel::close_row<kHeads>(features, block, softmax.finish(m, h), 16 * m + 8 * h);
+    RowState state = softmax.finish(m, h);
+    const ClosedRow row = kernel::close_row<kHeads>(features, block, state, 16 * m + 8 * h);
+    if constexpr (Features::kKeepsMaxima) {
+      if constexpr (!kRunningMax) {
+        state.max = maxima.of(m, h) * (kConfig.scale_first ? 1.0f : params.score_scale);
+      }
+      features.write_max(features, block, row.owner, state, split_slot(row.owner));
+    }
+    return row;
   }
 
   // Writes out and lse. The rows are staged in shared memory for 16-byte stores.
@@ -1705,8 +1808,7 @@ struct Forward {
         ClosedRow row = close_row(m, h);
         if (row.owner.query >= block.seqlen_q) continue;
         if (split() == 0) features.close(block, row);
-        const int64 slot =
-            lse_index<kPacked>(params, block, row.owner) * params.num_splits + split();
+        const int64 slot = split_slot(row.owner);
         if ((lane & 3) == 0) ptx::store_global(params.partial_lse + slot, row.lse);
         float* target = params.partial_out + slot * kConfig.padded_head_dim_v() + 2 * (lane & 3);
 #pragma unroll
@@ -1724,6 +1826,7 @@ struct Forward {
     if (kPacked && block.first_row >= block.num_rows) return;
     load_q();  // joins the first group of copies
     softmax.begin();
+    maxima.begin();
     out = 0.0f;
     if constexpr (kStages == 1) {
       walk_alternating();

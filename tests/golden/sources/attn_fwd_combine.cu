@@ -96,6 +96,7 @@ struct ForwardCombineConfig {
   DType dtype;  // of out
   int head_dim_v;
   int num_warps;
+  bool row_max;  // whether the largest scores of rows are wanted
 
   ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
@@ -120,6 +121,8 @@ struct ForwardCombineParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 num_splits;
+  const float* partial_row_max;  // [row][split], where the config has row_max
+  float* row_max;                // [row], likewise
 };
 
 }  // namespace attnjit::kernel
@@ -413,6 +416,15 @@ struct ForwardCombine {
     return ptx::shared_base() + (warp * kColumns + column) * 4;
   }
 
+  // The largest of a number per split. Warps call it whole.
+  ATTNJIT_DEVICE float largest(const float* numbers) const {
+    float highest = -ptx::infinity();
+    for (int s = ptx::lane_index(); s < params.num_splits; s += 32) {
+      highest = fmaxf(highest, ptx::load_global_written(numbers + s));
+    }
+    return ptx::warp_max(highest);
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int64 row = ptx::block_index();
     const int lane = ptx::lane_index();
@@ -421,12 +433,7 @@ struct ForwardCombine {
     const float* const lses = params.partial_lse + row * params.num_splits;
 
     // Every warp weighs all splits: cheaper than to wait for one that does.
-    float highest = -ptx::infinity();
-    for (int s = lane; s < params.num_splits; s += 32) {
-      highest = fmaxf(highest, ptx::load_global_written(lses + s));
-    }
-    highest = ptx::warp_max(highest);
-    const PartWeights weights(highest);
+    const PartWeights weights(largest(lses));
     float total = 0.0f;
     for (int s = lane; s < params.num_splits; s += 32) {
       total += weights.weight(ptx::load_global_written(lses + s));
@@ -461,6 +468,11 @@ struct ForwardCombine {
     write(row, weights.inverse(total));
     if (params.lse != nullptr && ptx::thread_index() == 0) {
       ptx::store_global(params.lse + row, weights.lse(total));
+    }
+    if constexpr (kConfig.row_max) {
+      if (warp != 0) return;
+      const float highest = largest(params.partial_row_max + row * params.num_splits);
+      if (lane == 0) ptx::store_global(params.row_max + row, highest);
     }
   }
 
@@ -497,6 +509,7 @@ inline constexpr ForwardCombineConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim_v = 64,
     .num_warps = 8,
+    .row_max = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

@@ -1,0 +1,82 @@
+#pragma once
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/tile/fragments.cuh"
+
+// The largest scores of a thread's rows, beside a softmax that keeps no maximum. Nothing where they
+// are not kept.
+namespace attnjit::kernel {
+
+template <bool kKept, int kRowTiles>
+struct RowMaxima {
+  ATTNJIT_DEVICE void begin() {}
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(const Fragments<kRowTiles, kGroups>&) {}
+};
+
+template <int kRowTiles>
+struct RowMaxima<true, kRowTiles> {
+  RowValues<kRowTiles> highest;  // of this lane's keys
+
+  ATTNJIT_DEVICE void begin() {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) highest[m][h] = -ptx::infinity();
+    }
+  }
+  // Takes a tile's scores in, -inf where they are dropped.
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(const Fragments<kRowTiles, kGroups>& scores) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) highest[m][h] = fmaxf(highest[m][h], scores.row_max(m, h));
+    }
+  }
+  // That of all keys of a row. Warps call it whole.
+  ATTNJIT_DEVICE float of(int m, int h) const { return ptx::quad_max(highest[m][h]); }
+};
+
+// The same of one row tile in shared memory, for a kernel without a register to spare: in them they
+// made one of 128 columns spill 88 bytes (ptxas 13.0). Each thread has places of its own: kPitch
+// bytes apart for its two rows, and again for every other turn, so that those of a turn are there
+// until the end of the next.
+template <bool kKept, int kPitch>
+struct SharedRowMaxima {
+  uint32 place;
+
+  ATTNJIT_DEVICE void begin(uint32) const {}
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(uint32, const Fragments<1, kGroups>&) const {}
+};
+
+template <int kPitch>
+struct SharedRowMaxima<true, kPitch> {
+  uint32 place;
+
+  ATTNJIT_DEVICE void begin(uint32 turn) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) ptx::store_shared_4(at(turn, h), ptx::as_bits(-ptx::infinity()));
+  }
+  template <int kGroups>
+  ATTNJIT_DEVICE void see(uint32 turn, const Fragments<1, kGroups>& scores) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float highest = fmaxf(of_lane(turn, h), scores.row_max(0, h));
+      ptx::store_shared_4(at(turn, h), ptx::as_bits(highest));
+    }
+  }
+  ATTNJIT_DEVICE float of(uint32 turn, int h) const { return ptx::quad_max(of_lane(turn, h)); }
+
+ private:
+  ATTNJIT_DEVICE uint32 at(uint32 turn, int h) const {
+    return place + ((turn & 1) * 2 + h) * kPitch;
+  }
+  ATTNJIT_DEVICE float of_lane(uint32 turn, int h) const {
+    return ptx::as_float(ptx::load_shared_4(at(turn, h)));
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,31 @@
+// attn_fwd bf16 d192 dv128 gqa1 right row_max | wgmma q128 kv96 s2
+#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/score/band.cuh"
+#include "attnjit/score/row_max.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardWgmmaConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 192,
+    .head_dim_v = 128,
+    .gqa_ratio = 1,
+    .scale_first = false,
+    .pack_heads = false,
+    .block_q = 128,
+    .block_kv = 96,
+    .num_stages = 2,
+    .producer_registers = 40,
+    .row_max = true,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardWgmmaParams params,
+    const __grid_constant__ BandParams band,
+    const __grid_constant__ RowMaxParams row_max) {
+  forward_wgmma<kConfig>(params,
+    Band<kScores, false, true>(band),
+    RowMax(row_max));
+}
