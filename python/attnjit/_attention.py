@@ -99,8 +99,9 @@ def attention(
     cu_seqlens_q: Tensor | None = None,
     cu_seqlens_kv: Tensor | None = None,
     return_lse: bool = False,
+    return_max_logits: bool = False,
     deterministic: bool | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Tensor | tuple[Tensor, ...]:
     """softmax(scale * q k^T + bias, over the kept keys) v, with gradients by q, k, v, bias, sink and lse.
 
     Args:
@@ -131,12 +132,14 @@ def attention(
             then (B, heads, rows, keys) of a sequence, any axis 1, or (1, heads, 1, all keys).
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
+        return_max_logits: also return the largest score of each head over its kept keys, scaled, capped and with its
+            bias and slopes, (Hq,) fp32; -inf without one. A sink does not count. Without a gradient.
         deterministic: the same gradients, bit for bit, on every run; by default as
             torch.use_deterministic_algorithms() says.
 
     Returns:
-        (B, Hq, Lq, Dv) in q's dtype and order of axes in memory; with return_lse a pair. Rows that keep no
-        key are 0.
+        (B, Hq, Lq, Dv) in q's dtype and order of axes in memory; rows that keep no key are 0. A tuple of it, lse
+        and the largest scores, as far as they are asked for, where any is.
 
     Raises:
         ValueError: a shape, stride or option breaks a rule; the message names it.
@@ -163,11 +166,15 @@ def attention(
             )
         run = attend if q.dim() == 4 else attend_any_rank
         operands = Operands(mask, bias, sink, alibi_slopes, **lengths)
-        out, lse = run(q, k, v, operands, scalars, None, deterministic, return_lse)
+        out, lse, max_logits = run(
+            q, k, v, operands, scalars, None, deterministic, return_lse, return_max_logits
+        )
     except (AttributeError, RuntimeError):
         optional = Operands(
             mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv
         )._asdict()
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
-    return (out, lse) if return_lse else out
+    if not return_max_logits:
+        return (out, lse) if return_lse else out
+    return (out, lse, max_logits) if return_lse else (out, max_logits)

@@ -8,23 +8,31 @@ from ._call import Operands
 
 
 class Attention(torch.autograd.Function):
-    """The output of a call, or (out, lse) where lse has uses of its own, differentiable in q, k, v, bias, sink."""
+    """The output of a call, or it with lse, where that has uses of its own, the largest score of each head, or both.
+    Output and lse are differentiable in q, k, v, bias, sink."""
 
     @staticmethod
     def forward(ctx, q, k, v, *arguments):
-        *operands, scalars, (sequence_major, deterministic, need_lse) = arguments
+        *operands, scalars, (sequence_major, deterministic, need_lse, need_max_logits) = arguments
         operands = Operands(*operands)
-        out, lse = _dispatch.forward(q, k, v, operands, scalars, True, sequence_major)
+        out, lse, max_logits = _dispatch.forward(
+            q, k, v, operands, scalars, True, need_max_logits, sequence_major
+        )
         ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.options = scalars, deterministic
-        if not need_lse:
+        ctx.need_lse = need_lse
+        if not (need_lse or need_max_logits):
             return out
         ctx.set_materialize_grads(False)  # lse without a use has no gradient
-        return out, lse
+        if not need_max_logits:
+            return out, lse
+        ctx.mark_non_differentiable(max_logits)
+        return (out, lse, max_logits) if need_lse else (out, max_logits)
 
     @staticmethod
-    def backward(ctx, dout, dlse=None):
+    def backward(ctx, dout, *others):
         # A graph of the gradients alone needs the wrapper that refuses a second derivative.
+        dlse = others[0] if ctx.need_lse else None
         return (_once if torch.is_grad_enabled() else _gradients)(ctx, dout, dlse)
 
 
@@ -50,9 +58,11 @@ _once = once_differentiable(_gradients)
 _apply = super(torch.autograd.Function, Attention).apply
 
 
-def attend(q, k, v, operands: Operands, scalars, sequence_major, deterministic, need_lse=False):
-    """(out, lse or None) of 4-D tensors, with gradients where one is wanted. The output lies in memory as q does if
-    `sequence_major` is None."""
+def attend(
+    q, k, v, operands: Operands, scalars, sequence_major, deterministic, need_lse=False, need_max_logits=False
+):
+    """(out, lse or None, largest scores of heads or None) of 4-D tensors, with gradients where one is wanted. The
+    output lies in memory as q does if `sequence_major` is None."""
     is_compiling = torch.compiler.is_compiling()
     if not is_compiling:
         _dispatch.refuse_transforms()
@@ -61,9 +71,12 @@ def attend(q, k, v, operands: Operands, scalars, sequence_major, deterministic, 
         q.requires_grad or k.requires_grad or v.requires_grad
         or (bias is not None and bias.requires_grad) or (sink is not None and sink.requires_grad)
     ):  # fmt: skip
-        return _dispatch.forward(q, k, v, operands, scalars, need_lse, sequence_major)
+        return _dispatch.forward(q, k, v, operands, scalars, need_lse, need_max_logits, sequence_major)
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     apply = Attention.apply if is_compiling else _apply
-    results = apply(q, k, v, *operands, scalars, (sequence_major, deterministic, need_lse))
-    return results if need_lse else (results, None)
+    options = (sequence_major, deterministic, need_lse, need_max_logits)
+    results = apply(q, k, v, *operands, scalars, options)
+    if not (need_lse or need_max_logits):
+        return results, None, None
+    return results[0], results[1] if need_lse else None, results[-1] if need_max_logits else None

@@ -35,7 +35,9 @@ def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
     return tensor.unbind()
 
 
-def attend_any_rank(q, k, v, operands, scalars, sequence_major, deterministic, need_lse):
+def attend_any_rank(
+    q, k, v, operands, scalars, sequence_major, deterministic, need_lse=False, need_max_logits=False
+):
     """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
     over a batch axis before one that it has: then it is a call per index of the first axis."""
     batch = q.shape[:_BATCH]
@@ -44,7 +46,7 @@ def attend_any_rank(q, k, v, operands, scalars, sequence_major, deterministic, n
             f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
             " (batch, head, sequence, feature) with one or more batch axes, the same of all"
         )
-    options = (scalars, sequence_major, deterministic, need_lse)
+    options = (scalars, sequence_major, deterministic, need_lse, need_max_logits)
     if q.dim() == 4:
         return attend(q, k, v, operands, *options)
     operands = operands._replace(mask=_of_rank(operands.mask, q.dim()), bias=_of_rank(operands.bias, q.dim()))
@@ -58,8 +60,9 @@ def attend_any_rank(q, k, v, operands, scalars, sequence_major, deterministic, n
     slopes = operands.alibi_slopes
     if slopes is not None and slopes.dim() > 1:
         slopes = slopes.flatten(0, last)
-    out, lse = attend(*flat, Operands(mask, bias, operands.sink, slopes, *lengths), *options)
-    return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch)
+    flat_operands = Operands(mask, bias, operands.sink, slopes, *lengths)
+    out, lse, max_logits = attend(*flat, flat_operands, *options)
+    return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch), max_logits
 
 
 def _attend_each(q, k, v, operands, *options):
@@ -71,5 +74,6 @@ def _attend_each(q, k, v, operands, *options):
         *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
     )
     results = [attend_any_rank(*qkv, Operands(*of), *options) for *qkv, of in zip(q, k, v, each)]
-    outs, lses = zip(*results)
-    return torch.stack(outs), None if lses[0] is None else torch.stack(lses)
+    outs, lses, maxima = zip(*results)
+    lse = None if lses[0] is None else torch.stack(lses)
+    return torch.stack(outs), lse, None if maxima[0] is None else torch.stack(maxima).amax(0)

@@ -53,11 +53,12 @@ def context():
 
 
 def forward(
-    q, k, v, operands: Operands, scalars: Scalars, need_lse: bool, sequence_major: bool | None
-) -> tuple[Tensor, Tensor | None]:
+    q, k, v, operands: Operands, scalars: Scalars, need_lse: bool, need_max_logits: bool,
+    sequence_major: bool | None,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """A new output, in (batch, sequence, head, feature) memory if `sequence_major`, in that of q if it is None,
-    and on request lse, (batch, head, query) fp32."""
-    return _calls.forward(context(), q, k, v, *operands, scalars, need_lse, sequence_major)
+    and on request lse, (batch, head, query) fp32, and the largest score of each head, (head,) fp32."""
+    return _calls.forward(context(), q, k, v, *operands, scalars, need_lse, need_max_logits, sequence_major)
 
 
 def backward(
@@ -75,7 +76,7 @@ def enqueue_forward(
     q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, operands: Operands, scalars: Scalars
 ) -> None:
     """As forward(), into `out` and, unless it is None, `lse`."""
-    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, _CURRENT_STREAM)
+    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, None, _CURRENT_STREAM)
 
 
 def enqueue_backward(

@@ -73,13 +73,14 @@ def enqueue_merge_lse(context, first, *arguments) -> None:
 
 
 def forward(context, q, k, v, *arguments):
-    *inputs, need_lse, sequence_major = arguments
+    *inputs, need_lse, need_max_logits, sequence_major = arguments
     if sequence_major is None:
         sequence_major = _layout.is_sequence_major(q)
     out = _layout.new_tensor(q, v.shape[3], sequence_major)
     lse = _layout.new_lse(q) if need_lse else None
-    enqueue_forward(context, q, k, v, *inputs, out, lse, None)
-    return out, lse
+    max_logits = _layout.new_max_logits(q) if need_max_logits else None
+    enqueue_forward(context, q, k, v, *inputs, out, lse, max_logits, None)
+    return out, lse, max_logits
 
 
 def backward(context, q, k, v, mask, bias, sink, *arguments):

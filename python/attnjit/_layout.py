@@ -30,6 +30,10 @@ def new_lse(q: Tensor) -> Tensor:
     return q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
+def new_max_logits(q: Tensor) -> Tensor:
+    return q.new_empty(q.shape[1:2], dtype=torch.float32)
+
+
 def new_gradient(tensor: Tensor) -> Tensor:
     """Uninitialised, of the shape of q, k or v and in the order of its memory."""
     return new_tensor(tensor, tensor.shape[3], is_sequence_major(tensor))

@@ -94,7 +94,7 @@ def attention_forward(
     q, k, v, bias, sink = autocast(query, key, value, bias, s_aux)
     cu_seqlens = (cu_seq_lens_q.int(), cu_seq_lens_k.int()) if packed else (None, None)
     operands = Operands(attention_mask if is_mask else None, bias, sink, None, None, None, *cu_seqlens)
-    out, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
+    out, _, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None
 

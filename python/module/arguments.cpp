@@ -170,9 +170,13 @@ void ForwardCall::set_scalars(PyObject* scalars) {
   args_.has_window = left != -1 || right != -1 ? 1 : 0;
 }
 
-void ForwardCall::set_results(PyObject* out, PyObject* lse) {
+void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* max_logits) {
   args_.out = read_whole(out, "out");
   args_.lse = read_lse(lse, "lse");
+  if (is_none(max_logits)) return;
+  args_.max_logits =
+      static_cast<float*>(array(read(max_logits, "max_logits"), "max_logits", dlpack::kFloat,
+                                {&args_.q.shape[1], 1}, "(heads of q,)"));
 }
 
 void ForwardCall::set_known_results(PyObject* out, PyObject* lse) {

@@ -39,9 +39,9 @@ class ForwardCall {
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
 
-  /// The output, and lse (or None for none).
-  void set_results(PyObject* out, PyObject* lse);
-  /// As set_results(), for inputs of a backward: `out` may be copied.
+  /// The output, lse and the largest score of each head (or None for none).
+  void set_results(PyObject* out, PyObject* lse, PyObject* max_logits);
+  /// The first two, for inputs of a backward: `out` may be copied.
   void set_known_results(PyObject* out, PyObject* lse);
   /// The stream as an integer, or None for the one on which q's framework works now.
   void set_stream(PyObject* stream);

@@ -49,10 +49,11 @@ void enqueue(Shared& state, const typename Pass::Call& call, const DeviceGuard& 
 
 PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 2);
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 3);
     Shared& state = shared(arguments.next());
     ForwardCall call(arguments, state.reader);
     const bool need_lse = arguments.flag();
+    const bool need_max_logits = arguments.flag();
     const bool sequence_major = arguments.flag_or([&] { return is_sequence_major(call.args().q); });
     const DeviceGuard device(driver(state), call.device());
 
@@ -62,10 +63,15 @@ PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
     if (need_lse) {
       lse = state.allocator.contiguous(device, ATTNJIT_FLOAT32, std::span(q.shape).first(3));
     }
-    call.set_results(out.get(), lse.get());
+    Object max_logits = new_reference(Py_None);
+    if (need_max_logits) {
+      const std::span heads(&q.shape[1], 1);
+      max_logits = state.allocator.contiguous(device, ATTNJIT_FLOAT32, heads);
+    }
+    call.set_results(out.get(), lse.get(), max_logits.get());
     call.set_stream(Py_None);
     enqueue<Forward>(state, call, device);
-    return PyTuple_Pack(2, out.get(), lse.get());
+    return PyTuple_Pack(3, out.get(), lse.get(), max_logits.get());
   });
 }
 
@@ -104,11 +110,12 @@ PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
 
 PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 3);
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 4);
     Shared& state = shared(arguments.next());
     ForwardCall call(arguments, state.reader);
     PyObject* const out = arguments.next();
-    call.set_results(out, arguments.next());
+    PyObject* const lse = arguments.next();
+    call.set_results(out, lse, arguments.next());
     call.set_stream(arguments.next());
     enqueue<Forward>(state, call, DeviceGuard(driver(state), call.device()));
     Py_RETURN_NONE;

@@ -43,13 +43,14 @@ PyMethodDef methods[] = {
      "create_context(nvrtc_path or None, make, make_on_current or None, dtypes) -> capsule"},
     {"forward", as_method(forward), METH_FASTCALL,
      "forward(context, " ATTNJIT_INPUTS
-     ", need_lse, sequence_major or None) -> (out, lse or None)"},
+     ", need_lse, need_max_logits, sequence_major or None) -> (out, lse or None, max_logits or "
+     "None)"},
     {"backward", as_method(backward), METH_FASTCALL,
      "backward(context, " ATTNJIT_INPUTS
      ", out, lse, dout, dlse, need_dbias, need_dsink, deterministic) -> (dq, dk, dv, dbias or "
      "None, dsink or None)"},
     {"enqueue_forward", as_method(enqueue_forward), METH_FASTCALL,
-     "enqueue_forward(context, " ATTNJIT_INPUTS ", out, lse, stream or None)"},
+     "enqueue_forward(context, " ATTNJIT_INPUTS ", out, lse, max_logits, stream or None)"},
     {"enqueue_backward", as_method(enqueue_backward), METH_FASTCALL,
      "enqueue_backward(context, " ATTNJIT_INPUTS
      ", out, lse, dout, dlse, deterministic, dq, dk, dv, dbias, dsink, stream or None)"},

@@ -5,7 +5,7 @@ import torch
 
 from attnjit import _merge_lse as _defines_merge_lse  # noqa: F401
 from attnjit import _operators
-from attnjit._layout import new_gradient, new_lse, new_tensor
+from attnjit._layout import new_gradient, new_lse, new_max_logits, new_tensor
 
 import formulas
 
@@ -15,11 +15,16 @@ def _formulas_of(operands):
 
 
 def _forward(q, k, v, *arguments):
-    *flat, need_lse, sequence_major = arguments
+    *flat, need_lse, need_max_logits, sequence_major = arguments
     operands, scalars = _operators.grouped(flat)
-    out, lse = _formulas_of(operands).attend(q, k, v, operands, scalars)
+    formulas_of_call = _formulas_of(operands)
+    out, lse = formulas_of_call.attend(q, k, v, operands, scalars)
     out = new_tensor(q, v.shape[3], sequence_major).copy_(out)
-    return out, new_lse(q).copy_(lse) if need_lse else q.new_empty(0, dtype=torch.float32)
+    absent = [q.new_empty(0, dtype=torch.float32) for _ in range(2)]
+    lse = new_lse(q).copy_(lse) if need_lse else absent[0]
+    if not need_max_logits:
+        return out, lse, absent[1]
+    return out, lse, new_max_logits(q).copy_(formulas_of_call.max_logits(q, k, operands, scalars))
 
 
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):

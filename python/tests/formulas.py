@@ -52,9 +52,9 @@ def _used_rows(q, seqlens_q):
     return i < (q.shape[2] if seqlens_q is None else seqlens_q.reshape(-1, 1, 1))
 
 
-def _softmax(q, k, operands, scalars):
-    """(weights, lse, weights of the sinks or None) of a head for each head of q."""
-    bias, sink, slopes = operands.bias, operands.sink, operands.alibi_slopes
+def _scores(q, k, operands, scalars):
+    """The scores of a head for each head of q, and which of them count: bool."""
+    bias, slopes = operands.bias, operands.alibi_slopes
     keep, distance = kept(q, k, operands, scalars)
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     scores = scale * (q @ k.transpose(-1, -2))
@@ -64,7 +64,21 @@ def _softmax(q, k, operands, scalars):
         scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q)
     if slopes is not None:
         scores = scores - slopes.to(q.dtype)[..., None, None] * distance.abs()
-    keep = keep & (scores > -1e38)
+    return scores, keep & (scores > -1e38)
+
+
+def max_logits(q, k, operands, scalars, dtype=torch.float64):
+    """The largest score of each head that counts, (head,) in `dtype`; -inf without one."""
+    q, k = q.to(dtype), _per_plane(k.to(dtype), q)
+    scores, keep = _scores(q, k, operands, scalars)
+    of_heads = torch.where(keep, scores, -math.inf).transpose(0, 1).flatten(1)
+    return of_heads.amax(1) if of_heads.shape[1] else q.new_full((q.shape[1],), -math.inf)
+
+
+def _softmax(q, k, operands, scalars):
+    """(weights, lse, weights of the sinks or None) of a head for each head of q."""
+    sink = operands.sink
+    scores, keep = _scores(q, k, operands, scalars)
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
     total = scores.logsumexp(-1, keepdim=True)
@@ -118,9 +132,7 @@ def _of_bias(ds, bias, of_lse, of_sinks, delta):
     return torch.zeros_like(ds[..., :1]) + of_row[..., None]
 
 
-def gradients(
-    out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None
-):
+def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None):
     """dq, dk, dv and the gradients of bias and sink (None without one) in `dtype`, written out. `out` is what the
     forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
     results are rounded to `rounded`, as kernels round them, if that is given. `given_lse` is that of the forward,

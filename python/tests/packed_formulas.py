@@ -57,6 +57,15 @@ def attend(q, k, v, operands, scalars):
     return out, lse
 
 
+def max_logits(q, k, operands, scalars):
+    """As `formulas.max_logits`."""
+    each = [
+        formulas.max_logits(q[:, :, s.rows], k[:, :, s.keys], s.own(k, operands), scalars)
+        for s in _sequences(operands)
+    ]
+    return torch.stack(each).amax(0)
+
+
 def gradients(out, dout, dlse, q, k, v, operands, scalars, given_lse=None):
     """(dq, dk, dv, dbias, dsink) as `formulas.gradients`."""
     dq, dk, dv = (torch.zeros_like(t, dtype=torch.float64) for t in (q, k, v))

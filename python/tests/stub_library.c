@@ -1,5 +1,5 @@
-/* Takes the place of libattnjit under the Python module: a pass fails with a text of all that it got, so that
-   a test sees it, unless its scale is 0. Workspaces are as large as scale says. */
+/* Takes the place of libattnjit under the Python module: a pass fails with a text of all that it
+   got, so that a test sees it, unless its scale is 0. Workspaces are as large as scale says. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -38,19 +38,23 @@ static void add_forward(const attnjit_forward_args* a) {
   add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
       (long long)a->window_left, (long long)a->window_right);
   add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);
+  if (a->max_logits != NULL) add("max_logits=%p ", (void*)a->max_logits);
 }
 
-static attnjit_status finish(const attnjit_forward_args* a, struct CUstream_st* stream, void* workspace,
-                             size_t bytes) {
+static attnjit_status finish(const attnjit_forward_args* a, struct CUstream_st* stream,
+                             void* workspace, size_t bytes) {
   add("stream=%p workspace=%p:%zu", (void*)stream, workspace, bytes);
   return a->has_scale && a->scale == 0 ? ATTNJIT_OK : ATTNJIT_INVALID_PROBLEM;
 }
 
 const char* attnjit_version(void) { return "stub"; }
-const char* attnjit_status_name(int status) { return status == ATTNJIT_NO_DEVICE ? "no device" : "?"; }
+const char* attnjit_status_name(int status) {
+  return status == ATTNJIT_NO_DEVICE ? "no device" : "?";
+}
 const char* attnjit_last_error(void) { return text; }
 
-attnjit_status attnjit_context_create(const attnjit_context_options* options, attnjit_context** context) {
+attnjit_status attnjit_context_create(const attnjit_context_options* options,
+                                      attnjit_context** context) {
   static int anything;
   *context = (attnjit_context*)(void*)&anything;
   if (options->nvrtc_path == NULL) return ATTNJIT_OK;
@@ -60,22 +64,23 @@ attnjit_status attnjit_context_create(const attnjit_context_options* options, at
 
 void attnjit_context_destroy(attnjit_context* context) { (void)context; }
 
-attnjit_status attnjit_context_counters(const attnjit_context* context, attnjit_counters* counters) {
+attnjit_status attnjit_context_counters(const attnjit_context* context,
+                                        attnjit_counters* counters) {
   (void)context;
   counters->plans = 1;
   counters->lock_timeouts = 11;
   return ATTNJIT_OK;
 }
 
-attnjit_status attnjit_forward_workspace_size(attnjit_context* context, const attnjit_forward_args* args,
-                                              size_t* bytes) {
+attnjit_status attnjit_forward_workspace_size(attnjit_context* context,
+                                              const attnjit_forward_args* args, size_t* bytes) {
   (void)context;
   *bytes = (size_t)args->scale;
   return ATTNJIT_OK;
 }
 
-attnjit_status attnjit_backward_workspace_size(attnjit_context* context, const attnjit_backward_args* args,
-                                               size_t* bytes) {
+attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
+                                               const attnjit_backward_args* args, size_t* bytes) {
   return attnjit_forward_workspace_size(context, args->forward, bytes);
 }
 

@@ -11,6 +11,7 @@ import attnjit
 from attnjit._call import Operands
 
 import accuracy
+import formulas
 from random_calls import Call, random_kind
 
 pytestmark = pytest.mark.gpu
@@ -30,20 +31,25 @@ def test_random_problems(seed):
         sink=rng.choice((None, None, None, kind.bias_dtype)),
         alibi=rng.choice((None, None, None, None, None, None, "h", "bh")),
     )
+    maxima = {"return_max_logits": True} if seed % 4 == 0 else {}
     for index in range(CALLS):
         call = Call(kind, 1000 * seed + index, "cuda")
         uses_lse = index % 3 == 0
         deterministic = index % 2 == 0
-        out, lse = attnjit.attention(
-            call.q, call.k, call.v, **call.options, return_lse=True, deterministic=deterministic
+        out, lse, *max_logits = attnjit.attention(
+            call.q, call.k, call.v, **call.options, **maxima, return_lse=True, deterministic=deterministic
         )
+        for found in max_logits:
+            exact = formulas.max_logits(call.q, call.k, *call.problem[3:])
+            torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)
         dout = torch.randn_like(out)
         dlse = torch.randn_like(lse) if uses_lse else None
         outputs, weights = ((out, lse), (dout, dlse)) if uses_lse else ((out,), (dout,))
         found = call.gradients(outputs, weights)
         accuracy.check(call.problem, out, lse, found, dout, dlse)
         with torch.no_grad():
-            assert torch.equal(attnjit.attention(call.q, call.k, call.v, **call.options), out)
+            again = attnjit.attention(call.q, call.k, call.v, **call.options, **maxima)
+            assert torch.equal(again[0] if maxima else again, out)
 
 
 def make(*shape, dtype=torch.bfloat16, requires_grad=True):

@@ -47,16 +47,18 @@ def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
     sink = torch.randn(q.shape[1], device="cuda")
     operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0)
-    torch.library.opcheck(torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, False))
-    out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False)
+    torch.library.opcheck(
+        torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, False)
+    )
+    out, lse, _ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False)
     backward = (torch.randn_like(out), None, q, k, v, out, lse, *operands, *scalars, True, True, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
 
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
-    out, _ = torch.ops.attnjit.forward(
-        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, False, False
+    out, *_ = torch.ops.attnjit.forward(
+        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, False, False, False
     )
     assert torch.equal(run(q, k, v, mask, bias), out)
 

@@ -51,7 +51,7 @@ SCALARS = {
     "softcap": 0.0,
     "offset": 0,
 }
-RESULTS = {"out": OUT, "lse": None, "stream": None}
+RESULTS = {"out": OUT, "lse": None, "max_logits": None, "stream": None}
 MERGE = {
     "parts": OUT,
     "part_stride": 8192,
@@ -151,6 +151,12 @@ def forward(**changes):
             ValueError,
             "lse: expected a contiguous",
         ),
+        ({"max_logits": FakeTensor(0x1000, (2,), FLOAT32)}, ValueError, "max_logits: .* shape .heads of q,"),
+        (
+            {"max_logits": FakeTensor(0x1000, (8,), BFLOAT16)},
+            TypeError,
+            "max_logits: dtype is bfloat16; expected float32",
+        ),
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
@@ -158,7 +164,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 16 arguments, not 17"),
+        ({"more": None}, TypeError, "expected 17 arguments, not 18"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -206,7 +212,7 @@ def test_plain_types():
 def test_sizes_beyond_any_memory():
     q = FakeTensor(0x1000, (2**31, 2**31, 16, 64), strides=(0, 0, 64, 1))
     with pytest.raises(ValueError, match="more than 2.63 elements"):
-        _native.forward(context(), *merged(INPUTS | {"q": q}), False, False)
+        _native.forward(context(), *merged(INPUTS | {"q": q}), False, False, False)
 
 
 def test_what_a_context_needs():
@@ -260,11 +266,12 @@ def test_the_arguments_that_the_library_gets():
         "lse=0x7000 seqlens=0x8000,0x8100 cu_seqlens=(nil),(nil),0 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
         "softcap=1.5 offset=-7 "
     )
+    maxima = "max_logits=0x7200 "
     no_arrays = "lse=(nil) seqlens=(nil),(nil) cu_seqlens=(nil),(nil),0 scale=0:0 causal=0 diagonal=0 window=0:-1,-1 softcap=0 offset=0 "
     assert version == "stub"
     assert no_nvrtc == "RuntimeError: no device: nvrtc=/some/libnvrtc.so"
     assert plain == f"ValueError: {q}{k}{v}{out}{no_arrays}stream=0x5000 workspace=(nil):0"
-    assert full == f"ValueError: {q}{k}{v}{out}{operands}{arrays}stream=0x5000 workspace=0x9100:512"
+    assert full == f"ValueError: {q}{k}{v}{out}{operands}{arrays}{maxima}stream=0x5000 workspace=0x9100:512"
     assert described == full.replace("stream=0x5000", "stream=0x7").replace("0x9100", "0x9200")
     # A row that was apart is a copy, 16 bytes behind.
     dout = out.replace("out=0x4000", "dout=0x4110")
@@ -285,16 +292,16 @@ def test_the_arguments_that_the_library_gets():
         return [list(sizes), strides, list(dtype), 0]
 
     of_k, of_v, lse = of(2, 2, 24, 64), of(2, 2, 24, 32), [[2, 8, 16], [128, 16, 1], list(FLOAT32), 0]
-    assert (as_q, heads_major) == ([0x9100, 0x9200], [0x9300, None])
-    assert made[:3] == [of(2, 8, 16, 32, sequence_major=True), lse, of(2, 8, 16, 32)]
+    of_head = [[8], [1], list(FLOAT32), 0]
+    assert (as_q, heads_major) == ([0x9100, 0x9200, 0x9300], [0x9400, None, None])
+    assert made[:4] == [of(2, 8, 16, 32, sequence_major=True), lse, of_head, of(2, 8, 16, 32)]
     assert (gradients, gradients_as_inputs) == (
-        [0x9400, 0x9500, 0x9600, 0x9700, 0x9800],
-        [0x9900, 0x9A00, 0x9B00, None, None],
+        [0x9500, 0x9600, 0x9700, 0x9800, 0x9900],
+        [0x9A00, 0x9B00, 0x9C00, None, None],
     )
     of_bias = [[8, 16, 24], [384, 24, 1], list(FLOAT32), 0]
-    of_sink = [[8], [1], list(FLOAT32), 0]
-    assert made[3:8] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_sink]
-    assert made[8:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
+    assert made[4:9] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_head]
+    assert made[9:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)
     parts = out.replace("out=0x4000:1", "parts=0x4000:1")

@@ -24,7 +24,7 @@ def tensors(length=L):
 
 
 def loss(q, k, v, mask, bias, sink):
-    out, lse = attnjit.attention(
+    out, lse, max_logits = attnjit.attention(
         q,
         k,
         v,
@@ -34,8 +34,9 @@ def loss(q, k, v, mask, bias, sink):
         alibi_slopes=sink.detach(),
         causal="top-left",
         return_lse=True,
+        return_max_logits=True,
     )
-    return out.square().sum() + torch.where(lse.isfinite(), lse, 0).sum()
+    return out.square().sum() + torch.where(lse.isfinite(), lse, 0).sum() + max_logits.sum()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -64,10 +65,11 @@ def test_full_graph_of_the_other_doors(door):
 
 def test_fake_tensors_have_the_layout_of_real_ones():
     q, k, v, mask, bias, _ = tensors()
-    out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True)
+    call = lambda: attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True, return_max_logits=True)
+    results = call()
     with FakeTensorMode(allow_non_fake_inputs=True):
-        fake_out, fake_lse = attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True)
-    for real, fake in ((out, fake_out), (lse, fake_lse)):
+        fakes = call()
+    for real, fake in zip(results, fakes, strict=True):
         assert (real.shape, real.stride(), real.dtype) == (fake.shape, fake.stride(), fake.dtype)
 
 
@@ -75,9 +77,9 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 def test_opcheck(need):
     q, k, v, mask, bias, sink = (t.detach() for t in tensors())
     operands, scalars = Operands(mask, bias, sink, torch.rand(B, H)), (None, True, 1, -1, -1, 0.0, 0)
-    forward = (q, k, v, *operands, *scalars, need, need)
+    forward = (q, k, v, *operands, *scalars, need, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
-    out, lse = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, need)
+    out, lse, _ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, need)
     dlse = torch.randn_like(lse) if need else None
     backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, need, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)

@@ -17,7 +17,7 @@ def forward_into(q, k, v, out: Tensor, lse: Tensor, operands: Operands, scalars)
     if _is_direct(q):
         _call.enqueue_forward(q, k, v, out, lse, operands, scalars)
         return
-    found, found_lse = _dispatch.forward(q, k, v, operands, scalars, True, False)
+    found, found_lse, _ = _dispatch.forward(q, k, v, operands, scalars, True, False, False)
     out.copy_(found)
     lse.copy_(found_lse)
 
