@@ -94,6 +94,16 @@ typedef struct attnjit_forward_args {
   float* row_max;    /* null or [B, Hq, Lq] on the device: the largest score of each row; a backward
                         does not touch it */
   float* max_logits; /* null or [Hq] on the device: the largest of each head; likewise */
+  /* Null or, of a forward, [B, max_pages] on the device: k and v are then pages, [pages, Hkv, page
+     size, D or Dv], where key j of batch element b is row j % page size of page block_table[b][j /
+     page size]. Lk is max_pages * page size, and seqlens_kv must be given. What lies at or past it
+     is never read, whatever its entries are. */
+  const int32_t* block_table;
+  int64_t block_table_stride; /* elements from row to row, at least max_pages; 0 without a table */
+  int64_t max_pages;          /* 0 without a table */
+  /* Null or, of a forward, [B|1, 1, Lq, Lq], bool, true = keep: column t is key n - Lq + t, where n
+     is seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys. */
+  const attnjit_tensor* tail_mask;
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap

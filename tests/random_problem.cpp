@@ -160,6 +160,20 @@ void choose_packing(std::uint64_t index, ProblemSpec& spec) {
   if (dice.chance(0.2)) spec.operand_queries = dice.between(0, queries);
 }
 
+// In one problem of eight, keys are paged; in as many, the last keys have a mask of their own.
+void choose_pages(std::uint64_t index, ProblemSpec& spec) {
+  constexpr std::array<std::int64_t, 8> kPageSizes = {1, 3, 16, 32, 64, 100, 128, 256};
+  Dice dice(index + 0x9a6e5);
+  if (spec.packed) return;  // one of four
+  if (dice.chance(1.0 / 6)) {
+    spec.page_size = dice.pick(kPageSizes);
+    spec.seqlen_kv = (spec.seqlen_kv + spec.page_size - 1) / spec.page_size * spec.page_size;
+    spec.use_seqlens_kv = dice.chance(0.8);
+    if (dice.chance(0.4)) spec.shared_pages = dice.between(0, spec.max_pages());
+  }
+  if (dice.chance(1.0 / 6)) spec.tail_mask = dice.chance(0.5) ? "b" : "1";
+}
+
 void choose_slopes(Dice& dice, ProblemSpec& spec) {
   if (!dice.chance(0.25)) return;
   spec.alibi = dice.chance(0.5) ? "h" : "bh";
@@ -187,6 +201,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   spec.poison_dropped_keys = dice.chance(0.3);
   choose_groups(spec.seed, spec);
   choose_packing(spec.seed, spec);
+  choose_pages(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {
@@ -223,6 +238,8 @@ namespace {
 ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
   Dice dice(index + 0x5eed);
   spec.backward = true;
+  spec.page_size = spec.shared_pages = 0;  // of a forward alone
+  spec.tail_mask.clear();
   spec.want_lse = true;
   spec.want_dlse = dice.chance(0.4);
   spec.memory.expand_dout = dice.chance(0.1);

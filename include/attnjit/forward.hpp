@@ -52,6 +52,16 @@ struct ForwardArgs : ScoreOptions {
   const std::int32_t* cu_seqlens_q = nullptr;
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::int64_t num_sequences = 0;  ///< B of packed sequences; else 0
+  /// Paged keys, of a forward: k and v are [pages, Hkv, page size, D or Dv], with any strides but
+  /// the last, and key j of batch element b is row j % page size of page block_table[b][j / page
+  /// size], [B, max_pages] on the device. Lk is max_pages * page size, seqlens_kv must be given,
+  /// and what lies at or past it is never read, whatever its entries are.
+  const std::int32_t* block_table = nullptr;
+  std::int64_t block_table_stride = 0;  ///< elements from row to row, at least max_pages; else 0
+  std::int64_t max_pages = 0;           ///< 0 without a block table
+  /// [B|1, 1, Lq, Lq], kBool, true = keep, of a forward: column t is key n - Lq + t, where n is
+  /// seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys.
+  std::optional<Tensor> tail_mask;
 };
 
 }  // namespace attnjit

@@ -67,6 +67,8 @@ void add_sizes(CLI::App& verb, ProblemFlags& flags) {
       ->delimiter(',');
   add("--cu-seqlens-kv", flags.cu_seqlens_kv, "The same for keys, default --cu-seqlens-q")
       ->delimiter(',');
+  add("--page-size", flags.page_size, "Keys of a page, where k and v are pools of pages");
+  add("--shared-pages", flags.shared_pages, "First pages that all batch elements have in common");
   verb.add_flag("--seqlens", flags.seqlens, "Random lengths per batch element, of q and of kv")
       ->group("Problem");
 }
@@ -93,6 +95,13 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");
   add("--bias-kind", flags.bias_kind,
       "normal (default), minus-infinity, lowest, huge-logit, very-negative, graded");
+}
+
+void add_tail_mask(CLI::App& verb, ProblemFlags& flags) {
+  verb.add_option("--tail-mask", flags.tail_mask,
+                  "A random mask over the last keys in use, of as many columns as queries: b, one "
+                  "per batch element, or 1, one for all")
+      ->group("Problem");
 }
 
 void add_sinks(CLI::App& verb, ProblemFlags& flags) {
@@ -126,6 +135,7 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
                  const char* manifest_names = "--manifest") {
   add_sizes(verb, options.problem);
   add_features(verb, options.problem);
+  add_tail_mask(verb, options.problem);
   add_sinks(verb, options.problem);
   add_maxima(verb, options.problem);
   add_gradients(verb, options.problem);

@@ -80,6 +80,12 @@ std::string row_max(const Family& f, Pass pass) {
   return f.row_max && pass == Pass::kForward ? "RowMax" : "";
 }
 
+std::string paged_keys(const Family& f, Pass) {
+  return f.page_size > 0 ? fmt::format("PagedKeys<{}>", f.page_size) : "";
+}
+
+std::string tail_mask(const Family& f, Pass) { return f.tail_mask ? "TailMask<kScores>" : ""; }
+
 template <auto member>
 const void* value(const FeatureValues& values) {
   return &(values.*member);
@@ -114,6 +120,8 @@ constexpr Feature kFeatures[] = {
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
     {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
+    {"pages", "paged_keys.cuh", "PagedKeysParams", kDrops, paged_keys, value<&V::pages>},
+    {"tail_mask", "tail_mask.cuh", "TailMaskParams", kDrops, tail_mask, value<&V::tail_mask>},
 };
 
 static_assert(std::size(kFeatures) == kNumFeatures);

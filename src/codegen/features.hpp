@@ -9,9 +9,11 @@
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/packed_sequences_params.h"
+#include "attnjit/score/paged_keys_params.h"
 #include "attnjit/score/row_max_params.h"
 #include "attnjit/score/seqlens_params.h"
 #include "attnjit/score/sink_params.h"
+#include "attnjit/score/tail_mask_params.h"
 #include "problem/backward_problem.hpp"
 
 /// The features of the scores, in one table: what the stub of a kernel says of each, and which
@@ -21,7 +23,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 14;
+inline constexpr std::size_t kNumFeatures = 16;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -36,6 +38,8 @@ struct FeatureValues {
   kernel::SinkParams sink{};
   kernel::AlibiParams alibi{};
   kernel::RowMaxParams row_max{};
+  kernel::PagedKeysParams pages{};
+  kernel::TailMaskParams tail_mask{};
 };
 
 /// A row of the table.

@@ -39,7 +39,10 @@ Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const A
   if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
     return "softmax must be max_free with path wgmma";
   const kernel::ForwardWgmmaConfig config = forward_wgmma_config(f, t);
-  return why_invalid(config, config.shared_bytes(), arch);
+  if (const Rule rule = why_invalid(config, config.shared_bytes(), arch)) return rule;
+  if (fits_pages(t.block_kv, f.page_size)) return std::nullopt;
+  return fmt::format("block_kv must divide or be a multiple of page_size {} with path wgmma",
+                     f.page_size);
 }
 
 // The rule for the tile of a kernel of a backward on path wgmma that has `config`.
@@ -139,6 +142,7 @@ Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
 Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
   if (f.mask_packs_keys) return "wgmma has no bits of a mask over packed keys";
+  if (f.page_size % 32 != 0) return "wgmma needs pages of a multiple of 32 keys";
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
   }

@@ -19,6 +19,14 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   if (args.alibi_slopes) {
     add_tensor(memory, "alibi_slopes", *args.alibi_slopes, TensorRole::kInput);
   }
+  if (args.tail_mask) add_tensor(memory, "tail_mask", *args.tail_mask, TensorRole::kInput);
+  if (args.block_table != nullptr) {
+    Tensor table;
+    table.data = const_cast<std::int32_t*>(args.block_table);
+    table.shape = {args.q.shape[0], 1, 1, args.max_pages};
+    table.strides = {args.block_table_stride, 0, 0, 1};
+    memory.add("block_table", table, sizeof(*args.block_table), TensorRole::kInput);
+  }
   add_tensor(memory, "out", args.out, TensorRole::kOutput);
   const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
   const std::int64_t rows = batch * heads * seqlen_q;

@@ -41,10 +41,18 @@ Tensor head_view(const ProblemSpec& spec, DType dtype, std::int64_t batch = 1) {
 struct Shapes {
   explicit Shapes(const ProblemSpec& spec)
       : q{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.head_dim},
-        k{spec.tensor_batch(), spec.heads_kv, spec.seqlen_kv, spec.head_dim},
-        v{spec.tensor_batch(), spec.heads_kv, spec.seqlen_kv, spec.value_dim()},
+        k{key_planes(spec), spec.heads_kv, key_rows(spec), spec.head_dim},
+        v{key_planes(spec), spec.heads_kv, key_rows(spec), spec.value_dim()},
         out{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.value_dim()} {}
   Shape q, k, v, out;
+
+ private:
+  static std::int64_t key_planes(const ProblemSpec& spec) {
+    return spec.paged() ? spec.num_pages() : spec.tensor_batch();
+  }
+  static std::int64_t key_rows(const ProblemSpec& spec) {
+    return spec.paged() ? spec.page_size : spec.seqlen_kv;
+  }
 };
 
 Tensor row_view(const ProblemSpec& spec) {
@@ -125,8 +133,26 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   if (spec.use_seqlens_q) {
     specs.push_back({"seqlens_q", BufferRole::kSeqlensQ, false, lengths});
   }
-  if (spec.use_seqlens_kv) {
+  if (spec.has_seqlens_kv()) {
     specs.push_back({"seqlens_kv", BufferRole::kSeqlensKv, false, lengths});
+  }
+  if (spec.paged()) {
+    // Rows of the table are longer than they need to be.
+    const std::int64_t row = spec.max_pages() + spec.memory.row_padding;
+    specs.push_back(
+        {"block_table",
+         BufferRole::kBlockTable,
+         false,
+         {nullptr, DType::kFloat32, {spec.batch, 1, 1, spec.max_pages()}, {row, 1, 1, 1}}});
+  }
+  if (!spec.tail_mask.empty()) {
+    const std::int64_t batch = spec.tail_mask == "b" ? spec.batch : 1, queries = spec.seqlen_q;
+    const std::int64_t row = queries + spec.memory.row_padding;
+    specs.push_back(
+        {"tail_mask",
+         BufferRole::kTailMask,
+         false,
+         {nullptr, DType::kBool, {batch, 1, queries, queries}, {queries * row, 1, row, 1}}});
   }
   if (spec.backward) {
     add_backward(spec, specs);

@@ -34,6 +34,8 @@ enum class BufferRole {
   kAlibiSlopes,
   kRowMax,
   kMaxLogits,
+  kBlockTable,
+  kTailMask,
 };
 
 /// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds
@@ -61,8 +63,8 @@ class HostBuffer {
   std::size_t data_offset() const { return data_offset_; }
   void* data() const { return memory_.get() + data_offset_; }
 
-  /// The tensor here, or on a mirror whose allocation starts at `base`. A buffer of seqlens has
-  /// dtype kFloat32 for its width and holds int32.
+  /// The tensor here, or on a mirror whose allocation starts at `base`. A buffer of seqlens or
+  /// a block table has dtype kFloat32 for its width and holds int32.
   Tensor tensor() const { return tensor_at(memory_.get()); }
   Tensor tensor_at(void* base) const;
 

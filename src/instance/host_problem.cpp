@@ -9,6 +9,7 @@
 #include "attnjit/error.hpp"
 #include "attnjit/score/sink_params.h"
 #include "instance/buffer_specs.hpp"
+#include "instance/pages.hpp"
 #include "instance/poison.hpp"
 #include "instance/sequences.hpp"
 #include "reference/forward.hpp"
@@ -93,6 +94,14 @@ void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
     case BufferRole::kAlibiSlopes:
       args.forward.alibi_slopes = tensor;
       break;
+    case BufferRole::kBlockTable:
+      args.forward.block_table = static_cast<const std::int32_t*>(tensor.data);
+      args.forward.block_table_stride = tensor.strides[0];
+      args.forward.max_pages = tensor.shape[3];
+      break;
+    case BufferRole::kTailMask:
+      args.forward.tail_mask = tensor;
+      break;
   }
 }
 
@@ -139,16 +148,22 @@ void HostProblem::fill(unsigned jobs) {
         set_heads(buffer, spec_.slopes);
         break;
       case BufferRole::kSeqlensQ:
-        fill_seqlens(buffer, spec_.seqlens_q, spec_.seqlen_q);
+        fill_seqlens(buffer, spec_.use_seqlens_q, spec_.seqlens_q, spec_.seqlen_q);
         break;
       case BufferRole::kSeqlensKv:
-        fill_seqlens(buffer, spec_.seqlens_kv, spec_.seqlen_kv);
+        fill_seqlens(buffer, spec_.use_seqlens_kv, spec_.seqlens_kv, spec_.seqlen_kv);
         break;
       case BufferRole::kCuSeqlensQ:
         std::ranges::copy(packed_begins(spec_).q, static_cast<std::int32_t*>(buffer.data()));
         break;
       case BufferRole::kCuSeqlensKv:
         std::ranges::copy(packed_begins(spec_).kv, static_cast<std::int32_t*>(buffer.data()));
+        break;
+      case BufferRole::kBlockTable:
+        fill_table(buffer);
+        break;
+      case BufferRole::kTailMask:
+        tensor::fill_mask(buffer.tensor(), tensor::MaskKind::kRandom, 0.7, random, jobs);
         break;
       case BufferRole::kOut:
       case BufferRole::kLse:
@@ -162,7 +177,7 @@ void HostProblem::fill(unsigned jobs) {
         break;
     }
   }
-  if (spec_.poison_dropped_keys) {
+  if (spec_.poison_dropped_keys || spec_.paged()) {
     poison_unread_keys(args());
   }
   if (spec_.backward && !spec_.leave_out) {
@@ -205,17 +220,29 @@ void HostProblem::set_heads(HostBuffer& buffer, const std::vector<float>& given)
   }
 }
 
-void HostProblem::fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
-                               std::int64_t length) {
+void HostProblem::fill_seqlens(HostBuffer& buffer, bool random_lengths,
+                               const std::vector<std::int32_t>& given, std::int64_t length) {
   const tensor::Random random =
       tensor::Random(spec_.seed).stream(100 + static_cast<std::uint64_t>(buffer.role()));
   auto* lengths = static_cast<std::int32_t*>(buffer.data());
   for (std::int64_t b = 0; b < spec_.batch; ++b) {
     const std::int64_t special[] = {length, 0, length + 1, -1};
-    const std::int64_t value =
-        b < 4 ? special[b] : random.below(static_cast<std::uint64_t>(b), length + 1);
+    const std::int64_t value = !random_lengths ? length
+                               : b < 4         ? special[b]
+                                       : random.below(static_cast<std::uint64_t>(b), length + 1);
     lengths[b] =
         given.empty() ? static_cast<std::int32_t>(value) : given[static_cast<std::size_t>(b)];
+  }
+}
+
+void HostProblem::fill_table(HostBuffer& buffer) {
+  const auto* const lengths =
+      static_cast<const std::int32_t*>(find(BufferRole::kSeqlensKv)->data());
+  const auto numbers = page_numbers(spec_, {lengths, static_cast<std::size_t>(spec_.batch)});
+  auto* const table = static_cast<std::int32_t*>(buffer.data());
+  const std::int64_t pages = spec_.max_pages(), stride = buffer.tensor().strides[0];
+  for (std::int64_t b = 0; b < spec_.batch; ++b) {
+    std::copy_n(numbers.begin() + b * pages, pages, table + b * stride);
   }
 }
 

@@ -54,8 +54,9 @@ class HostProblem {
   void fill(unsigned jobs);
   void fill_backward_inputs(unsigned jobs);
   void set_heads(HostBuffer& buffer, const std::vector<float>& given);
-  void fill_seqlens(HostBuffer& buffer, const std::vector<std::int32_t>& given,
+  void fill_seqlens(HostBuffer& buffer, bool random_lengths, const std::vector<std::int32_t>& given,
                     std::int64_t length);
+  void fill_table(HostBuffer& buffer);
 
   std::vector<void*> bases() const;
   BackwardArgs all_args_at(std::span<void* const> bases) const;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "reference/paged.hpp"
 #include "reference/score_rule.hpp"
 #include "reference/sequences.hpp"
 #include "tensor/half.hpp"
@@ -19,7 +20,7 @@ std::vector<bool> unread_keys(const ForwardArgs& args, const reference::ScoreRul
   for (std::int64_t query = 0; query < args.q.shape[2]; ++query) {
     seen = reference::unite(seen, rule.band(batch, query));
   }
-  std::vector<bool> unread(static_cast<std::size_t>(args.k.shape[2]), true);
+  std::vector<bool> unread(static_cast<std::size_t>(reference::num_keys(args)), true);
   std::fill(unread.begin() + seen.begin, unread.begin() + seen.end, false);
   const auto& mask = rule.mask();
   if (!mask || mask->strides[2] != 0) {
@@ -64,11 +65,37 @@ void poison_packed_keys(const ForwardArgs& args) {
   }
 }
 
+// The same of the rows of all pages, those among them that no entry in use names.
+void poison_pages(const ForwardArgs& args) {
+  const std::int64_t page_size = args.k.shape[2], rows = args.k.shape[0] * page_size;
+  const reference::ScoreRule rule(args);
+  for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
+    std::vector<bool> read(static_cast<std::size_t>(rows), false);
+    for (std::int64_t batch = 0; batch < args.q.shape[0]; ++batch) {
+      const std::vector<bool> unread = unread_keys(args, rule, batch, head);
+      for (std::int64_t key = 0; key < rule.keys_in_use(batch); ++key) {
+        if (unread[static_cast<std::size_t>(key)]) continue;
+        const std::int64_t row = reference::page_of(args, batch, key) * page_size + key % page_size;
+        read[static_cast<std::size_t>(row)] = true;
+      }
+    }
+    for (std::int64_t row = 0; row < rows; ++row) {
+      if (read[static_cast<std::size_t>(row)]) continue;
+      poison_row(args.k, row / page_size, head, row % page_size);
+      poison_row(args.v, row / page_size, head, row % page_size);
+    }
+  }
+}
+
 }  // namespace
 
 void poison_unread_keys(const ForwardArgs& args) {
   if (reference::is_packed(args)) {
     poison_packed_keys(args);
+    return;
+  }
+  if (reference::is_paged(args)) {
+    poison_pages(args);
     return;
   }
   const reference::ScoreRule rule(args);

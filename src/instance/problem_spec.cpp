@@ -10,6 +10,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
+#include "instance/pages.hpp"
 #include "instance/sequences.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
@@ -112,6 +113,7 @@ std::optional<Pattern> read_pattern(std::string_view text) {
 void validate(const ProblemSpec& spec) {
   check_sizes(spec);
   check_packed(spec);
+  check_pages(spec);
   if (spec.dtype != DType::kFloat16 && spec.dtype != DType::kBFloat16) {
     refuse(fmt::format("dtype: {}; expected fp16 or bf16", tensor::dtype_name(spec.dtype)));
   }
@@ -138,7 +140,7 @@ void validate(const ProblemSpec& spec) {
   }
   const bool banded = spec.causal || spec.window.left >= 0 || spec.window.right >= 0;
   const bool differ =
-      spec.packed || spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.use_seqlens_kv;
+      spec.packed || spec.seqlen_q != spec.seqlen_kv || spec.use_seqlens_q || spec.has_seqlens_kv();
   if ((banded || (!spec.alibi.empty() && differ)) && spec.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal, window and alibi need top_left or bottom_right");
   }
@@ -232,6 +234,9 @@ std::string describe(const ProblemSpec& spec) {
   add(spec.operand_queries.has_value(),
       fmt::format("operand-queries={}", spec.operand_queries.value_or(0)));
   add(spec.operand_keys.has_value(), fmt::format("operand-keys={}", spec.operand_keys.value_or(0)));
+  add(spec.paged(), fmt::format("page-size={}", spec.page_size));
+  add(spec.shared_pages != 0, fmt::format("shared-pages={}", spec.shared_pages));
+  add(!spec.tail_mask.empty(), fmt::format("tail-mask={}", spec.tail_mask));
   add(spec.use_seqlens_q, "seqlens-q");
   add(spec.use_seqlens_kv, "seqlens-kv");
   add(spec.backward, "backward");

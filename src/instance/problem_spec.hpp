@@ -70,6 +70,14 @@ struct ProblemSpec : ScoreOptions {
   /// Rows and keys of a sequence that mask and bias have; default: those of the longest.
   std::optional<std::int64_t> operand_queries, operand_keys;
 
+  /// Keys of a page: k and v are pools of pages at random places, seqlen_kv is a multiple of it,
+  /// and every batch element has a length, all of them without use_seqlens_kv. 0 = not paged.
+  std::int64_t page_size = 0;
+  std::int64_t shared_pages = 0;  ///< first pages that all batch elements have in common
+  /// A random mask over the last keys in use: "b" for one per batch element, "1" for one for all.
+  /// Empty = absent.
+  std::string tail_mask;
+
   /// The backward pass: out and lse are inputs, as the rounded reference computes them. At dead
   /// rows, dout and dlse hold random values (NaN if poison_dropped_keys).
   bool backward = false;
@@ -87,6 +95,11 @@ struct ProblemSpec : ScoreOptions {
   std::uint64_t seed = 1;
 
   std::int64_t tensor_batch() const { return packed ? 1 : batch; }
+  bool paged() const { return page_size > 0; }
+  bool has_seqlens_kv() const { return use_seqlens_kv || paged(); }
+  std::int64_t max_pages() const { return paged() ? seqlen_kv / page_size : 0; }
+  /// Of the pool, whatever the lengths are; one at least has no entry.
+  std::int64_t num_pages() const { return batch * max_pages() + 1; }
   std::int64_t value_dim() const { return head_dim_v == 0 ? head_dim : head_dim_v; }
   DType score_dtype() const { return bias_dtype.value_or(dtype); }  ///< of the bias
 };

@@ -56,6 +56,12 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
     values.alibi = {static_cast<const float*>(args.alibi_slopes->data), problem.alibi.batch_stride,
                     problem.alibi.head_stride, problem.diagonal_offset, problem.bottom_right};
   }
+  if (problem.paged()) values.pages = {args.block_table, problem.table_stride};
+  if (problem.tail_mask.exists) {
+    values.tail_mask = {static_cast<const kernel::uint8*>(args.tail_mask->data),
+                        problem.tail_mask.batch_stride, problem.tail_mask.query_stride,
+                        problem.tail_mask.key_stride};
+  }
   if (problem.sink.exists) values.sink = {args.sink->data, problem.sink.head_stride};
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);

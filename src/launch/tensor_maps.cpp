@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "attnjit/error.hpp"
+#include "attnjit/tile/key_order.h"
 
 namespace attnjit::launch {
 namespace {
@@ -118,17 +119,17 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
           .element_bytes = 1};
 }
 
-// The tiles of kernel::StridedKeyOrder. `tail` is for the tile with the rows past the last multiple
-// of 4, and for those that begin `anywhere`.
-void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int block_kv, bool anywhere,
+// The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. `tail` is for the tile with
+// the rows past the last multiple of 4, and for pieces that begin `anywhere` or are not alone.
+void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int box_keys, bool anywhere,
                  kernel::TensorMap& map, kernel::TensorMap& tail) {
   const std::int64_t fours = std::max(1, s.rows / 4);
-  const std::array axes{Axis{fours, 4 * s.strides.row, static_cast<cuuint32_t>(block_kv / 4)},
+  const std::array axes{Axis{fours, 4 * s.strides.row, static_cast<cuuint32_t>(box_keys / 4)},
                         Axis{s.rows < 4 ? 1 : 4, s.strides.row, 4}, Axis{s.heads, s.strides.head},
                         Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, axes, map);
   if (s.rows % 4 == 0 && !anywhere) return;
-  const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(block_kv), 4},
+  const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_keys), 4},
                                 Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, every_fourth, tail);
 }
@@ -186,18 +187,21 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
     encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
   }
+  const int piece = kernel::keys_of_piece(p.page_size, config.block_kv);
+  const bool anywhere = p.packed || piece < config.block_kv;
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    encode_keys(encode, any, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
+    encode_keys(encode, any, p.dtype, piece, anywhere, params.k, params.k_tail);
     params.v_tail = params.k_tail;
     params.v = params.k;
     return;
   }
-  const Source k{"k", args.k.data, p.k, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
-  const Source v{"v", args.v.data, p.v, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
+  const std::int32_t planes = p.key_planes(), rows = p.key_rows();
+  const Source k{"k", args.k.data, p.k, planes, p.num_heads_kv, rows, p.head_dim};
+  const Source v{"v", args.v.data, p.v, planes, p.num_heads_kv, rows, p.head_dim_v};
+  encode_keys(encode, k, p.dtype, piece, anywhere, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, piece, anywhere, params.v, params.v_tail);
 }
 
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,

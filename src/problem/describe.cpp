@@ -38,6 +38,11 @@ const char* alibi_pattern(const Problem& problem) {
   return problem.alibi.batch_stride != 0 ? "bh" : "h";
 }
 
+const char* tail_mask_pattern(const Problem& problem) {
+  if (!problem.tail_mask.exists) return "none";
+  return problem.tail_mask.batch_stride != 0 ? "b" : "1";
+}
+
 const char* name(DType dtype) { return base::word(dtype); }
 
 std::string describe(const Problem& p) {
@@ -56,6 +61,8 @@ std::string describe(const Problem& p) {
   }
   if (p.diagonal_offset != 0) text += fmt::format(" diagonal_offset={}", p.diagonal_offset);
   if (p.packed) text += " packed";
+  if (p.paged()) text += fmt::format(" page_size={} pages={}", p.page_size, p.num_pages);
+  if (p.tail_mask.exists) text += fmt::format(" tail_mask={}", tail_mask_pattern(p));
   if (p.has_seqlens_q) text += " seqlens_q";
   if (p.has_seqlens_kv) text += " seqlens_kv";
   // The lengths of packed sequences, which an operand's axes do not follow, are not known.
@@ -100,6 +107,7 @@ std::string describe(const Family& f) {
                                             : "");
   }
   if (f.sink) text += fmt::format(" sink={}", name(f.sink_dtype));
+  if (f.page_size > 0) text += fmt::format(" page_size={}", f.page_size);
   if (!f.aligned) text += " unaligned";
   if (!f.positive_scale) text += " scale<=0";
   return text;

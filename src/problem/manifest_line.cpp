@@ -45,6 +45,8 @@ Json members(const Problem& p) {
   if (p.packed) line["packed"] = true;
   if (p.has_row_max) line["row_max"] = true;
   if (p.has_max_logits) line["max_logits"] = true;
+  if (p.paged()) line["page_size"] = p.page_size;
+  if (p.tail_mask.exists) line["tail_mask"] = tail_mask_pattern(p);
   return line;
 }
 

@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "problem/checks.hpp"
+#include "problem/page_checks.hpp"
 #include "problem/score_checks.hpp"
 
 namespace attnjit::problem {
@@ -46,13 +47,17 @@ void check_shapes(const ForwardArgs& args, Problem& p) {
   p.seqlen_q = checked_size("q", 2, lq, 0, kMaxSeqlen);
   p.head_dim = checked_size("q", 3, d, 1, 256);
   p.num_heads_kv = checked_size("k", 1, args.k.shape[1], 1, kMax);
-  p.seqlen_kv = checked_size("k", 2, args.k.shape[2], 0, kMaxSeqlen);
+  if (args.block_table != nullptr) {
+    check_pages(args, p);
+  } else {
+    p.seqlen_kv = checked_size("k", 2, args.k.shape[2], 0, kMaxSeqlen);
+    expect_size("k", args.k, 0, b, "q's batch");
+  }
   p.head_dim_v = checked_size("v", 3, args.v.shape[3], 1, 256);
-  expect_size("k", args.k, 0, b, "q's batch");
   expect_size("k", args.k, 3, d, "q's feature axis");
-  expect_size("v", args.v, 0, b, "q's batch");
+  expect_size("v", args.v, 0, args.k.shape[0], p.paged() ? "k's pages" : "q's batch");
   expect_size("v", args.v, 1, p.num_heads_kv, "k's heads");
-  expect_size("v", args.v, 2, p.seqlen_kv, "k's sequence");
+  expect_size("v", args.v, 2, p.key_rows(), "k's sequence");
   expect_size("out", args.out, 0, b, "q's batch");
   expect_size("out", args.out, 1, hq, "q's heads");
   expect_size("out", args.out, 2, lq, "q's sequence");
@@ -178,6 +183,7 @@ void check_operands(const ForwardArgs& args, Problem& p) {
 
 Problem make_problem(const ForwardArgs& args) {
   Problem p;
+  check_block_table(args);
   p.packed = checked_packing(args);
   check_shapes(args, p);
   check_tensors(args, p);
@@ -185,6 +191,7 @@ Problem make_problem(const ForwardArgs& args) {
   check_sink(args, p);
   check_alibi(args, p);
   check_band(args, p);
+  check_tail_mask(args, p);
   check_aligned_pointer("lse", args.lse);
   check_aligned_pointer("row_max", args.row_max);
   check_aligned_pointer("max_logits", args.max_logits);
@@ -233,6 +240,8 @@ Family family(const Problem& problem) {
   f.sink_dtype = problem.sink.dtype;
   f.alibi = problem.alibi.exists;
   f.row_max = problem.has_row_max || problem.has_max_logits;
+  f.page_size = problem.page_size;
+  f.tail_mask = problem.tail_mask.exists;
   return f;
 }
 

@@ -46,6 +46,14 @@ struct PerHead {
   bool operator==(const PerHead&) const = default;
 };
 
+/// A mask over the last keys in use, which has a column for each query, in canonical form.
+struct TailMask {
+  bool exists = false;
+  std::int64_t batch_stride = 0, query_stride = 0, key_stride = 0;  // elements
+
+  bool operator==(const TailMask&) const = default;
+};
+
 /// Strides of q, k, v or out over (batch, head, row), in elements; 0 on axes of size 1.
 struct RowStrides {
   std::int64_t batch = 0, head = 0, row = 0;
@@ -57,7 +65,8 @@ struct RowStrides {
 struct Problem {
   DType dtype = DType::kBFloat16;
   std::int32_t batch = 0, num_heads_q = 0, num_heads_kv = 0;  ///< packed sequences are the batch
-  std::int32_t seqlen_q = 0, seqlen_kv = 0;  ///< of the tensors, whose rows sequences may share
+  std::int32_t seqlen_q = 0, seqlen_kv = 0;  ///< of the tensors, whose rows sequences may share;
+                                             ///< of paged keys those that a row of the table names
   std::int32_t head_dim = 0, head_dim_v = 0;
   RowStrides q, k, v, out;
   bool aligned = false;  ///< q, k, v, out: addresses and strides are multiples of 16 bytes
@@ -72,7 +81,10 @@ struct Problem {
   bool has_seqlens_q = false, has_seqlens_kv = false;
   bool has_lse = false, has_row_max = false, has_max_logits = false;
   float scale = 1.0f;
-  float softcap = 0.0f;  ///< 0: none
+  float softcap = 0.0f;                       ///< 0: none
+  std::int32_t page_size = 0, num_pages = 0;  ///< of paged keys and of their pool; else 0
+  std::int64_t table_stride = 0;              ///< of the block table's rows; 0 where there is one
+  TailMask tail_mask;
 
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
@@ -82,8 +94,12 @@ struct Problem {
   bool has_rows() const { return batch != 0 && seqlen_q != 0; }
   /// Whether there is nothing to write.
   bool empty() const { return !has_rows() && !has_max_logits; }
-  /// The batch axis of q, k, v and out.
+  /// The batch axis of q and out.
   std::int32_t tensor_batch() const { return packed ? 1 : batch; }
+  bool paged() const { return page_size > 0; }
+  /// The first and the third axis of k and v.
+  std::int32_t key_planes() const { return paged() ? num_pages : tensor_batch(); }
+  std::int32_t key_rows() const { return paged() ? page_size : seqlen_kv; }
   bool operator==(const Problem&) const = default;
 };
 
@@ -145,6 +161,8 @@ struct Family {
   DType sink_dtype = DType::kFloat32;
   bool alibi = false;
   bool row_max = false;  ///< the largest scores of rows are wanted, of a forward
+  std::int32_t page_size = 0;  ///< keys of a page, 0: keys are not paged
+  bool tail_mask = false;
 
   /// Whether a kernel looks at the mask before those that read it.
   bool prepares_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
@@ -170,15 +188,16 @@ constexpr auto fields(const Family*) {
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
       base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
       base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi},
-      base::Field{"row_max", &F::row_max});
+      base::Field{"row_max", &F::row_max}, base::Field{"page_size", &F::page_size},
+      base::Field{"tail_mask", &F::tail_mask});
 }
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
-    {"left", &Family::bounded_left}, {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens},   {"packed", &Family::packed},
-    {"softcap", &Family::softcap},   {"alibi", &Family::alibi},
-    {"row_max", &Family::row_max}};
+    {"left", &Family::bounded_left},     {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens},       {"packed", &Family::packed},
+    {"softcap", &Family::softcap},       {"alibi", &Family::alibi},
+    {"tail_mask", &Family::tail_mask},   {"row_max", &Family::row_max}};
 
 Family family(const Problem& problem);
 
@@ -188,6 +207,10 @@ std::string pattern(const Problem& problem, const Operand& operand);
 
 /// The axes that slopes differ over: "h", heads, or "bh", batch elements too; "none" if absent.
 const char* alibi_pattern(const Problem& problem);
+
+/// Whether batch elements have masks of their own over the last keys, "b", or share one, "1";
+/// "none" if absent.
+const char* tail_mask_pattern(const Problem& problem);
 
 /// One line that says everything about the problem except its strides, e.g. for error messages.
 std::string describe(const Problem& problem);

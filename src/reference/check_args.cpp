@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "attnjit/error.hpp"
+#include "reference/paged.hpp"
 #include "reference/sequences.hpp"
 
 namespace attnjit::reference {
@@ -27,7 +28,7 @@ void check_broadcast(std::string_view name, const Tensor& tensor, const ForwardA
   static constexpr std::string_view kAxes[] = {"batch", "head", "query", "key"};
   const bool packed = is_packed(args);
   const std::array<std::int64_t, 4> full = {packed ? args.num_sequences : args.q.shape[0],
-                                            args.q.shape[1], args.q.shape[2], args.k.shape[2]};
+                                            args.q.shape[1], args.q.shape[2], num_keys(args)};
   // Rows and keys of packed sequences that an operand lacks are dropped.
   for (std::size_t axis = 0; axis < (packed ? 2 : full.size()); ++axis) {
     const std::int64_t got = tensor.shape[axis];
@@ -51,9 +52,9 @@ void check_shapes(const ForwardArgs& args) {
   if (heads_kv < 1 || heads_q % heads_kv != 0) {
     refuse(fmt::format("k: head axis is {}; expected a divisor of {}", heads_kv, heads_q));
   }
-  check_axis("k", "batch", batch_k, batch);
+  if (!is_paged(args)) check_axis("k", "batch", batch_k, batch);
   check_axis("k", "feature", head_dim_k, head_dim);
-  check_axis("v", "batch", args.v.shape[0], batch);
+  check_axis("v", "batch", args.v.shape[0], batch_k);
   check_axis("v", "head", args.v.shape[1], heads_kv);
   check_axis("v", "sequence", args.v.shape[2], seqlen_kv);
   check_axis("out", "batch", args.out.shape[0], batch);
@@ -104,12 +105,19 @@ void check_args(const ForwardArgs& args) {
     }
     check_per_head("alibi_slopes", *args.alibi_slopes, args);
   }
+  if (is_paged(args) && args.seqlens_kv == nullptr) {
+    refuse("seqlens_kv: null beside block_table; expected the keys in use");
+  }
+  if (args.tail_mask) {
+    check_axis("tail_mask", "query", args.tail_mask->shape[2], args.q.shape[2]);
+    check_axis("tail_mask", "key", args.tail_mask->shape[3], args.q.shape[2]);
+  }
   if (args.window.left < -1 || args.window.right < -1) {
     refuse(fmt::format("window: ({}, {}); expected -1 (open) or more", args.window.left,
                        args.window.right));
   }
   const bool banded = args.causal || args.window.left >= 0 || args.window.right >= 0;
-  const bool differ = args.q.shape[2] != args.k.shape[2] || args.seqlens_q || args.seqlens_kv;
+  const bool differ = args.q.shape[2] != num_keys(args) || args.seqlens_q || args.seqlens_kv;
   if ((banded || (args.alibi_slopes && differ)) && args.diagonal == Diagonal::kUnspecified) {
     refuse("diagonal: not named; causal, window and alibi slopes need top_left or bottom_right");
   }

@@ -9,6 +9,7 @@
 #include "base/parallel.hpp"
 #include "reference/check_args.hpp"
 #include "reference/packed.hpp"
+#include "reference/paged.hpp"
 #include "reference/row_block.hpp"
 #include "reference/score_rule.hpp"
 #include "reference/sequences.hpp"
@@ -41,6 +42,9 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
                       unsigned jobs, const Planes& planes) {
   check_args(args);
   check_rows(rows, args.q.shape[2]);
+  if (is_paged(args)) {
+    return forward_unpacked(UnpagedCall(args).args(), arithmetic, rows, jobs, planes);
+  }
   return is_packed(args) ? forward_packed(args, arithmetic, rows, jobs, planes)
                          : forward_unpacked(args, arithmetic, rows, jobs, planes);
 }

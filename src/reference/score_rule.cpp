@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "reference/paged.hpp"
+
 namespace attnjit::reference {
 namespace {
 
@@ -41,7 +43,7 @@ BroadcastView::BroadcastView(const Tensor& tensor, const Tensor& q)
 
 ScoreRule::ScoreRule(const ForwardArgs& args)
     : seqlen_q_(args.q.shape[2]),
-      seqlen_kv_(args.k.shape[2]),
+      seqlen_kv_(num_keys(args)),
       seqlens_q_(args.seqlens_q),
       seqlens_kv_(args.seqlens_kv),
       offset_(args.diagonal_offset),
@@ -66,6 +68,9 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
   }
   if (args.bias) {
     bias_.emplace(*args.bias, args.q);
+  }
+  if (args.tail_mask) {
+    tail_mask_.emplace(*args.tail_mask, args.q);
   }
 }
 
@@ -94,12 +99,20 @@ KeyRange ScoreRule::band(std::int64_t batch, std::int64_t query) const {
   return begin < end ? KeyRange{begin, end} : KeyRange{};
 }
 
+bool ScoreRule::in_tree(std::int64_t batch, std::int64_t query, std::int64_t key) const {
+  const std::int64_t column = key - keys_in_use(batch) + seqlen_q_;
+  if (!tail_mask_ || column < 0 || column >= seqlen_q_) return true;
+  const auto* row =
+      static_cast<const std::uint8_t*>(tail_mask_->data) + tail_mask_->row_offset(batch, 0, query);
+  return row[column * tail_mask_->strides[3]] != 0;
+}
+
 bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, KeyRange keys,
                      std::uint8_t* keep) const {
   const KeyRange seen = band(batch, query);
   bool any = false;
   for (std::int64_t j = keys.begin; j < keys.end; ++j) {
-    keep[j - keys.begin] = j >= seen.begin && j < seen.end;
+    keep[j - keys.begin] = j >= seen.begin && j < seen.end && in_tree(batch, query, j);
     any |= keep[j - keys.begin] != 0;
   }
   if (!any || !mask_) {
@@ -110,7 +123,7 @@ bool ScoreRule::keep(std::int64_t batch, std::int64_t head, std::int64_t query, 
       static_cast<const std::uint8_t*>(mask_->data) + mask_->row_offset(batch, head, query);
   any = false;
   for (std::int64_t j = std::max(keys.begin, seen.begin); j < std::min(keys.end, seen.end); ++j) {
-    keep[j - keys.begin] = row[j * mask_->strides[3]] != 0;
+    keep[j - keys.begin] &= row[j * mask_->strides[3]] != 0;
     any |= keep[j - keys.begin] != 0;
   }
   return any;

@@ -59,6 +59,9 @@ class ScoreRule {
   const std::optional<BroadcastView>& bias() const { return bias_; }
 
  private:
+  /// Whether the mask over the last keys in use, if there is one, keeps `key`.
+  bool in_tree(std::int64_t batch, std::int64_t query, std::int64_t key) const;
+
   std::int64_t seqlen_q_;
   std::int64_t seqlen_kv_;
   const std::int32_t* seqlens_q_;
@@ -70,6 +73,7 @@ class ScoreRule {
   std::int64_t most_queries_, most_keys_;  // that mask and bias have; they drop others
   std::optional<BroadcastView> mask_;
   std::optional<BroadcastView> bias_;
+  std::optional<BroadcastView> tail_mask_;
 };
 
 }  // namespace attnjit::reference

@@ -86,6 +86,10 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.cu_seqlens_q = c.cu_seqlens_q;
   args.cu_seqlens_kv = c.cu_seqlens_kv;
   args.num_sequences = c.num_sequences;
+  args.block_table = c.block_table;
+  args.block_table_stride = c.block_table_stride;
+  args.max_pages = c.max_pages;
+  args.tail_mask = tensor(c.tail_mask);
   if (c.has_scale != 0) args.scale = c.scale;
   args.softcap = c.softcap;
   args.causal = c.causal != 0;

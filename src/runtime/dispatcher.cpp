@@ -51,6 +51,8 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   if (args.bias) check_address(driver, "bias", args.bias->data);
   if (args.sink) check_address(driver, "sink", args.sink->data);
   if (args.alibi_slopes) check_address(driver, "alibi_slopes", args.alibi_slopes->data);
+  check_address(driver, "block_table", args.block_table);
+  if (args.tail_mask) check_address(driver, "tail_mask", args.tail_mask->data);
 }
 
 void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "runtime/synthetic_pages.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
 
@@ -44,12 +45,14 @@ Span span_of(const std::array<Axis, kAxes>& axes) {
   return span;
 }
 
+std::array<Axis, 4> plane_axes(std::int64_t planes, const problem::RowStrides& strides,
+                               std::int64_t heads, std::int64_t rows, std::int64_t width) {
+  return {Axis{planes, strides.batch}, {heads, strides.head}, {rows, strides.row}, {width, 1}};
+}
+
 std::array<Axis, 4> row_axes(const problem::Problem& p, const problem::RowStrides& strides,
                              std::int64_t heads, std::int64_t rows, std::int64_t width) {
-  return {Axis{p.tensor_batch(), strides.batch},
-          {heads, strides.head},
-          {rows, strides.row},
-          {width, 1}};
+  return plane_axes(p.tensor_batch(), strides, heads, rows, width);
 }
 
 std::array<Axis, 4> operand_axes(const problem::Operand& o) {
@@ -135,6 +138,7 @@ class Maker {
     }
     return numbers(values);
   }
+  const std::int32_t* pages(const problem::Problem& p) { return numbers(synthetic_pages(p)); }
 
  private:
   const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
@@ -159,10 +163,10 @@ std::array<Axis, 4> q_axes(const problem::Problem& p, const problem::RowStrides&
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim);
 }
 std::array<Axis, 4> k_axes(const problem::Problem& p, const problem::RowStrides& strides) {
-  return row_axes(p, strides, p.num_heads_kv, p.seqlen_kv, p.head_dim);
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim);
 }
 std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides& strides) {
-  return row_axes(p, strides, p.num_heads_kv, p.seqlen_kv, p.head_dim_v);
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim_v);
 }
 std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
   return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
@@ -175,6 +179,14 @@ std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride,
 std::array<Axis, 4> lse_axes(const problem::Problem& p) {
   const std::int64_t rows = p.seqlen_q;
   return {Axis{p.tensor_batch(), p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
+}
+
+std::array<Axis, 4> tail_mask_axes(const problem::Problem& p) {
+  const problem::TailMask& mask = p.tail_mask;
+  return {Axis{mask.batch_stride == 0 ? 1 : p.batch, mask.batch_stride},
+          {1, 0},
+          {p.seqlen_q, mask.query_stride},
+          {p.seqlen_q, mask.key_stride}};
 }
 
 // A forward call but for its output.
@@ -204,6 +216,10 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   if (p.packed) {
     args.cu_seqlens_q = maker.begins(p.batch, p.seqlen_q);
     args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);
+  }
+  if (p.paged()) args.block_table = maker.pages(p);
+  if (p.tail_mask.exists) {
+    args.tail_mask.emplace().data = maker.fill(DType::kBool, tail_mask_axes(p));
   }
   if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
   if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);

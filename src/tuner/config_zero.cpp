@@ -42,6 +42,11 @@ codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen:
   const bool packs = pack_heads(key, arch);
   codegen::ForwardTunables config = defaults.forward.find(traits(key, packs, arch)).use;
   config.pack_heads = packs;
+  // 32 keys fit the pages of any family that wgmma serves.
+  const bool boxes = config.path == codegen::Path::kWgmma;
+  while (boxes && !codegen::fits_pages(config.block_kv, key.family.page_size)) {
+    config.block_kv -= 32;
+  }
   return config;
 }
 

@@ -40,6 +40,7 @@ Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch&
   // Packed, 64 rows and more are to hold whole queries.
   t.wgmma = (!pack_heads || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
   t.wide = !bias || wide_bias(f);
+  t.tail_mask = f.tail_mask;
   return t;
 }
 

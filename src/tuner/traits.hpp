@@ -27,6 +27,7 @@ struct Traits {
   bool deterministic = false;
   // Of a backward: false.
   bool pack_heads = false;  ///< query heads of a kv head share a tile
+  bool tail_mask = false;
 };
 
 constexpr auto fields(const Traits*) {
@@ -42,7 +43,7 @@ constexpr auto fields(const Traits*) {
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
       base::Field{"positive_scale", &T::positive_scale}, base::Field{"softcap", &T::softcap},
       base::Field{"dbias", &T::dbias}, base::Field{"deterministic", &T::deterministic},
-      base::Field{"pack_heads", &T::pack_heads});
+      base::Field{"pack_heads", &T::pack_heads}, base::Field{"tail_mask", &T::tail_mask});
 }
 
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a

@@ -71,8 +71,8 @@ struct BackwardDqProducer {
     typename Shared::ValueTurn v_turn = {};
     for (; job.exists(); k_turn.advance(), v_turn.advance()) {
       const typename Walk::Job next = walk.next();
-      const KeySource source = {walk.block.kv_begin + job.tile * kConfig.block_kv, walk.kv_head(),
-                                walk.block.tensor_batch};
+      const KeySource<> source = {walk.block.kv_begin + job.tile * kConfig.block_kv,
+                                  walk.kv_head(), walk.block.tensor_batch};
       walk.features.prefetch(WarpTeam(), walk.block, walk.block.head, walk.q_tile_index, job.tile);
       const uint32 k_stage = k_turn.slot(), v_stage = v_turn.slot();
       ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());
@@ -110,7 +110,7 @@ struct BackwardDqProducer {
   }
   template <int kColumns>
   ATTNJIT_DEVICE void load(uint32 tile, const TensorMap& map, const TensorMap& tail, uint32 full,
-                           const KeySource& source) {
+                           const KeySource<>& source) {
     ptx::barrier_arrive_expecting(full, kConfig.block_kv * kColumns * 2);
     load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
         tile, map, tail, full, source, params.base.seqlen_kv);

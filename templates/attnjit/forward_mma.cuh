@@ -98,14 +98,25 @@ struct Forward {
     block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
-    k = rows_of<kPacked>(static_cast<const uint16*>(params.k), params.k_strides, block, kv_head,
-                         block.kv_begin);
-    v = rows_of<kPacked>(static_cast<const uint16*>(params.v), params.v_strides, block, kv_head,
-                         block.kv_begin);
+    k = keys_of(params.k, params.k_strides, kv_head);
+    v = keys_of(params.v, params.v_strides, kv_head);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
     tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
+  }
+
+  // Address of a kv head: of the block's batch element, or in the first of all pages.
+  ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
+                                       int kv_head) const {
+    const auto* const first = static_cast<const uint16*>(base);
+    if constexpr (Features::kPageSize > 0) return head_of(first, strides, 0, kv_head);
+    return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
+  }
+  ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
+                                           int key) const {
+    if constexpr (Features::kPageSize > 0) return features.key_address(head, strides, key);
+    return head + key * strides.row;
   }
 
   ATTNJIT_DEVICE Job next_job() {
@@ -136,11 +147,20 @@ struct Forward {
   // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
   // NaN included, would reach the output as 0 * NaN.
   template <int kColumns, class Tile>
-  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, int64 row_stride, int index) {
+  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
+                                int index) {
     const int first = index * kConfig.block_kv;
-    const auto source = [=, source = head + first * row_stride](int row) {
-      return source + row * row_stride;
+    const auto seen = [&](int row) {
+      const int key = first + row;
+      return key >= keys.begin && key < keys.end && features.reads_key(key);
     };
+    if constexpr (Features::kPageSize % kConfig.block_kv != 0) {
+      features.template gather_keys<kConfig.aligned, kColumns, kThreads>(tile, head, strides, first,
+                                                                         seen);
+      return;
+    }
+    const auto source = [row_stride = strides.row, source = key_address(head, strides, first)](
+                            int row) { return source + row * row_stride; };
     // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
     // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
     // D128 - 6 %).
@@ -150,19 +170,16 @@ struct Forward {
           tile, source, [&](int row) { return features.reads_key(first + row); });
       return;
     }
-    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, [&](int row) {
-      const int key = first + row;
-      return key >= keys.begin && key < keys.end && features.reads_key(key);
-    });
+    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, seen);
   }
   ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
     if (job.exists()) {
-      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides.row, job.tile);
+      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job.tile);
     }
   }
   ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
     if (job.exists()) {
-      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides.row, job.tile);
+      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job.tile);
     }
   }
 

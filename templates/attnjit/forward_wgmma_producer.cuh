@@ -125,9 +125,13 @@ struct ForwardProducer {
   typename Shared::QueryTurn query_turn = {};
   typename Shared::TileTurn k_turn = {}, v_turn = {};
 
+  // Pages that hold a tile together, or 1.
+  static constexpr int kPieces =
+      kConfig.block_kv / keys_of_piece(Features::kPageSize, kConfig.block_kv);
+
   // The place of K and V of a job, and whether rows of V are to be hidden.
   struct Source {
-    KeySource keys;
+    KeySource<kPieces> keys;
     bool hides;
   };
 
@@ -150,15 +154,22 @@ struct ForwardProducer {
       if (!next.exists()) break;
       if (next.first()) load_q();
       const int first_key = next.tile * kConfig.block_kv;
-      now = {{walk.block.kv_begin + first_key, walk.block.head / kConfig.gqa_ratio,
-              walk.block.tensor_batch},
-             walk.hides_keys(next)};
+      now = {key_source(first_key), walk.hides_keys(next)};
       if (issues) walk.features.prefetch_tile(walk.block, first_key, params.bias);
     }
     load_v(before);
   }
 
  private:
+  // Of the walk's last job. Pages are looked up here, and wanted when the next job is known.
+  ATTNJIT_DEVICE KeySource<kPieces> key_source(int first_key) const {
+    const int head = walk.block.head / kConfig.gqa_ratio;
+    if constexpr (Features::kPageSize > 0) {
+      return walk.features.template tile_source<kConfig.block_kv>(first_key, head, walk.keys);
+    } else {
+      return {walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
+    }
+  }
   ATTNJIT_DEVICE void load_q() {
     const uint32 slot = query_turn.slot();
     ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
@@ -204,7 +215,8 @@ struct ForwardProducer {
   ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
                                 uint32 full, const Source& source) {
     load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
-        tile, map, tail, full, source.keys, params.base.seqlen_kv);
+        tile, map, tail, full, source.keys,
+        Features::kPageSize > 0 ? Features::kPageSize : params.base.seqlen_kv);
   }
 };
 

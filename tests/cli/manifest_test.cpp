@@ -73,6 +73,10 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("pass": "backward", "sink": true, "dsink": true)").want_dsink);
   CHECK(only_spec(R"("causal": "top_left", "alibi": "bh")").alibi == "bh");
   CHECK(only_spec(R"("alibi": "none")").alibi.empty());
+  CHECK(only_spec(R"("page_size": 2)").page_size == 2);
+  CHECK(only_spec(R"("page_size": 2, "shared_pages": 1)").shared_pages == 1);
+  CHECK(only_spec(R"("tail_mask": "b")").tail_mask == "b");
+  CHECK(only_spec(R"("tail_mask": "none")").tail_mask.empty());
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
   CHECK(only_spec(R"("row_max": true)").want_row_max);
   CHECK(only_spec(R"("max_logits": true)").want_max_logits);
@@ -231,6 +235,8 @@ TEST_CASE("every member refuses what it does not allow") {
       R"("use_seqlens": 1)",      R"("seed": -1)",
       R"("pass": "sideways")",    R"("pass": [])",
       R"("alibi": "1h11")",       R"("alibi": true)",
+      R"("page_size": -1)",       R"("page_size": "all")",
+      R"("shared_pages": -1)",    R"("tail_mask": "1qk")",
       R"("batch": [1, [2]])",     R"("window": [[1, 2], 3])",
   };
   for (const char* member : bad) {

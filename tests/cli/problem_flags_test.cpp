@@ -123,6 +123,13 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(sloped.alibi == "h");
   CHECK(sloped.diagonal == Diagonal::kTopLeft);
   CHECK(sloped.diagonal_offset == 3);
+  const auto paged =
+      make_case({.seqlen_kv = 96, .page_size = 16, .shared_pages = 2, .tail_mask = "1"}).spec;
+  CHECK(paged.page_size == 16);
+  CHECK(paged.shared_pages == 2);
+  CHECK(paged.tail_mask == "1");
+  CHECK_FALSE(paged.use_seqlens_kv);
+  CHECK(flags_error({.shared_pages = 2}).find("--page-size") != std::string::npos);
   CHECK(flags_error({.causal = "top-left", .diagonal = "bottom-right"}).find("contradicts") !=
         std::string::npos);
   CHECK(flags_error({.causal = "upper"}).find("top-left, bottom-right") != std::string::npos);

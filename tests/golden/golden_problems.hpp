@@ -84,6 +84,18 @@ inline std::vector<GoldenProblem> golden_problems() {
          a.mask = mask(a, "111k");
          a.bias = bias(a, "1h1k");
        }},
+      {"paged_decode", "sm_90a", sizes(64, 32, 8, 1, 4096, 128),
+       [](ForwardArgs& a) { page_keys(a, 16); }},
+      {"paged_prefill", "sm_90a", sizes(2, 32, 8, 512, 4096, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         page_keys(a, 64);
+       }},
+      {"paged_drafts", "sm_80", sizes(8, 32, 8, 32, 4096, 128),
+       [](ForwardArgs& a) {
+         page_keys(a, 256);
+         a.tail_mask = tail_mask(a);
+       }},
       {"full_mask", "sm_80", sizes(2, 8, 8, 1024, 1024, 64),
        [](ForwardArgs& a) { a.mask = mask(a, "bhqk"); }},
       {"tree_mask_decode", "sm_90a", sizes(4, 64, 8, 16, 2048, 128),

@@ -69,8 +69,13 @@ inline problem::Family grid_family(const base::Json& row) {
   f.bounded_left = band == "window" || band == "left";
   f.bounded_right = band == "window" || band == "causal";
   f.packed = row.at("packed");
-  // Kernels of packed sequences have lengths beside them in any case.
-  f.seqlens = row.at("seqlens") && !f.packed;
+  // Of a forward, and of no packed sequences.
+  if (!f.packed && row.contains("page_size")) {
+    f.page_size = row.at("page_size");
+    f.tail_mask = row.at("tail_mask");
+  }
+  // Kernels of packed sequences have lengths beside them in any case, and those of pages always.
+  f.seqlens = (row.at("seqlens") && !f.packed) || f.page_size > 0;
   return f;
 }
 

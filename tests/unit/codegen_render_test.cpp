@@ -68,6 +68,8 @@ std::vector<Feature> features() {
       {"band.cuh", with([](Family& f) { f.bounded_right = true; })},
       {"seqlens.cuh", with([](Family& f) { f.seqlens = true; })},
       {"row_max.cuh", with([](Family& f) { f.row_max = true; })},
+      {"paged_keys.cuh", with([](Family& f) { f.page_size = 16; })},
+      {"tail_mask.cuh", with([](Family& f) { f.tail_mask = true; })},
   };
 }
 

@@ -1,5 +1,6 @@
 // The rules of the Hopper forward.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <utility>
@@ -69,6 +70,23 @@ TEST_CASE("each rule of a wgmma tile, broken once") {
   ForwardTunables deep = kTunables;
   deep.num_stages = 4;
   CHECK(unfit(deep).starts_with("needs 295"));
+}
+
+TEST_CASE("tiles of wgmma are parts of a page or whole pages") {
+  problem::Family paged = kFamily;
+  paged.page_size = 16;
+  CHECK(unfit(kTunables, paged) == "path: wgmma needs pages of a multiple of 32 keys; use mma");
+  const int block_kv = kTunables.block_kv;
+  for (const int page_size : {32, 64, 128, 256}) {
+    paged.page_size = page_size;
+    CHECK(unfit(kTunables, paged) == "");
+  }
+  paged.page_size = 3 * block_kv;
+  CHECK(unfit(kTunables, paged) == "");
+  paged.page_size = block_kv + 32;
+  CHECK(unfit(kTunables, paged) ==
+        fmt::format("block_kv must divide or be a multiple of page_size {} with path wgmma",
+                    block_kv + 32));
 }
 
 TEST_CASE("packed heads fill whole queries of a tile, and leave from registers") {

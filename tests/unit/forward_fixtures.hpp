@@ -60,6 +60,24 @@ inline Tensor bias(const ForwardArgs& args, std::string_view pattern) {
   return operand(args, pattern, args.q.dtype, 5);
 }
 
+/// Makes the keys of `args` pages of `page_size` keys, with a page more than they need.
+inline void page_keys(ForwardArgs& args, std::int64_t page_size) {
+  args.max_pages = args.k.shape[2] / page_size;
+  args.block_table_stride = args.max_pages + 3;
+  args.block_table = fake_address<std::int32_t>(30);
+  args.seqlens_kv = fake_address<std::int32_t>(8);
+  for (Tensor* t : {&args.k, &args.v}) {
+    const std::int64_t pages = args.q.shape[0] * args.max_pages + 1;
+    *t = Tensor::contiguous(t->data, t->dtype, {pages, t->shape[1], page_size, t->shape[3]});
+  }
+}
+
+/// A mask over the last keys of `args`, one per batch element.
+inline Tensor tail_mask(const ForwardArgs& args) {
+  return Tensor::contiguous(fake_address(31), DType::kBool,
+                            {args.q.shape[0], 1, args.q.shape[2], args.q.shape[2]});
+}
+
 /// The message with which make_problem() refuses `args`; empty if it takes them.
 template <class Args>
 std::string refusal(const Args& args) {

@@ -113,6 +113,15 @@ inline void add_options(std::vector<Mutation>& list) {
                                                           {batches, a.q.shape[1], 1, 1});
                     }});
   }
+  for (const std::int64_t size : {16, 64, 192}) {
+    list.push_back({"pages", [=](ForwardArgs& a) { page_keys(a, size); }});
+    list.push_back({"page_size", [=](ForwardArgs& a) { a.k.shape[2] = a.v.shape[2] = size; }});
+    list.push_back({"max_pages", [=](ForwardArgs& a) { a.max_pages = size / 16; }});
+    list.push_back({"block_table_stride", [=](ForwardArgs& a) { a.block_table_stride = size; }});
+    list.push_back(
+        {"block_table", [=](ForwardArgs& a) { a.block_table = fake_address<std::int32_t>(32); }});
+  }
+  list.push_back({"tail_mask", [](ForwardArgs& a) { a.tail_mask = tail_mask(a); }});
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});

@@ -87,6 +87,15 @@ inline void put(Members& m, const kernel::AlibiParams& params) {
   m["alibi"] = fmt::format("{} {} {} {} {}", fmt::ptr(slopes), batch_stride, head_stride, offset,
                            bottom_right);
 }
+inline void put(Members& m, const kernel::PagedKeysParams& params) {
+  const auto& [pages, stride] = params;
+  m["block_table"] = text(pages);
+  m["table_stride"] = fmt::to_string(stride);
+}
+inline void put(Members& m, const kernel::TailMaskParams& params) {
+  const auto& [mask, batch, query, key] = params;
+  m["tail_mask"] = fmt::format("{} {},{},{}", fmt::ptr(mask), batch, query, key);
+}
 inline void put(Members& m, const std::string& name, const kernel::OperandParams& params) {
   const auto& [data, batch, head, query, key, heads_per_plane, batches_per_plane] = params;
   m[name] = text(data);
@@ -160,7 +169,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine, max_logits] = arguments.values();
   const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi, row_max] = features;
+               alibi, row_max, pages, tail_mask] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, sequences);
@@ -168,6 +177,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, "bias", bias);
   put(o.values, sink);
   put(o.values, alibi);
+  put(o.values, pages);
+  put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
   put(o.values, mask_pack);

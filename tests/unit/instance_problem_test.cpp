@@ -76,6 +76,16 @@ TEST_CASE("specs that cannot become tensors are refused") {
     spec.alibi = "h";
     spec.use_seqlens_kv = true;
   }
+  SUBCASE("parts of pages") { spec.page_size = 5; }
+  SUBCASE("more pages in common than there are") {
+    spec.page_size = 6;
+    spec.shared_pages = 3;
+  }
+  SUBCASE("pages of packed sequences") {
+    spec.page_size = 6;
+    spec.packed = true;
+  }
+  SUBCASE("a mask over the last keys of another pattern") { spec.tail_mask = "h"; }
   SUBCASE("boolean bias") { spec.bias_dtype = DType::kBool; }
   SUBCASE("bias of the other half type") { spec.bias_dtype = DType::kFloat16; }
   SUBCASE("fp32 problem") { spec.dtype = DType::kFloat32; }

@@ -78,6 +78,32 @@ TEST_CASE("q and out are read and written by rows, k and v by fours of rows") {
   CHECK(asked[3].address == args.v.data);
 }
 
+TEST_CASE("pages take the place of batch elements, and a tile of several has a box for each") {
+  ForwardArgs args = forward_args({.batch = 2,
+                                   .heads_q = 4,
+                                   .heads_kv = 2,
+                                   .seqlen_q = 100,
+                                   .seqlen_kv = 256,
+                                   .head_dim = 128,
+                                   .head_dim_v = 128});
+  test::page_keys(args, 128);
+  set_maps(args);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[0].extents == Numbers{128, 100, 4, 2});
+  CHECK(asked[2].extents == Numbers{128, 32, 4, 2, 5});
+  CHECK(asked[2].strides == Numbers{1024, 256, 32768, 65536});
+  CHECK(asked[2].box == Small{64, 16, 4, 1, 1});
+
+  args = forward_args({.seqlen_kv = 256, .head_dim = 128, .head_dim_v = 128});
+  test::page_keys(args, 32);
+  set_maps(args);
+  REQUIRE(asked.size() == 6);
+  CHECK(asked[3].address == args.k.data);
+  CHECK(asked[3].extents == Numbers{128, 32, 8, 33});
+  CHECK(asked[3].box == Small{64, 32, 1, 1});
+  CHECK(asked[3].steps == Small{1, 4, 1, 1});
+}
+
 TEST_CASE("packed heads are an axis of q of their own, and out and a bias have no map") {
   ForwardArgs args = forward_args({.batch = 2,
                                    .heads_q = 8,

@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 480);
+  CHECK(sizeof(attnjit_forward_args) == 512);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -35,6 +35,9 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, alibi_slopes) == 456);
   CHECK(offsetof(attnjit_forward_args, row_max) == 464);
   CHECK(offsetof(attnjit_forward_args, max_logits) == 472);
+  CHECK(offsetof(attnjit_forward_args, block_table) == 480);
+  CHECK(offsetof(attnjit_forward_args, max_pages) == 496);
+  CHECK(offsetof(attnjit_forward_args, tail_mask) == 504);
   CHECK(sizeof(attnjit_merge_lse_args) == 216);
   CHECK(offsetof(attnjit_merge_lse_args, out) == 128);
   CHECK(sizeof(attnjit_context_options) == 40);
@@ -116,14 +119,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 480 is set"));
+              "args: byte 512 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 480"));
+              "args: struct_size is 407; expected 512"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));

@@ -47,6 +47,24 @@ TEST_CASE("configuration 0 is legal for every width, bucket and architecture") {
   CHECK(illegal == 0);
 }
 
+TEST_CASE("configuration 0 is legal for pages of any size") {
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    const codegen::Arch& arch = codegen::find_arch(name);
+    for (const int head_dim : {64, 128, 192, 256}) {
+      for (const int bucket : kBuckets) {
+        for (int page_size = 1; page_size <= 512; ++page_size) {
+          PlanKey k = key(head_dim, head_dim, bucket);
+          k.family.seqlens = true;
+          k.family.page_size = page_size;
+          const codegen::ForwardTunables config = config_zero(k, arch);
+          if (page_size % 32 != 0) REQUIRE(config.path == codegen::Path::kMma);
+          REQUIRE(codegen::why_unfit(config, k.family, arch).value_or("") == "");
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("few rows get no tile that is mostly padding") {
   for (const codegen::Arch& arch : codegen::archs()) {
     for (const int head_dim : {8, 64, 80, 128, 192, 256}) {
@@ -96,6 +114,16 @@ TEST_CASE("on Hopper packed heads take wgmma where they fill its tiles with whol
   CHECK(tile(key(128, 128, 64)) == "wgmma q128 packed kv128 s2");
   CHECK(tile(key(128, 128, 128)) == "wgmma q128 kv128 s2");
   CHECK(tile(key(256, 256, 16)) == "q64 packed kv64 s1 w4 b2 max_free");
+  PlanKey paged = key(128, 128, 128);
+  paged.family.page_size = 32;
+  CHECK(tile(paged) == "wgmma q128 kv128 s2");
+  paged.family.page_size = 96;
+  CHECK(tile(paged) == "wgmma q128 kv96 s2");
+  PlanKey drafts = key(128, 128, 16);
+  drafts.family.tail_mask = true;
+  CHECK(tile(drafts) == "wgmma q64 packed kv32 s2");
+  drafts.bucket_q = 128;
+  CHECK(tile(drafts) == "wgmma q128 kv64 s2");
   PlanKey k = key(128, 128, 16);
   k.family.gqa_ratio = 8;
   CHECK(tile(k) == "wgmma q128 packed kv128 s2");

@@ -64,8 +64,10 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   const std::int64_t b = spec.tensor_batch(), hq = spec.heads_q, hkv = spec.heads_kv;
   ForwardArgs args;
   args.q = rows(spec, {b, hq, spec.seqlen_q, spec.head_dim}, "q");
-  args.k = rows(spec, {b, hkv, spec.seqlen_kv, spec.head_dim}, "k");
-  args.v = rows(spec, {b, hkv, spec.seqlen_kv, spec.value_dim()}, "v");
+  const std::int64_t planes = spec.paged() ? spec.num_pages() : b;
+  const std::int64_t keys = spec.paged() ? spec.page_size : spec.seqlen_kv;
+  args.k = rows(spec, {planes, hkv, keys, spec.head_dim}, "k");
+  args.v = rows(spec, {planes, hkv, keys, spec.value_dim()}, "v");
   args.out = rows(spec, {b, hq, spec.seqlen_q, spec.value_dim()}, "out");
   if (!spec.mask.empty()) {
     args.mask = dense(DType::kBool, pattern_shape(spec, spec.mask, "mask"), "mask");
@@ -90,7 +92,16 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
     args.num_sequences = spec.batch;
   }
   if (spec.use_seqlens_q) args.seqlens_q = lengths;
-  if (spec.use_seqlens_kv) args.seqlens_kv = lengths;
+  if (spec.has_seqlens_kv()) args.seqlens_kv = lengths;
+  if (spec.paged()) {
+    args.block_table = lengths;
+    args.block_table_stride = args.max_pages = spec.max_pages();
+  }
+  if (!spec.tail_mask.empty()) {
+    const std::int64_t planes_of_mask = spec.tail_mask == "b" ? b : 1;
+    args.tail_mask =
+        dense(DType::kBool, {planes_of_mask, 1, spec.seqlen_q, spec.seqlen_q}, "tail_mask");
+  }
   static_cast<ScoreOptions&>(args) = spec;
   return args;
 }
@@ -129,6 +140,7 @@ double tensor_bytes(const instance::ProblemSpec& spec) {
   const double rows = bytes(args.q) + bytes(args.k) + bytes(args.v) + bytes(args.out);
   const double bias = args.bias ? bytes(*args.bias) : 0;
   double total = rows + bias + (args.mask ? bytes(*args.mask) : 0);
+  if (args.tail_mask) total += bytes(*args.tail_mask);
   if (spec.backward) total += rows;  // dq, dk, dv and dout lie as they do
   if (spec.want_dbias) total += bytes(*backward_shape_args(spec).dbias);
   return total;

@@ -126,6 +126,12 @@ Parsed alibi(const Json& value) {
   return MemberValue{text, [text](ProblemSpec& s) { s.alibi = text == "none" ? "" : text; }};
 }
 
+Parsed tail_mask(const Json& value) {
+  if (value != "b" && value != "1" && value != "none") return std::nullopt;
+  const auto text = value.get<std::string>();
+  return MemberValue{text, [text](ProblemSpec& s) { s.tail_mask = text == "none" ? "" : text; }};
+}
+
 Parsed mask_kind(const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const auto text = value.get<std::string>();
@@ -217,6 +223,9 @@ constexpr Member kNamed[] = {
     {"cu_seqlens_kv", false, true, "a list of integers", begins<&Spec::cu_seqlens_kv>},
     {"row_max", false, false, "true or false", flag<&Spec::want_row_max>},
     {"max_logits", false, false, "true or false", flag<&Spec::want_max_logits>},
+    {"page_size", false, false, "an integer from 0", size<&Spec::page_size, 0>},
+    {"shared_pages", false, false, "an integer from 0", size<&Spec::shared_pages, 0>},
+    {"tail_mask", false, false, "\"b\", \"1\" or \"none\"", tail_mask},
     {"seed", false, false, "an integer from 0", seed},
     {"dbias", false, false, "true or false", flag<&Spec::want_dbias>, true},
     {"dbias_dtype", false, false, "bf16, fp16 or fp32", score_dtype<&Spec::dbias_dtype>, true},

@@ -192,6 +192,12 @@ Case make_case(const ProblemFlags& flags) {
     if (given != flags.scalars.end()) spec.*scalar.given = given->second;
   }
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
+  if (flags.shared_pages && !flags.page_size) {
+    usage_error("--shared-pages has no effect without --page-size; add it");
+  }
+  spec.page_size = flags.page_size.value_or(0);
+  spec.shared_pages = flags.shared_pages.value_or(0);
+  spec.tail_mask = flags.tail_mask.value_or("");
   instance::validate(spec);
   return {instance::describe(spec), "", spec};
 }

@@ -30,6 +30,8 @@ struct ProblemFlags {
   std::optional<std::string> sink_dtype;
   std::optional<std::string> alibi;
   bool row_max = false, max_logits = false;
+  std::optional<std::int64_t> page_size, shared_pages;
+  std::optional<std::string> tail_mask;
   std::optional<std::string> layout;
   std::optional<std::uint64_t> seed;
 

@@ -4,6 +4,7 @@
 
 #include "base/json.hpp"
 #include "cli/input/words.hpp"
+#include "reference/paged.hpp"
 #include "reference/score_rule.hpp"
 #include "reference/sequences.hpp"
 #include "tensor/half.hpp"
@@ -46,7 +47,8 @@ Work count_work(const ForwardArgs& args, bool backward) {
   const double scores = count_scores(args);
   const auto heads_q = static_cast<double>(args.q.shape[1]);
   const auto dims = static_cast<double>(args.k.shape[3] + args.v.shape[3]);
-  const auto keys = static_cast<double>(args.k.shape[0] * args.k.shape[1] * args.k.shape[2]);
+  const std::int64_t planes = reference::is_paged(args) ? args.q.shape[0] : args.k.shape[0];
+  const auto keys = static_cast<double>(planes * args.k.shape[1] * reference::num_keys(args));
   constexpr double kBackward = 2.5;  // five products to the forward's two
   return {(backward ? kBackward : 1) * 2 * scores * heads_q * dims,
           keys * dims * static_cast<double>(tensor::element_size(args.k.dtype))};

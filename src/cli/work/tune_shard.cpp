@@ -27,7 +27,9 @@ std::optional<AnyPlanKey> plan_of(const Case& job) try {
 
 // Roughly the seconds that tuning takes: compiling the candidates, and 300 launches at 300 TFLOP/s.
 double tuning_seconds(const Case& job) {
-  ForwardArgs args = shape_args(job.spec);
+  instance::ProblemSpec spec = job.spec;
+  spec.page_size = 0;  // pages cost about as much as keys in a row
+  ForwardArgs args = shape_args(spec);
   args.seqlens_q = args.seqlens_kv = nullptr;  // they have no memory; at most all rows are in use
   const double compiling = job.spec.backward ? 30 : 10;
   return compiling + count_work(args, job.spec.backward).flop / 1e12;

@@ -36,6 +36,18 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
   return v;
 }
 
+// Starts loading a chunk of a row at `address`, of which kColumns are valid; zeros unless `valid`.
+template <bool kAligned, int kColumns, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, int chunk,
+                               const uint16* address, bool valid) {
+  if constexpr (kAligned) {
+    ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+  } else {
+    ptx::store_shared_16(tile.address(row, chunk),
+                         load_elements(address, chunk * 8, valid ? kColumns : 0));
+  }
+}
+
 // Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
 // valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
 // are not read. The caller commits, waits and synchronises.
@@ -44,13 +56,7 @@ template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, cla
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
-    const uint16* address = source(row);
-    if constexpr (kAligned) {
-      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
-    } else {
-      ptx::store_shared_16(tile.address(row, chunk),
-                           load_elements(address, chunk * 8, valid ? kColumns : 0));
-    }
+    load_chunk<kAligned, kColumns>(tile, row, chunk, source(row), valid);
   });
 }
 

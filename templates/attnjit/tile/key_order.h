@@ -43,4 +43,10 @@ struct StridedKeyOrder {
   }
 };
 
+// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
+// and pages smaller, those of a page.
+ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
+  return page_size > 0 && page_size < keys ? page_size : keys;
+}
+
 }  // namespace attnjit::kernel

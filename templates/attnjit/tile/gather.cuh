@@ -1,0 +1,44 @@
+#pragma once
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/copy.cuh"
+#include "attnjit/tile/shared_tile.cuh"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// As load_tile(), of rows whose addresses have to be looked up: address(row, find(row)). A thread
+// looks up to eight of its rows up before it starts their copies, so that the latencies are paid
+// together. find() is called for rows alone that are kept.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Find,
+          class Address, class Keep>
+ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find find, Address address,
+                                Keep keep) {
+  constexpr int kChunks = kPadded / 8;
+  constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = ceil_div(kRows, kRowsPerPass);
+  constexpr int kTogether = kPasses < 8 ? kPasses : 8;
+  const int chunk = ptx::thread_index() % kChunks;
+  const int begin = ptx::thread_index() / kChunks;
+  if (kThreads % kChunks != 0 && begin >= kRowsPerPass) return;
+#pragma unroll 1
+  for (int first = begin; first < kRows; first += kTogether * kRowsPerPass) {
+    int found[kTogether] = {};
+    uint32 kept = 0;
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int row = first + i * kRowsPerPass;
+      if (row >= kRows || chunk * 8 >= kColumns || !keep(row)) continue;
+      found[i] = find(row);
+      kept |= 1u << i;
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int row = first + i * kRowsPerPass;
+      if (row >= kRows) continue;
+      load_chunk<kAligned, kColumns>(tile, row, chunk, address(row, found[i]),
+                                     (kept >> i & 1) != 0);
+    }
+  }
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,35 @@
+// attn_fwd bf16 d128 gqa4 seqlens page_size=16 | q16 packed kv32 s3 w1 b4 max_free
+#include "attnjit/forward_mma.cuh"
+#include "attnjit/score/seqlens.cuh"
+#include "attnjit/score/length.cuh"
+#include "attnjit/score/paged_keys.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 128,
+    .head_dim_v = 128,
+    .gqa_ratio = 4,
+    .aligned = true,
+    .scale_first = false,
+    .pack_heads = true,
+    .block_q = 16,
+    .block_kv = 32,
+    .num_stages = 3,
+    .num_warps = 1,
+    .min_blocks = 4,
+    .softmax = SoftmaxPolicy::kMaxFree,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardParams params,
+    const __grid_constant__ SeqlensParams seqlens,
+    const __grid_constant__ PagedKeysParams pages) {
+  forward<kConfig>(params,
+    Seqlens(seqlens),
+    Length<kScores>(),
+    PagedKeys<16>(pages));
+}
