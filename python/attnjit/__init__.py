@@ -1,7 +1,7 @@
 """attnjit: attention kernels specialised at run time, for PyTorch.
 
 ``attention`` takes a mask and a bias as two operands, with grouped heads and all gradients; ``sdpa``,
-``flash_attn_func`` and ``flash_attn_varlen_func`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
+``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
 the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
 what they got. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results over
 shares of the keys. docs/python.md of the project shows each of them.
@@ -14,7 +14,7 @@ from . import _native
 
 if TYPE_CHECKING:
     from ._attention import attention
-    from ._flash_attn import flash_attn_func, flash_attn_varlen_func
+    from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._merge_lse import merge_lse
     from ._sdpa import sdpa
     from ._sdpa_mode import sdpa_mode
@@ -25,6 +25,7 @@ __all__ = [
     "attention",
     "flash_attn_func",
     "flash_attn_varlen_func",
+    "flash_attn_with_kvcache",
     "merge_lse",
     "sdpa",
     "sdpa_mode",
@@ -35,6 +36,7 @@ _HOMES = {
     "attention": "._attention",
     "flash_attn_func": "._flash_attn",
     "flash_attn_varlen_func": "._flash_attn",
+    "flash_attn_with_kvcache": "._flash_attn",
     "merge_lse": "._merge_lse",
     "sdpa": "._sdpa",
     "sdpa_mode": "._sdpa_mode",

@@ -98,6 +98,8 @@ def attention(
     seqlens_kv: Tensor | None = None,
     cu_seqlens_q: Tensor | None = None,
     cu_seqlens_kv: Tensor | None = None,
+    block_table: Tensor | None = None,
+    tail_mask: Tensor | None = None,
     return_lse: bool = False,
     return_max_logits: bool = False,
     deterministic: bool | None = None,
@@ -130,6 +132,11 @@ def attention(
         cu_seqlens_q, cu_seqlens_kv: (B + 1,) int32 on the device: B sequences lie one after another in tensors whose
             batch axis is 1; sequence b has rows cu_seqlens_q[b] to before cu_seqlens_q[b + 1]. mask and bias are
             then (B, heads, rows, keys) of a sequence, any axis 1, or (1, heads, 1, all keys).
+        block_table: (B, pages) int32 on the device, without gradients: k and v are pools (number of pages, Hkv,
+            page size, D or Dv), key j of batch element b is row j % page size of page block_table[b, j // page size],
+            and seqlens_kv must be given. Entries of pages past it are not looked at, whatever they are.
+        tail_mask: bool, True keeps, without gradients: broadcast to (B, 1, Lq, Lq). Column t is key n - Lq + t of
+            the n in use, as drafts of a tree have it; other keys are kept.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
         return_max_logits: also return the largest score of each head over its kept keys, scaled, capped and with its
@@ -144,7 +151,8 @@ def attention(
     Raises:
         ValueError: a shape, stride or option breaks a rule; the message names it.
         TypeError: a dtype that is never taken, or an argument that is no tensor.
-        NotImplementedError: this build has no kernel for the problem or device; torch.func transforms.
+        NotImplementedError: this build has no kernel for the problem or device; torch.func transforms; gradients
+            beside block_table or tail_mask.
         RuntimeError: no NVRTC, a failure of CUDA or of the compiler.
 
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
@@ -158,21 +166,25 @@ def attention(
             "seqlens_kv": seqlens_kv,
             "cu_seqlens_q": cu_seqlens_q,
             "cu_seqlens_kv": cu_seqlens_kv,
+            "block_table": block_table,
         }
         lengths = {name: _lengths(name, value) for name, value in given.items()}
         if cu_seqlens_q is not None and q.dim() != 4:
             raise ValueError(
                 f"q: it has {q.dim()} axes; packed sequences lie in (1, head, sequence, feature)"
             )
+        if q.dim() != 4 and (block_table is not None or tail_mask is not None):
+            raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
         run = attend if q.dim() == 4 else attend_any_rank
-        operands = Operands(mask, bias, sink, alibi_slopes, **lengths)
+        operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
         out, lse, max_logits = run(
             q, k, v, operands, scalars, None, deterministic, return_lse, return_max_logits
         )
     except (AttributeError, RuntimeError):
         optional = Operands(
-            mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv
-        )._asdict()
+            mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table,
+            tail_mask,
+        )._asdict()  # fmt: skip
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
     if not return_max_logits:

@@ -72,6 +72,11 @@ def attend(
         or (bias is not None and bias.requires_grad) or (sink is not None and sink.requires_grad)
     ):  # fmt: skip
         return _dispatch.forward(q, k, v, operands, scalars, need_lse, need_max_logits, sequence_major)
+    if operands.block_table is not None or operands.tail_mask is not None:
+        raise NotImplementedError(
+            "block_table, tail_mask: they have no gradients; call under torch.no_grad(), or with tensors that"
+            " require none"
+        )
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     apply = Attention.apply if is_compiling else _apply

@@ -1,6 +1,7 @@
 """Calls of the kernels on plain tensors of a GPU. Tensors are (batch, head, sequence, feature), mask and
 bias broadcast to (batch, head, query, key), a sink is (head,), slopes
-of ALiBi are (head,) or (batch, head), and absent operands are None.
+of ALiBi are (head,) or (batch, head), and absent operands are None. Beside a block table, (batch, most pages of one)
+int32, k and v are (page, head, key of the page, feature).
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
 right side of the window, softcap, offset of the diagonal), with the diagonal 0 for none, 1 for top left and 2 for
@@ -40,6 +41,8 @@ class Operands(NamedTuple):
     seqlens_kv: Tensor | None = None
     cu_seqlens_q: Tensor | None = None
     cu_seqlens_kv: Tensor | None = None
+    block_table: Tensor | None = None
+    tail_mask: Tensor | None = None
 
 
 _CURRENT_STREAM = None

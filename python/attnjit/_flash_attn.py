@@ -1,5 +1,6 @@
-"""`attnjit.flash_attn_func` and `attnjit.flash_attn_varlen_func`."""
+"""`attnjit.flash_attn_func`, `attnjit.flash_attn_varlen_func` and `attnjit.flash_attn_with_kvcache`."""
 
+import torch
 from torch import Tensor
 
 from ._attention import attention
@@ -10,6 +11,19 @@ def refuse(**features) -> None:
     for name, value in features.items():
         if value:
             raise NotImplementedError(f"{name}: it is {value}; attnjit does not have it")
+
+
+def _options(softmax_scale, causal, window_size, softcap, alibi_slopes=None):
+    """The options of `attention` that these stand for: diagonals lie at the bottom right."""
+    is_open = tuple(window_size) == (-1, -1)
+    return {
+        "alibi_slopes": alibi_slopes,
+        "causal": "bottom-right" if causal else None,
+        "window": None if is_open else window_size,
+        "diagonal": None if is_open and alibi_slopes is None else "bottom-right",
+        "scale": softmax_scale,
+        "softcap": softcap,
+    }
 
 
 def flash_attn_func(
@@ -45,15 +59,9 @@ def flash_attn_func(
         NotImplementedError: for what is not supported. Otherwise as `attnjit.attention`.
     """
     refuse(dropout_p=dropout_p, return_attn_probs=return_attn_probs)
-    is_open = tuple(window_size) == (-1, -1)
     out = attention(
         *(t.transpose(1, 2) for t in (q, k, v)),
-        alibi_slopes=alibi_slopes,
-        causal="bottom-right" if causal else None,
-        window=None if is_open else window_size,
-        diagonal=None if is_open and alibi_slopes is None else "bottom-right",
-        scale=softmax_scale,
-        softcap=softcap,
+        **_options(softmax_scale, causal, window_size, softcap, alibi_slopes),
         deterministic=deterministic,
     )
     return out.transpose(1, 2)
@@ -100,16 +108,78 @@ def flash_attn_varlen_func(
         return_attn_probs=return_attn_probs,
         block_table="a tensor" if block_table is not None else None,
     )
-    is_open = tuple(window_size) == (-1, -1)
     out = attention(
         *(t.transpose(0, 1).unsqueeze(0) for t in (q, k, v)),
-        causal="bottom-right" if causal else None,
-        window=None if is_open else window_size,
-        diagonal=None if is_open else "bottom-right",
-        scale=softmax_scale,
-        softcap=softcap,
+        **_options(softmax_scale, causal, window_size, softcap),
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_kv=cu_seqlens_k,
         deterministic=deterministic,
     )
     return out.squeeze(0).transpose(0, 1)
+
+
+def flash_attn_with_kvcache(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    k: Tensor | None = None,
+    v: Tensor | None = None,
+    rotary_cos: Tensor | None = None,
+    rotary_sin: Tensor | None = None,
+    cache_seqlens: int | Tensor | None = None,
+    cache_batch_idx: Tensor | None = None,
+    cache_leftpad: Tensor | None = None,
+    block_table: Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: Tensor | None = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """flash_attn.flash_attn_with_kvcache by attnjit's kernels, for a cache that is read alone: the same arguments and
+    meaning. Without gradients beside a block table.
+
+    Args:
+        q: (B, Lq, Hq, D), fp16 or bf16, on a CUDA device.
+        k_cache, v_cache: (B, Lk, Hkv, D) and (B, Lk, Hkv, Dv), or with a block table pools of pages, (pages, page
+            size, Hkv, D) and (pages, page size, Hkv, Dv).
+        cache_seqlens: the keys in use of all batch elements, or (B,) int32 on the device; all by default, but not
+            beside a block table.
+        block_table: (B, most pages of a batch element) int32 on the device.
+        softmax_scale, softcap: as those of `flash_attn_func`.
+        causal, window_size, alibi_slopes: likewise; the diagonal ends at the last key in use.
+        return_softmax_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32.
+        k, v, rotary_cos, rotary_sin, cache_batch_idx, cache_leftpad: not supported. Keys are appended before the call.
+        rotary_interleaved, num_splits: not looked at.
+
+    Returns:
+        (B, Lq, Hq, Dv), or a pair.
+
+    Raises:
+        NotImplementedError: for what is not supported. Otherwise as `attnjit.attention`.
+    """
+    absent = {
+        "k": k,
+        "v": v,
+        "rotary_cos": rotary_cos,
+        "rotary_sin": rotary_sin,
+        "cache_batch_idx": cache_batch_idx,
+        "cache_leftpad": cache_leftpad,
+    }
+    refuse(**{name: None if value is None else "a tensor" for name, value in absent.items()})
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = torch.full((q.shape[0],), cache_seqlens, dtype=torch.int32, device=q.device)
+    result = attention(
+        *(t.transpose(1, 2) for t in (q, k_cache, v_cache)),
+        **_options(softmax_scale, causal, window_size, softcap, alibi_slopes),
+        seqlens_kv=cache_seqlens,
+        block_table=block_table,
+        return_lse=return_softmax_lse,
+    )
+    if not return_softmax_lse:
+        return result.transpose(1, 2)
+    out, lse = result
+    return out.transpose(1, 2), lse

@@ -142,7 +142,27 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
   args_.cu_seqlens_kv = read_begins(arguments.next(), "cu_seqlens_kv");
   args_.seqlens_q = read_lengths(seqlens_q, "seqlens_q");
   args_.seqlens_kv = read_lengths(seqlens_kv, "seqlens_kv");
+  set_block_table(arguments.next());
+  if (PyObject* mask = arguments.next(); !is_none(mask)) {
+    tail_mask_ = broadcast(read(mask, "tail_mask"), "tail_mask");
+    args_.tail_mask = &tail_mask_;
+  }
   set_scalars(arguments.next());
+}
+
+void ForwardCall::set_block_table(PyObject* object) {
+  if (is_none(object)) return;
+  const DeviceTensor table = read(object, "block_table");
+  if (!is(table.dtype, dlpack::kInt, 32)) raise_dtype("block_table", table.dtype, "int32");
+  const std::int64_t batch = args_.q.shape[0];
+  if (table.ndim != 2 || table.shape[0] != batch || table.shape[1] < 1 ||
+      (table.shape[1] > 1 && table.strides[1] != 1)) {
+    raise(PyExc_ValueError,
+          "block_table: expected (batch, pages), a page or more, with neighbours in a row");
+  }
+  args_.block_table = static_cast<const std::int32_t*>(table.data);
+  args_.max_pages = table.shape[1];
+  args_.block_table_stride = batch == 1 ? table.shape[1] : table.strides[0];
 }
 
 void ForwardCall::set_scalars(PyObject* scalars) {

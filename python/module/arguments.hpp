@@ -30,11 +30,11 @@ class Arguments {
 /// Objects that it reads must outlive it. Its members point at one another.
 class ForwardCall {
  public:
-  static constexpr Py_ssize_t kNumArguments = 12;
+  static constexpr Py_ssize_t kNumArguments = 14;
 
   /// From (q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q,
-  /// cu_seqlens_kv, scalars). Absent tensors are None; scalars are those of attnjit/_call.py. q, k
-  /// and v are copied where the elements of a row are no neighbours.
+  /// cu_seqlens_kv, block_table, tail_mask, scalars). Absent tensors are None; scalars are those of
+  /// attnjit/_call.py. q, k and v are copied where the elements of a row are no neighbours.
   ForwardCall(Arguments& arguments, TensorReader& reader);
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
@@ -68,6 +68,8 @@ class ForwardCall {
   const std::int32_t* read_lengths(PyObject* object, const char* name) const;
   /// One of a number more than sequences are packed, which it tells.
   const std::int32_t* read_begins(PyObject* object, const char* name);
+  /// Sets the pages of each batch element: int32, with neighbours in a row.
+  void set_block_table(PyObject* object);
   void set_scalars(PyObject* scalars);
 
   TensorReader& reader_;
@@ -78,6 +80,7 @@ class ForwardCall {
   attnjit_tensor bias_{};
   attnjit_tensor sink_{};
   attnjit_tensor alibi_slopes_{};
+  attnjit_tensor tail_mask_{};
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;

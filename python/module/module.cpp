@@ -35,8 +35,9 @@ PyCFunction as_method(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-#define ATTNJIT_INPUTS \
-  "q, k, v, mask, bias, sink, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, scalars"
+#define ATTNJIT_INPUTS                                                                            \
+  "q, k, v, mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, " \
+  "block_table, tail_mask, scalars"
 
 PyMethodDef methods[] = {
     {"create_context", as_method(create_context), METH_FASTCALL,

@@ -18,6 +18,14 @@ def _of_rank_4(operand):
     return operand[(None,) * (4 - operand.dim())]
 
 
+def unpaged(pool, operands):
+    """The keys or values of each batch element, one after another. Entries past those in use name no page."""
+    size, table = pool.shape[2], operands.block_table.long()
+    begins = torch.arange(table.shape[1], device=table.device) * size
+    in_use = begins < operands.seqlens_kv.reshape(-1, 1)
+    return pool[torch.where(in_use, table, 0)].transpose(1, 2).flatten(2, 3)
+
+
 def kept(q, k, operands, scalars):
     """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
     query, key)."""
@@ -34,6 +42,11 @@ def kept(q, k, operands, scalars):
     i = torch.arange(rows, device=device).reshape(1, 1, rows, 1)
     j = torch.arange(keys, device=device).reshape(1, 1, 1, keys)
     keep = (i < used_q) & (j < used_kv)
+    if operands.tail_mask is not None:
+        column = (j - used_kv + rows).expand(batch, 1, rows, keys)
+        tail = _of_rank_4(operands.tail_mask).bool().expand(batch, 1, rows, rows)
+        inside = (column >= 0) & (column < rows)
+        keep = keep & (~inside | tail.gather(3, column.clamp(0, max(rows - 1, 0))))
     if mask is not None:
         keep = keep & _per_plane(_of_rank_4(mask), q).bool()
     offset = moved + (used_kv - used_q if diagonal == 2 else 0)
@@ -100,6 +113,8 @@ def _rounded(tensor, to):
 def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     """(out, lse) in `dtype`; operands and scalars are those of attnjit._call. Autograd goes through it. Weights and
     out are rounded to dtype `rounded`, as kernels round them, if that is given."""
+    if operands.block_table is not None:
+        k, v = (unpaged(t, operands) for t in (k, v))
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse, _ = _softmax(q, k, operands, scalars)
     return _rounded(_rounded(weights, rounded) @ v, rounded), lse

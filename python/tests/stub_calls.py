@@ -74,6 +74,13 @@ packed = INPUTS | {
     "cu_seqlens_q": FakeTensor(0x8200, (6,), INT32),
     "cu_seqlens_kv": FakeTensor(0x8300, (6,), INT32),
 }
+paged = INPUTS | {
+    "k": FakeTensor(0x2000, (9, 2, 16, 64)),
+    "v": FakeTensor(0x3000, (9, 2, 16, 32)),
+    "seqlens_kv": FakeTensor(0x8100, (2,), INT32),
+    "block_table": FakeTensor(0x8400, (2, 4), INT32, strides=(7, 1)),
+    "tail_mask": FakeTensor(0x8500, (16, 16), BOOL),
+}
 packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}
 
 print(
@@ -103,6 +110,7 @@ print(
             text(
                 _native.enqueue_merge_lse, context, *described(MERGE | {"carry": None, "stream": 7}).values()
             ),
+            text(_native.enqueue_forward, context, *merged(paged, RESULTS)),
         ]
     )
 )

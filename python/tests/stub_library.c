@@ -31,6 +31,11 @@ static void add_forward(const attnjit_forward_args* a) {
   add_tensor("bias", a->bias);
   add_tensor("sink", a->sink);
   add_tensor("slopes", a->alibi_slopes);
+  add_tensor("tail", a->tail_mask);
+  if (a->block_table != NULL) {
+    add("pages=%p,%lld,%lld ", (const void*)a->block_table, (long long)a->block_table_stride,
+        (long long)a->max_pages);
+  }
   add("lse=%p seqlens=%p,%p cu_seqlens=%p,%p,%lld ", (void*)a->lse, (const void*)a->seqlens_q,
       (const void*)a->seqlens_kv, (const void*)a->cu_seqlens_q, (const void*)a->cu_seqlens_kv,
       (long long)a->num_sequences);

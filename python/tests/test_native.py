@@ -41,6 +41,8 @@ INPUTS = {
     "seqlens_kv": None,
     "cu_seqlens_q": None,
     "cu_seqlens_kv": None,
+    "block_table": None,
+    "tail_mask": None,
 }
 SCALARS = {
     "scale": None,
@@ -125,6 +127,32 @@ def forward(**changes):
             ValueError,
             "alibi_slopes: it has 3 axes; expected .heads of q,. or .batch, heads",
         ),
+        (
+            {"block_table": FakeTensor(0x1000, (3, 4), INT32)},
+            ValueError,
+            "block_table: expected .batch, pages",
+        ),
+        ({"block_table": FakeTensor(0x1000, (2, 0), INT32)}, ValueError, "block_table: .* a page or more"),
+        (
+            {"block_table": FakeTensor(0x1000, (2, 4), INT32, strides=(8, 2))},
+            ValueError,
+            "neighbours in a row",
+        ),
+        (
+            {"block_table": FakeTensor(0x1000, (2, 4))},
+            TypeError,
+            "block_table: dtype is bfloat16; expected int32",
+        ),
+        (
+            {"block_table": FakeTensor(0x1000, (2, 4), INT32)},
+            ValueError,
+            "seqlens_kv: null beside block_table",
+        ),
+        (
+            {"tail_mask": FakeTensor(0x1000, (8, 16), BOOL)},
+            ValueError,
+            "tail_mask: sequence axis is 8; expected 16",
+        ),
         ({"sink": FakeTensor(0x1000, (1, 8))}, ValueError, "sink: it has 2 axes; expected .heads of q,."),
         ({"seqlens_q": FakeTensor(0x1000, (3,), INT32)}, ValueError, "seqlens_q: .* shape .batch,"),
         ({"cu_seqlens_q": FakeTensor(0x1000, (1,), INT32)}, ValueError, "cu_seqlens_q: expected .sequences"),
@@ -164,7 +192,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 17 arguments, not 18"),
+        ({"more": None}, TypeError, "expected 19 arguments, not 20"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -255,7 +283,7 @@ def test_the_arguments_that_the_library_gets():
     assert child.returncode == 0, child.stderr
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
-        as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described,
+        as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described, paged,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -303,6 +331,8 @@ def test_the_arguments_that_the_library_gets():
     assert made[4:9] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_head]
     assert made[9:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
+    assert "k=0x2000:1,9/2048,2/1024,16/64,64/1 " in paged
+    assert "tail=0x8500:3,1/0,1/0,16/16,16/1 pages=0x8400,7,4 " in paged
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)
     parts = out.replace("out=0x4000:1", "parts=0x4000:1")
     carry, merged_out = out.replace("out=0x4000:1", "carry=0x4800:2"), out.replace("0x4000:1", "0x4900:0")

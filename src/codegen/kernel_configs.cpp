@@ -35,8 +35,9 @@ kernel::BackwardConfig backward_config(const BackwardFamily& f, const BackwardTi
 // (ptxas 13.0).
 int producer_registers(const Family& f, const ForwardTunables& tunables) {
   if (tunables.block_q == 192) return 32;
-  if (f.bias != Extent::kPerPair) return 40;
-  return f.head_dim > 128 ? 56 : 48;
+  const int own = f.bias != Extent::kPerPair ? 40 : f.head_dim > 128 ? 56 : 48;
+  // Places of pages want some more, and a single warpgroup that multiplies leaves them.
+  return tunables.block_q == 64 && f.page_size > 0 ? std::max(own, 48) : own;
 }
 
 }  // namespace

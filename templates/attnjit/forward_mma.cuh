@@ -68,7 +68,7 @@ struct Forward {
   TileRange tiles;      // of the block's share, those that are left
   const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
-  RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
+  [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}

@@ -69,8 +69,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.bounded_left = band == "window" || band == "left";
   f.bounded_right = band == "window" || band == "causal";
   f.packed = row.at("packed");
-  // Of a forward, and of no packed sequences.
-  if (!f.packed && row.contains("page_size")) {
+  if (row.contains("page_size")) {  // of a forward
     f.page_size = row.at("page_size");
     f.tail_mask = row.at("tail_mask");
   }
