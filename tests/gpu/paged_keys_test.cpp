@@ -1,0 +1,139 @@
+// Paged keys on a GPU: pages of several sizes, shared ones, many pages, and a captured graph that
+// is replayed with another table and other lengths.
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpu.hpp"
+
+namespace attnjit {
+namespace {
+
+using gpu_test::all_cores;
+using instance::HostProblem;
+using instance::ProblemSpec;
+
+ProblemSpec paged(std::int64_t page_size, std::int64_t queries) {
+  ProblemSpec spec{.batch = 5,
+                   .heads_q = 8,
+                   .heads_kv = 2,
+                   .seqlen_q = queries,
+                   .seqlen_kv = (1000 + page_size - 1) / page_size * page_size,
+                   .head_dim = 128};
+  spec.page_size = page_size;
+  spec.use_seqlens_kv = true;
+  return spec;
+}
+
+void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec) {
+  HostProblem problem(spec, all_cores());
+  INFO(instance::describe(spec));
+  const auto verdict =
+      gpu_test::run(gpu.context, *gpu.driver, problem, reference::Rows::every(), all_cores());
+  INFO(verdict.text);
+  CHECK(verdict.pass);
+}
+
+TEST_CASE("paged keys: pages of several sizes, one query and many") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t page_size : {1, 16, 32, 64, 100, 128, 192, 256}) {
+    for (const std::int64_t queries : {1, 20, 300}) {
+      ProblemSpec spec = paged(page_size, queries);
+      expect_right(gpu, spec);
+      spec.causal = true;
+      spec.diagonal = Diagonal::kBottomRight;
+      spec.shared_pages = 1;
+      spec.memory.layout = instance::Layout::kBshd;
+      expect_right(gpu, spec);
+    }
+  }
+}
+
+TEST_CASE("tail mask: with pages and without") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t page_size : {16, 64}) {
+    for (const std::int64_t queries : {8, 64, 200}) {
+      for (const int head_dim : {64, 128, 256}) {
+        ProblemSpec spec = paged(page_size, queries);
+        spec.head_dim = head_dim;
+        spec.tail_mask = "b";
+        expect_right(gpu, spec);
+        spec.page_size = 0;
+        spec.tail_mask = "1";
+        expect_right(gpu, spec);
+      }
+    }
+  }
+}
+
+// A pool whose pages lie so far apart that offsets need more than 31 bits, by strides alone.
+Tensor spread(gpu_test::Gpu& gpu, const Tensor& pool, std::int64_t stride,
+              const cuda::DeviceBuffer& memory) {
+  const auto page_bytes = static_cast<std::size_t>(pool.strides[0]) * 2;
+  std::vector<std::byte> page(page_bytes);
+  for (std::int64_t i = 0; i < pool.shape[0]; ++i) {
+    const auto* const from = static_cast<const std::byte*>(pool.data) + i * pool.strides[0] * 2;
+    cuda::copy_to_host(*gpu.driver, page.data(), from, page_bytes);
+    auto* const to = static_cast<std::byte*>(memory.data()) + i * stride * 2;
+    cuda::copy_to_device(*gpu.driver, to, page.data(), page_bytes);
+  }
+  Tensor result = pool;
+  result.data = memory.data();
+  result.strides[0] = stride;
+  return result;
+}
+
+TEST_CASE("paged keys: pools of more than 2^31 elements") {
+  ATTNJIT_NEED_GPU(gpu);
+  constexpr std::int64_t kStride = std::int64_t{1} << 27;
+  for (const std::int64_t page_size : {16, 64}) {
+    for (const std::int64_t queries : {1, 200}) {
+      ProblemSpec spec = paged(page_size, queries);
+      spec.seqlen_kv = 5 * page_size;
+      HostProblem problem(spec, all_cores());
+      const std::size_t bytes = static_cast<std::size_t>(spec.num_pages() * kStride) * 2;
+      const cuda::DeviceBuffer k(*gpu.driver, bytes), v(*gpu.driver, bytes);
+      gpu_test::run_on_mirror(*gpu.driver, problem, [&](const auto& mirror, CUstream stream) {
+        ForwardArgs args = mirror.args();
+        args.k = spread(gpu, args.k, kStride, k);
+        args.v = spread(gpu, args.v, kStride, v);
+        gpu.context.forward(args, stream);
+      });
+      const auto verdict = check::judge_forward(problem, reference::Rows::every(), all_cores());
+      INFO(verdict.text);
+      CHECK(verdict.pass);
+    }
+  }
+}
+
+TEST_CASE("paged keys: a captured graph is replayed with another table and other lengths") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t queries : {1, 200}) {
+    ProblemSpec first = paged(64, queries);
+    first.seqlens_kv = {1000, 1, 500, 0, 64};
+    first.tail_mask = "b";
+    ProblemSpec second = first;
+    second.seqlens_kv = {0, 1024, 65, 900, 300};
+    second.shared_pages = 2;
+    second.seed = 7;
+    HostProblem captured(first, all_cores()), replayed(second, all_cores());
+    replayed.poison_outputs();
+    check::DeviceMirror mirror(*gpu.driver, captured);
+    const cuda::Stream stream(*gpu.driver);
+    gpu.context.forward(mirror.args(), stream.get());
+    stream.synchronize();
+    cuda::Capture capture(*gpu.driver, stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+    gpu.context.forward(mirror.args(), stream.get());
+    const cuda::GraphExec graph(capture.end());
+    mirror.replace(replayed);
+    graph.launch(stream.get());
+    stream.synchronize();
+    mirror.download(replayed);
+    const auto verdict = check::judge_forward(replayed, reference::Rows::every(), all_cores());
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  }
+}
+
+}  // namespace
+}  // namespace attnjit
