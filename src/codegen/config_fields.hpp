@@ -45,10 +45,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
 
 constexpr auto fields(const MaskPackConfig*) {
   using C = MaskPackConfig;
-  return base::fields_of<C>(
-      base::Field{"per_pair", &C::per_pair}, base::Field{"vectorized", &C::vectorized},
-      base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
-      base::Field{"num_warps", &C::num_warps});
+  return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
+                            base::Field{"vectorized", &C::vectorized});
 }
 
 constexpr auto fields(const ForwardCombineConfig*) {

@@ -72,16 +72,10 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .row_max = f.row_max};
 }
 
-std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family,
-                                                       const ForwardTunables& tunables) {
+std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {
   if (!family.prepares_mask()) return std::nullopt;
-  // Its tile holds the queries and keys of the forward kernel's.
-  const int packed_heads = tunables.pack_heads ? family.gqa_ratio : 1;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
-                                .vectorized = family.mask_vectorized,
-                                .block_q = std::max(1, tunables.block_q / packed_heads),
-                                .block_kv = tunables.block_kv,
-                                .num_warps = 4};
+                                .vectorized = family.mask_vectorized};
 }
 
 kernel::ForwardCombineConfig forward_combine_config(const Family& family) {

@@ -24,8 +24,7 @@ kernel::ForwardConfig forward_config(const problem::Family& family,
 kernel::ForwardWgmmaConfig forward_wgmma_config(const problem::Family& family,
                                                 const ForwardTunables& tunables);
 /// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
-std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family,
-                                                       const ForwardTunables& tunables);
+std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
 /// The kernel that reduces the largest scores of rows; none where they are not wanted.

@@ -170,11 +170,10 @@ Source render_forward(const Family& family, const ForwardTunables& tunables,
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  return render_small(
-      "mask_pack", "mask_pack", "MaskPack",
-      fmt::format("mask_pack {} | q{} kv{} w{}{}", config.per_pair ? "qk" : "1k", config.block_q,
-                  config.block_kv, config.num_warps, config.vectorized ? "" : " scalar"),
-      config, kThreads, templates);
+  return render_small("mask_pack", "mask_pack", "MaskPack",
+                      fmt::format("mask_pack {}{}", config.per_pair ? "qk" : "1k",
+                                  config.vectorized ? "" : " scalar"),
+                      config, kThreads, templates);
 }
 
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,

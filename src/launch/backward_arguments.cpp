@@ -6,6 +6,7 @@
 
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
+#include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -108,8 +109,7 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
   const problem::Operand& mask = problem.mask;
   const auto* const data = static_cast<const kernel::uint8*>(args.forward.mask->data);
   auto* const classes = at<kernel::uint8>(layout_.classes);
-  const int q_tiles = kernel::ceil_div(mask.queries, kernel::kMaskTile);
-  const int kv_tiles = kernel::ceil_div(mask.keys, kernel::kMaskTile);
+  const MaskTiles tiles(mask);
   values_.features.byte_mask = {.mask = data,
                                 .classes = classes,
                                 .batch_stride = mask.batch_stride,
@@ -119,8 +119,8 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
                                 .heads_per_plane = problem.num_heads_q / mask.num_heads,
                                 .batches_per_plane = problem.batch / mask.num_batches,
                                 .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
-                                .num_q_tiles = q_tiles,
-                                .num_kv_tiles = kv_tiles};
+                                .num_q_tiles = tiles.q_tiles,
+                                .num_kv_tiles = tiles.kv_tiles};
   values_.classes = {.mask = data,
                      .classes = classes,
                      .batch_stride = mask.batch_stride,
@@ -130,10 +130,9 @@ void BackwardArguments::set_mask(const problem::Problem& problem, const Backward
                      .num_heads = mask.num_heads,
                      .seqlen_q = mask.queries,
                      .seqlen_kv = mask.keys,
-                     .num_q_tiles = q_tiles,
-                     .num_kv_tiles = kv_tiles};
-  const std::int64_t planes = std::int64_t{mask.num_batches} * mask.num_heads;
-  set_shape(BackwardStep::kMaskClasses, planes * q_tiles * kv_tiles);
+                     .num_q_tiles = tiles.q_tiles,
+                     .num_kv_tiles = tiles.kv_tiles};
+  set_shape(BackwardStep::kMaskClasses, tiles.classes());
 }
 
 void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,

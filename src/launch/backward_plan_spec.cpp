@@ -4,6 +4,7 @@
 
 #include "attnjit/error.hpp"
 #include "launch/grid.hpp"
+#include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -178,11 +179,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
-  if (spec.mask_classes) {
-    const std::int64_t mask_planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
-    layout.classes = take(mask_planes * kernel::ceil_div(p.mask.queries, kernel::kMaskTile) *
-                          kernel::ceil_div(p.mask.keys, kernel::kMaskTile));
-  }
+  if (spec.mask_classes) layout.classes = take(MaskTiles(p.mask).classes());
   if (spec.whole_planes()) {
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
                          columns(p.head_dim) * kFloat);

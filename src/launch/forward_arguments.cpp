@@ -121,7 +121,7 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
                                 std::byte* workspace) {
   const problem::Operand& mask = problem.mask;
   const int heads_per_plane = problem.num_heads_q / mask.num_heads;
-  const MaskTiles tiles = mask_tiles(*spec.mask_pack, problem);
+  const MaskTiles tiles(mask);
   auto* const words = reinterpret_cast<kernel::uint32*>(workspace + layout.words);
   auto* const classes = reinterpret_cast<kernel::uint8*>(workspace + layout.classes);
   values_.mask_pack = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
@@ -145,6 +145,7 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
                                   .heads_per_plane = heads_per_plane,
                                   .batches_per_plane = problem.batch / mask.num_batches,
                                   .words_per_row = tiles.words_per_row,
+                                  .num_q_tiles = tiles.q_tiles,
                                   .num_kv_tiles = tiles.kv_tiles};
   shapes_[0] = launch_shape(spec.steps[0], tiles.classes());
 }

@@ -32,7 +32,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   ForwardPlanSpec spec{.family = family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
-                       .mask_pack = codegen::mask_pack_config(family, tunables),
+                       .mask_pack = codegen::mask_pack_config(family),
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   if (spec.mask_pack) {
@@ -90,16 +90,6 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   return grid;
 }
 
-MaskTiles mask_tiles(const kernel::MaskPackConfig& config, const problem::Problem& problem) {
-  MaskTiles tiles;
-  tiles.planes = std::int64_t{problem.mask.num_batches} * problem.mask.num_heads;
-  tiles.rows = config.per_pair ? problem.mask.queries : 1;
-  tiles.q_tiles = kernel::ceil_div(tiles.rows, config.rows());
-  tiles.kv_tiles = kernel::ceil_div(problem.mask.keys, config.block_kv);
-  tiles.words_per_row = tiles.kv_tiles * (config.block_kv / 32);
-  return tiles;
-}
-
 WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Problem& problem) {
   WorkspaceLayout layout{.grid = forward_grid(spec, problem)};
   const auto take = [&](std::int64_t bytes) {
@@ -108,7 +98,7 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     return offset;
   };
   if (spec.mask_pack) {
-    const MaskTiles tiles = mask_tiles(*spec.mask_pack, problem);
+    const MaskTiles tiles(problem.mask);
     layout.words = take(tiles.words() * std::int64_t{sizeof(std::uint32_t)});
     layout.classes = take(tiles.classes());
   }

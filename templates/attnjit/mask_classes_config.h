@@ -1,5 +1,6 @@
 #pragma once
-#include "attnjit/score/byte_mask_params.h"
+#include "attnjit/tile/tile_use.h"
+#include "attnjit/types.h"
 
 namespace attnjit::kernel {
 

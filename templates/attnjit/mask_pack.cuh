@@ -4,13 +4,13 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/mask_tile.cuh"
 
-// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of the
-// attention kernel whether all, some or none of its keys are kept.
+// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of kMaskTile
+// queries by kMaskTile keys whether all, some or none of its keys are kept.
 //
 //   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
 //   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
 //
-// Each thread packs words of 32 keys. No shared memory.
+// A thread block has a tile, each thread a word of 32 keys. No shared memory.
 namespace attnjit::kernel {
 
 // Bit i of the result is byte i of `bytes` != 0.
@@ -24,8 +24,7 @@ ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
 
 template <MaskPackConfig kConfig>
 struct MaskPack {
-  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in mask_pack_config.h");
-  static constexpr int kWords = kConfig.block_kv / 32;
+  static constexpr int kWords = kConfig.kWords;
 
   const MaskPackParams& params;
 
@@ -60,16 +59,16 @@ struct MaskPack {
 
   ATTNJIT_DEVICE void run() const {
     const MaskTile tile(params);
+    const int row = ptx::thread_index() / kWords, query = tile.q_tile * kConfig.rows() + row;
+    const int index = tile.kv_tile * kWords + ptx::thread_index() % kWords;
     bool any = false, all = true;
-    for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
-      const int query = tile.q_tile * kConfig.rows() + i / kWords;
-      const int index = tile.kv_tile * kWords + i % kWords;
-      if (query >= params.seqlen_q) continue;
+    if (row < kConfig.rows() && query < params.seqlen_q) {
       const uint32 word = pack(tile.mask + query * params.query_stride, 32 * index);
-      any |= word != 0;
-      all &= word == full_word(32 * index);
+      any = word != 0;
+      all = word == full_word(32 * index);
       ptx::store_global(
-          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index, word);
+          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index,
+          word);
     }
     tile.classify(params.classes, any, all);
   }

@@ -14,7 +14,6 @@
 using namespace attnjit;
 using codegen::ForwardTunables;
 using kernel::ForwardConfig;
-using kernel::MaskPackConfig;
 
 namespace {
 
@@ -23,8 +22,6 @@ constexpr problem::Family kFamily{
 constexpr ForwardTunables kTunables{
     .block_q = 128, .block_kv = 64, .num_stages = 2, .num_warps = 8, .min_blocks = 1};
 const ForwardConfig kLegal = codegen::forward_config(kFamily, kTunables);
-constexpr MaskPackConfig kLegalPack{
-    .per_pair = true, .vectorized = true, .block_q = 128, .block_kv = 64, .num_warps = 4};
 
 ForwardTunables patched(const std::string& json) {
   return base::patched(kTunables,
@@ -134,23 +131,6 @@ TEST_CASE("each rule of a forward config, broken once") {
     const char* const rule = kernel::why_invalid(config);
     REQUIRE_MESSAGE(rule != nullptr, expected);
     CHECK(std::string(rule).starts_with(expected));
-  }
-}
-
-TEST_CASE("each rule of a prepass config, broken once") {
-  REQUIRE(kernel::why_invalid(kLegalPack) == nullptr);
-  const std::pair<void (*)(MaskPackConfig&), std::string> cases[] = {
-      {[](auto& c) { c.block_q = 0; }, "block_q must be at least 1"},
-      {[](auto& c) { c.block_kv = 0; }, "block_kv must be a multiple of 32 keys"},
-      {[](auto& c) { c.block_kv = 40; }, "block_kv must be a multiple of 32 keys"},
-      {[](auto& c) { c.num_warps = 0; }, "num_warps must be 1 to 16"},
-      {[](auto& c) { c.num_warps = 17; }, "num_warps must be 1 to 16"}};
-  for (const auto& [change, expected] : cases) {
-    MaskPackConfig config = kLegalPack;
-    change(config);
-    const char* const rule = kernel::why_invalid(config);
-    REQUIRE_MESSAGE(rule != nullptr, expected);
-    CHECK(std::string(rule) == expected);
   }
 }
 

@@ -7,39 +7,22 @@
 using namespace attnjit;
 using problem::Extent;
 
-namespace {
-
-constexpr codegen::ForwardTunables kTunables{.block_q = 64, .block_kv = 32};
-
-}  // namespace
-
-TEST_CASE("the prepass has the tile of the kernel that reads its result") {
+TEST_CASE("the prepass of a mask over keys follows from the mask alone") {
   problem::Family f;
   f.gqa_ratio = 8;
-  CHECK_FALSE(codegen::mask_pack_config(f, kTunables).has_value());
+  CHECK_FALSE(codegen::mask_pack_config(f).has_value());
   f.mask = Extent::kPerQuery;
-  CHECK_FALSE(codegen::mask_pack_config(f, kTunables).has_value());
+  CHECK_FALSE(codegen::mask_pack_config(f).has_value());
   for (const auto& [extent, vectorized] :
        {std::pair{Extent::kPerKey, true}, {Extent::kPerPair, false}}) {
     f.mask = extent;
     f.mask_vectorized = vectorized;
-    const auto pack = codegen::mask_pack_config(f, kTunables);
+    const auto pack = codegen::mask_pack_config(f);
     REQUIRE(pack.has_value());
-    CHECK(kernel::why_invalid(*pack) == nullptr);
     CHECK(pack->per_pair == (extent == Extent::kPerPair));
     CHECK(pack->vectorized == vectorized);
-    CHECK(pack->block_q == 64);
-    CHECK(pack->block_kv == 32);
+    CHECK(pack->num_threads() == (extent == Extent::kPerPair ? 128 : 32));
   }
-}
-
-TEST_CASE("a prepass for packed heads has the tile's queries, not its rows") {
-  problem::Family f;
-  f.gqa_ratio = 8;
-  f.mask = Extent::kPerPair;
-  codegen::ForwardTunables packed = kTunables;
-  packed.pack_heads = true;
-  CHECK(codegen::mask_pack_config(f, packed)->block_q == 8);
 }
 
 TEST_CASE("the combine step writes what the forward would have written") {

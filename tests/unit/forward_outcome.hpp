@@ -105,10 +105,11 @@ inline void put(Members& m, const std::string& name, const kernel::OperandParams
 }
 inline void put(Members& m, const kernel::PackedMaskParams& params) {
   const auto& [words, classes, words_per_plane, classes_per_plane, planes_per_batch,
-               heads_per_plane, batches_per_plane, words_per_row, num_kv_tiles] = params;
-  m["packed"] = fmt::format("{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+               heads_per_plane, batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles] =
+      params;
+  m["packed"] = fmt::format("{} {} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
                             words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
-                            batches_per_plane, words_per_row, num_kv_tiles);
+                            batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles);
 }
 inline void put(Members& m, const kernel::MaskPackParams& params) {
   const auto& [data, words, classes, batch, head, query, key, num_heads, seqlen_q, seqlen_kv,

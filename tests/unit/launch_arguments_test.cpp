@@ -122,8 +122,8 @@ TEST_CASE("operands tell how many batch elements share a plane, and have no more
   CHECK(features.bias.batches_per_plane == 2);
   CHECK(features.packed_mask.batches_per_plane == 2);
   CHECK(features.packed_mask.planes_per_batch == 1);
-  const auto& tile = *call.spec.mask_pack;
-  CHECK(arguments.shape(0).grid[0] == 2u * (128 / tile.block_q) * (192 / tile.block_kv));
+  // Two planes of 128 by 192, whose words make up 256 keys.
+  CHECK(arguments.shape(0).grid[0] == 2u * (128 / 64) * (256 / 64));
 }
 
 TEST_CASE("the values of the forward kernel") {
@@ -172,22 +172,23 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
     ForwardArgs args = forward_args();
     args.mask = mask(args, c.pattern);
     Call call(args);
-    const launch::MaskTiles tiles = launch::mask_tiles(*call.spec.mask_pack, call.problem);
+    const launch::MaskTiles tiles(call.problem.mask);
     CHECK(tiles.planes == c.planes);
     CHECK(tiles.rows == c.rows);
     CHECK(tiles.q_tiles == c.q_tiles);
-    CHECK(tiles.kv_tiles == 6);
-    CHECK(tiles.words_per_row == 6);
+    // 192 keys are six words; rows have fours of them.
+    CHECK(tiles.kv_tiles == 4);
+    CHECK(tiles.words_per_row == 8);
     ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
                                encode_nothing);
     const auto& values = arguments.values();
-    CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 6);
+    CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 4);
     CHECK(values.features.packed_mask.planes_per_batch == c.planes_per_batch);
     CHECK(values.features.packed_mask.heads_per_plane == c.heads_per_plane);
     CHECK(values.features.packed_mask.words == values.mask_pack.words);
     CHECK(values.features.packed_mask.classes == values.mask_pack.classes);
-    CHECK(values.features.packed_mask.words_per_plane == c.rows * 6);
-    CHECK(values.features.packed_mask.classes_per_plane == c.q_tiles * 6);
+    CHECK(values.features.packed_mask.words_per_plane == c.rows * 8);
+    CHECK(values.features.packed_mask.classes_per_plane == c.q_tiles * 4);
     CHECK(values.mask_pack.num_heads == call.problem.mask.num_heads);
   }
 }
@@ -198,10 +199,10 @@ TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothi
   args.mask = mask(args, "bhqk");
   const Call call(args);
   const auto layout = launch::workspace_layout(call.spec, call.problem);
-  // 24 planes of 65 rows of 2 words are 12480 bytes; 2 by 2 tiles a plane are 96.
+  // 24 planes of 65 rows of 4 words are 24960 bytes; 2 by 2 tiles a plane are 96.
   CHECK(layout.words == 0);
-  CHECK(layout.classes == 12544);
-  CHECK(layout.bytes == 12544 + 256);
+  CHECK(layout.classes == 25088);
+  CHECK(layout.bytes == 25088 + 256);
   CHECK(layout.classes % launch::kWorkspaceAlignment == 0);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
                                    call.workspace(), encode_nothing);

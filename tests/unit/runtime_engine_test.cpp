@@ -215,15 +215,18 @@ TEST_CASE("a configuration is taken only if it is legal for the problem") {
   CHECK(engine.plan(small_problem(), arch(), other).tile.block_kv == 128);
 }
 
-TEST_CASE("a mask over keys brings its prepass, with the tile of the forward kernel") {
+TEST_CASE("a mask over keys brings its prepass, the same for every tile of the forward kernel") {
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", "0"}}));
   ForwardArgs args = test::forward_args();
   args.mask = test::mask(args, "b1qk");
   const auto spec = engine.plan(problem::make_problem(args), arch());
   REQUIRE(spec.steps.size() == 3);
   REQUIRE(spec.mask_pack.has_value());
-  CHECK(spec.mask_pack->block_q == spec.tile.block_q);
-  CHECK(spec.mask_pack->block_kv == spec.tile.block_kv);
+  codegen::ForwardTunables other = spec.tunables;
+  other.block_kv = spec.tile.block_kv == 64 ? 32 : 64;
+  const auto other_spec = engine.plan(problem::make_problem(args), arch(), other);
+  CHECK(other_spec.steps[0].source.text == spec.steps[0].source.text);
+  CHECK(other_spec.steps[1].source.text != spec.steps[1].source.text);
   args.mask = test::mask(args, "b1q1");
   CHECK(engine.plan(problem::make_problem(args), arch()).steps.size() == 2);
 }

@@ -29,10 +29,7 @@ std::string warps_of(const launch::StepSpec& step) { return fmt::format("w{}", s
 
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
   if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
-  if (step == spec.combine_step()) return fmt::format("w{}", spec.combine.num_warps);
-  if (step == spec.max_logits_step()) return fmt::format("w{}", spec.max_logits->num_warps);
-  return fmt::format("q{} kv{} w{}", spec.mask_pack->block_q, spec.mask_pack->block_kv,
-                     spec.mask_pack->num_warps);
+  return warps_of(spec.steps[step]);
 }
 
 std::string tile_of(const launch::BackwardPlanSpec& spec, std::size_t step) {

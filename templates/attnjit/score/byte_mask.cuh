@@ -3,6 +3,7 @@
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/byte_mask_params.h"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/mask_classes.cuh"
 #include "attnjit/score/operand.cuh"
 #include "attnjit/score/positions.cuh"
 #include "attnjit/score/transposed_operand.cuh"
@@ -41,24 +42,10 @@ struct ByteMask : Feature {
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     const int64 mask_plane =
         static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
-    bool any = false, all = true;
-    constexpr int kRowClasses = kPerPair ? ceil_div(kShape.block_q, kMaskTile) : 1;
-#pragma unroll
-    for (int i = 0; i < kRowClasses; ++i) {
-      const int row = kPerPair ? q_tile * kShape.block_q / kMaskTile + i : 0;
-      if (row >= params.num_q_tiles) continue;
-#pragma unroll
-      for (int j = 0; j < ceil_div(kShape.block_kv, kMaskTile); ++j) {
-        const int column = kv_tile * kShape.block_kv / kMaskTile + j;
-        if (column >= params.num_kv_tiles) continue;
-        const auto use = static_cast<TileUse>(ptx::load_global(
-            params.classes + (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles +
-            column));
-        any |= use != TileUse::kSkip;
-        all &= use == TileUse::kPlain;
-      }
-    }
-    return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+    constexpr int kQueries = kPerPair ? kShape.block_q : 1;
+    return united_use<kQueries, kShape.block_kv>(
+        params.classes + mask_plane * params.num_q_tiles * params.num_kv_tiles, params.num_q_tiles,
+        params.num_kv_tiles, kPerPair ? q_tile * kShape.block_q : 0, kv_tile * kShape.block_kv);
   }
   // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
   // stays there.

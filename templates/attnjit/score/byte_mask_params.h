@@ -3,9 +3,6 @@
 
 namespace attnjit::kernel {
 
-// Queries, or keys, of a tile that mask_classes.cuh classifies.
-inline constexpr int kMaskTile = 64;
-
 // A boolean mask as its caller stores it, with a class for each tile of kMaskTile by kMaskTile.
 struct ByteMaskParams {
   const uint8* mask;     // nonzero = keep

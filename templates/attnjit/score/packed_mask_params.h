@@ -3,7 +3,11 @@
 
 namespace attnjit::kernel {
 
-// A boolean mask packed to bits, with a class for each tile; written by mask_pack.cuh.
+// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
+inline constexpr int kPackedWords = 4;
+
+// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// mask_pack.cuh.
 struct PackedMaskParams {
   const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
@@ -12,7 +16,8 @@ struct PackedMaskParams {
   int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
   int32 heads_per_plane;
   int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
-  int32 words_per_row;
+  int32 words_per_row;      // a multiple of kPackedWords
+  int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
 };
 

@@ -409,6 +409,10 @@ namespace attnjit::kernel {
 // The work that a tile of scores needs.
 enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
 
+// Queries, or keys, of the tiles of a mask that are classified: a TileUse each, whatever the tiles
+// of the kernels that read it.
+inline constexpr int kMaskTile = 64;
+
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -2640,9 +2644,6 @@ struct Bias : Feature {
 
 namespace attnjit::kernel {
 
-// Queries, or keys, of a tile that mask_classes.cuh classifies.
-inline constexpr int kMaskTile = 64;
-
 // A boolean mask as its caller stores it, with a class for each tile of kMaskTile by kMaskTile.
 struct ByteMaskParams {
   const uint8* mask;     // nonzero = keep
@@ -2654,6 +2655,61 @@ struct ByteMaskParams {
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
 };
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/mask_classes.cuh
+
+// The classes of a mask's tiles of kMaskTile by kMaskTile, united to what a kernel's tile needs.
+namespace attnjit::kernel {
+
+// Classes that tiles of `size` neighbours touch at most; a tile begins at each multiple of `size`.
+ATTNJIT_INLINE_CONSTEXPR int classes_touched(int size) {
+  const int lowest_bit = size & -size;
+  const int step = lowest_bit < kMaskTile ? lowest_bit : kMaskTile;
+  return ceil_div(kMaskTile - step + size, kMaskTile);
+}
+
+// Those of one axis that the tile of kSize neighbours from `first` on touches, of `count` in all:
+// the first, and the last one at most.
+struct ClassRange {
+  int begin, last;
+
+  ATTNJIT_DEVICE int at(int i) const { return begin + i < last ? begin + i : last; }
+};
+template <int kSize>
+ATTNJIT_DEVICE ClassRange touched_classes(int first, int count) {
+  const int begin = first / kMaskTile;
+  int last = count - 1;
+  // Neither a part of a class nor several whole ones: some tiles touch fewer than others.
+  if constexpr (kMaskTile % kSize != 0 && kSize % kMaskTile != 0) {
+    const int touched = (first + kSize - 1) / kMaskTile;
+    last = touched < last ? touched : last;
+  }
+  return {begin, last};
+}
+
+// What the tile of kQueries by kKeys needs that begins at (first_query, first_key), by `classes`
+// [num_q_tiles][num_kv_tiles]: one decides only if all that are touched agree. One that is looked
+// at twice, where a tile reaches past the mask, changes nothing.
+template <int kQueries, int kKeys>
+ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num_kv_tiles,
+                                  int first_query, int first_key) {
+  const ClassRange rows = touched_classes<kQueries>(first_query, num_q_tiles);
+  const ClassRange columns = touched_classes<kKeys>(first_key, num_kv_tiles);
+  bool any = false, all = true;
+#pragma unroll
+  for (int i = 0; i < classes_touched(kQueries); ++i) {
+    const uint8* const row = classes + static_cast<int64>(rows.at(i)) * num_kv_tiles;
+#pragma unroll
+    for (int j = 0; j < classes_touched(kKeys); ++j) {
+      const auto use = static_cast<TileUse>(ptx::load_global(row + columns.at(j)));
+      any |= use != TileUse::kSkip;
+      all &= use == TileUse::kPlain;
+    }
+  }
+  return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+}
 
 }  // namespace attnjit::kernel
 
@@ -2691,24 +2747,10 @@ struct ByteMask : Feature {
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     const int64 mask_plane =
         static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
-    bool any = false, all = true;
-    constexpr int kRowClasses = kPerPair ? ceil_div(kShape.block_q, kMaskTile) : 1;
-#pragma unroll
-    for (int i = 0; i < kRowClasses; ++i) {
-      const int row = kPerPair ? q_tile * kShape.block_q / kMaskTile + i : 0;
-      if (row >= params.num_q_tiles) continue;
-#pragma unroll
-      for (int j = 0; j < ceil_div(kShape.block_kv, kMaskTile); ++j) {
-        const int column = kv_tile * kShape.block_kv / kMaskTile + j;
-        if (column >= params.num_kv_tiles) continue;
-        const auto use = static_cast<TileUse>(ptx::load_global(
-            params.classes + (mask_plane * params.num_q_tiles + row) * params.num_kv_tiles +
-            column));
-        any |= use != TileUse::kSkip;
-        all &= use == TileUse::kPlain;
-      }
-    }
-    return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+    constexpr int kQueries = kPerPair ? kShape.block_q : 1;
+    return united_use<kQueries, kShape.block_kv>(
+        params.classes + mask_plane * params.num_q_tiles * params.num_kv_tiles, params.num_q_tiles,
+        params.num_kv_tiles, kPerPair ? q_tile * kShape.block_q : 0, kv_tile * kShape.block_kv);
   }
   // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
   // stays there.

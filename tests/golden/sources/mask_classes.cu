@@ -4,7 +4,18 @@
 
 // ---- attnjit/mask_classes_config.h
 
-// ---- attnjit/score/byte_mask_params.h
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// The work that a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+// Queries, or keys, of the tiles of a mask that are classified: a TileUse each, whatever the tiles
+// of the kernels that read it.
+inline constexpr int kMaskTile = 64;
+
+}  // namespace attnjit::kernel
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -55,25 +66,6 @@ ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 inline constexpr float kDeadScore = -1e38f;
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// Queries, or keys, of a tile that mask_classes.cuh classifies.
-inline constexpr int kMaskTile = 64;
-
-// A boolean mask as its caller stores it, with a class for each tile of kMaskTile by kMaskTile.
-struct ByteMaskParams {
-  const uint8* mask;     // nonzero = keep
-  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
-  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
-  int32 heads_per_plane;                                      // query heads that share one plane
-  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
-  int32 planes_per_batch;   // 0 if the mask is broadcast over the batch
-  int32 num_q_tiles;        // 1 if all queries share the mask
-  int32 num_kv_tiles;
-};
 
 }  // namespace attnjit::kernel
 
@@ -287,15 +279,6 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 }
 
 }  // namespace attnjit::kernel::ptx
-
-// ---- attnjit/tile/tile_use.h
-
-namespace attnjit::kernel {
-
-// The work that a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-}  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
 

@@ -1,8 +1,10 @@
-// mask_pack qk | q64 kv32 w4
+// mask_pack qk
 
 // ---- attnjit/mask_pack.cuh
 
 // ---- attnjit/mask_pack_config.h
+
+// ---- attnjit/score/packed_mask_params.h
 
 // ---- attnjit/types.h
 // Types and small constexpr helpers that kernels and host code share. Includes nothing, so that
@@ -58,38 +60,64 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// Specialises the mask prepass. The tile is that of the kernel that will read the result.
+// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
+inline constexpr int kPackedWords = 4;
+
+// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// mask_pack.cuh.
+struct PackedMaskParams {
+  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
+  int64 words_per_plane;
+  int64 classes_per_plane;
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
+  int32 words_per_row;      // a multiple of kPackedWords
+  int32 num_q_tiles;        // 1 if all queries share the mask
+  int32 num_kv_tiles;
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_use.h
+
+namespace attnjit::kernel {
+
+// The work that a tile of scores needs.
+enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
+
+// Queries, or keys, of the tiles of a mask that are classified: a TileUse each, whatever the tiles
+// of the kernels that read it.
+inline constexpr int kMaskTile = 64;
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// Specialises the mask prepass. The result is the same whichever kernel will read it.
 struct MaskPackConfig {
   bool per_pair;    // the mask varies over queries as well as keys
   bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
-  int block_q;
-  int block_kv;
-  int num_warps;
 
-  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps * 32; }
-  ATTNJIT_CONSTEXPR int rows() const { return per_pair ? block_q : 1; }
+  // Rows of a tile and words of each, and the threads of a block, one for a word.
+  ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
+  static constexpr int kWords = kMaskTile / 32;
+  ATTNJIT_CONSTEXPR int num_threads() const { return round_up(rows() * kWords, 32); }
 };
-
-// The rule that `config` breaks, or nullptr.
-ATTNJIT_CONSTEXPR const char* why_invalid(const MaskPackConfig& config) {
-  if (config.block_q < 1) return "block_q must be at least 1";
-  if (config.block_kv < 32 || config.block_kv % 32 != 0)
-    return "block_kv must be a multiple of 32 keys";
-  if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
-  return nullptr;
-}
 
 // Run-time arguments of the prepass.
 struct MaskPackParams {
   const uint8* mask;  // nonzero = keep
   uint32* words;      // [plane][row][words_per_row], bit j of word w is key 32 w + j
-  uint8* classes;     // [plane][q tile][kv tile], a TileUse each
+  uint8* classes;     // [plane][q tile][kv tile], a TileUse each, of kMaskTile by kMaskTile
   int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
   int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
   int32 seqlen_q;   // rows of the mask; 1 unless per_pair
   int32 seqlen_kv;
-  int32 words_per_row;  // block_kv / 32 * num_kv_tiles
-  int32 num_q_tiles, num_kv_tiles;
+  int32 words_per_row;  // a multiple of kPackedWords
+  int32 num_q_tiles;
+  int32 num_kv_tiles;  // those that a row's words make up: the last may lie past the keys
 };
 
 }  // namespace attnjit::kernel
@@ -281,15 +309,6 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/tile/tile_use.h
-
-namespace attnjit::kernel {
-
-// The work that a tile of scores needs.
-enum class TileUse : int { kSkip = 0, kMasked = 1, kPlain = 2 };
-
-}  // namespace attnjit::kernel
-
 namespace attnjit::kernel {
 
 // The tile of a boolean mask that a thread block looks at: the prepasses have one block per tile.
@@ -322,13 +341,13 @@ struct MaskTile {
 
 }  // namespace attnjit::kernel
 
-// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of the
-// attention kernel whether all, some or none of its keys are kept.
+// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of kMaskTile
+// queries by kMaskTile keys whether all, some or none of its keys are kept.
 //
 //   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
 //   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
 //
-// Each thread packs words of 32 keys. No shared memory.
+// A thread block has a tile, each thread a word of 32 keys. No shared memory.
 namespace attnjit::kernel {
 
 // Bit i of the result is byte i of `bytes` != 0.
@@ -342,8 +361,7 @@ ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
 
 template <MaskPackConfig kConfig>
 struct MaskPack {
-  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in mask_pack_config.h");
-  static constexpr int kWords = kConfig.block_kv / 32;
+  static constexpr int kWords = kConfig.kWords;
 
   const MaskPackParams& params;
 
@@ -378,16 +396,16 @@ struct MaskPack {
 
   ATTNJIT_DEVICE void run() const {
     const MaskTile tile(params);
+    const int row = ptx::thread_index() / kWords, query = tile.q_tile * kConfig.rows() + row;
+    const int index = tile.kv_tile * kWords + ptx::thread_index() % kWords;
     bool any = false, all = true;
-    for (int i = ptx::thread_index(); i < kConfig.rows() * kWords; i += kConfig.num_threads()) {
-      const int query = tile.q_tile * kConfig.rows() + i / kWords;
-      const int index = tile.kv_tile * kWords + i % kWords;
-      if (query >= params.seqlen_q) continue;
+    if (row < kConfig.rows() && query < params.seqlen_q) {
       const uint32 word = pack(tile.mask + query * params.query_stride, 32 * index);
-      any |= word != 0;
-      all &= word == full_word(32 * index);
+      any = word != 0;
+      all = word == full_word(32 * index);
       ptx::store_global(
-          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index, word);
+          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index,
+          word);
     }
     tile.classify(params.classes, any, all);
   }
@@ -405,9 +423,6 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = true,
-    .block_q = 64,
-    .block_kv = 32,
-    .num_warps = 4,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

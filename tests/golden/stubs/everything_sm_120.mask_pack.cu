@@ -1,4 +1,4 @@
-// mask_pack qk | q64 kv32 w4
+// mask_pack qk
 #include "attnjit/mask_pack.cuh"
 
 using namespace attnjit::kernel;
@@ -6,9 +6,6 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = true,
-    .block_q = 64,
-    .block_kv = 32,
-    .num_warps = 4,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
