@@ -59,6 +59,15 @@ typedef struct attnjit_tensor {
   int64_t strides[4];
 } attnjit_tensor;
 
+/* A mask as attnjit_prepare_mask() has packed it into memory of the caller's. It serves calls of
+   any head dims and configurations; copies share the memory, which the caller keeps for as long as
+   calls or captured graphs read it. */
+typedef struct attnjit_prepared_mask {
+  const void* data;     /* aligned to 16 bytes */
+  int64_t shape[4];     /* planes over the batch, heads, queries, keys; 1 where it is the same */
+  int32_t for_backward; /* not 0: has the bits by keys too, which attnjit_backward() reads */
+} attnjit_prepared_mask;
+
 /* One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v. */
 typedef struct attnjit_forward_args {
   size_t struct_size;
@@ -104,6 +113,7 @@ typedef struct attnjit_forward_args {
   /* Null or, of a forward, [B|1, 1, Lq, Lq], bool, true = keep: column t is key n - Lq + t, where n
      is seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys. */
   const attnjit_tensor* tail_mask;
+  const attnjit_prepared_mask* prepared_mask; /* null, or in the place of `mask` */
 } attnjit_forward_args;
 
 /* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap
@@ -142,6 +152,14 @@ typedef struct attnjit_merge_lse_args {
   float* lse;         /* null or [B, H, L] on the device */
 } attnjit_merge_lse_args;
 
+/* What a prepared mask is made from. */
+typedef struct attnjit_prepare_mask_args {
+  size_t struct_size;
+  attnjit_tensor mask;  /* bool, true = keep: [n, heads, queries|1, keys], of 2 keys or more */
+  int32_t for_backward; /* not 0: attnjit_backward() is to take it */
+  void* memory;         /* attnjit_prepared_mask_size() bytes on the device, aligned to 16 */
+} attnjit_prepare_mask_args;
+
 /* Settings that take the place of environment variables (README.md lists them). */
 typedef struct attnjit_context_options {
   size_t struct_size;
@@ -175,6 +193,8 @@ typedef struct attnjit_counters {
   { .struct_size = sizeof(attnjit_backward_args) }
 #define ATTNJIT_MERGE_LSE_ARGS_INIT \
   { .struct_size = sizeof(attnjit_merge_lse_args) }
+#define ATTNJIT_PREPARE_MASK_ARGS_INIT \
+  { .struct_size = sizeof(attnjit_prepare_mask_args) }
 #define ATTNJIT_CONTEXT_OPTIONS_INIT \
   { .struct_size = sizeof(attnjit_context_options) }
 #define ATTNJIT_COUNTERS_INIT \
@@ -250,6 +270,19 @@ ATTNJIT_EXPORT attnjit_status attnjit_backward_workspace_size(attnjit_context* c
 ATTNJIT_EXPORT attnjit_status attnjit_merge_lse(attnjit_context* context,
                                                 const attnjit_merge_lse_args* args,
                                                 struct CUstream_st* stream);
+
+/* Bytes that a prepared mask takes: about an eighth of the mask's elements, twice that for a
+   backward. Of `args` the shape, strides and for_backward are read. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepared_mask_size(attnjit_context* context,
+                                                         const attnjit_prepare_mask_args* args,
+                                                         size_t* bytes);
+
+/* Enqueues the packing of a mask on `stream` and tells what it will be, for the member
+   prepared_mask of calls that follow. It may be captured in a graph; its kernel is not tuned. */
+ATTNJIT_EXPORT attnjit_status attnjit_prepare_mask(attnjit_context* context,
+                                                   const attnjit_prepare_mask_args* args,
+                                                   struct CUstream_st* stream,
+                                                   attnjit_prepared_mask* prepared_mask);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -174,6 +174,13 @@ void choose_pages(std::uint64_t index, ProblemSpec& spec) {
   if (dice.chance(1.0 / 6)) spec.tail_mask = dice.chance(0.5) ? "b" : "1";
 }
 
+// In one problem of four that has a mask with a packed form, the mask is prepared.
+void choose_prepared_mask(std::uint64_t index, ProblemSpec& spec) {
+  Dice dice(index + 0xb17);
+  spec.prepare_mask = dice.chance(0.25) && instance::can_prepare_mask(spec) &&
+                      !(spec.packed && spec.memory.expand_broadcast);
+}
+
 void choose_slopes(Dice& dice, ProblemSpec& spec) {
   if (!dice.chance(0.25)) return;
   spec.alibi = dice.chance(0.5) ? "h" : "bh";
@@ -202,6 +209,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_groups(spec.seed, spec);
   choose_packing(spec.seed, spec);
   choose_pages(spec.seed, spec);
+  choose_prepared_mask(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {

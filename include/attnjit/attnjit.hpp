@@ -5,4 +5,5 @@
 #include "attnjit/error.hpp"
 #include "attnjit/forward.hpp"
 #include "attnjit/merge_lse.hpp"
+#include "attnjit/prepared_mask.hpp"
 #include "attnjit/tensor.hpp"

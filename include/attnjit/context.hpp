@@ -97,6 +97,17 @@ class ATTNJIT_EXPORT Context {
   /// per dtypes and Dv, is not tuned; otherwise as forward().
   void merge_lse(const MergeLseArgs& args, Stream stream = nullptr);
 
+  /// Bytes that a prepared mask takes: about an eighth of the mask's elements, twice that for a
+  /// backward. Of `args` the shape, strides and for_backward are read.
+  std::size_t prepared_mask_size(const PrepareMaskArgs& args) const;
+
+  /// Enqueues on `stream` the packing of a mask that many calls share, and tells what it will be:
+  /// ForwardArgs::prepared_mask of calls on the stream, or after it. The mask may change once it is
+  /// done; prepared memory is written in place by a call like this one alone, which a graph may
+  /// capture. Its kernel is not tuned; otherwise as forward(). Throws Error(kInvalidProblem) for a
+  /// mask that does not differ over keys, which has no packed form.
+  PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream = nullptr);
+
   Counters counters() const;
 
  private:

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "attnjit/prepared_mask.hpp"
 #include "attnjit/tensor.hpp"
 
 namespace attnjit {
@@ -62,6 +63,8 @@ struct ForwardArgs : ScoreOptions {
   /// [B|1, 1, Lq, Lq], kBool, true = keep, of a forward: column t is key n - Lq + t, where n is
   /// seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys.
   std::optional<Tensor> tail_mask;
+  /// In the place of `mask`: the same, as Context::prepare_mask() has packed it.
+  std::optional<PreparedMask> prepared_mask;
 };
 
 }  // namespace attnjit

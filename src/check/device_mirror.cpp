@@ -17,6 +17,13 @@ std::vector<void*> DeviceMirror::bases() const {
   return bases;
 }
 
+ForwardArgs DeviceMirror::with_prepared_mask(ForwardArgs args) const {
+  if (!prepared_mask_) return args;
+  args.prepared_mask = prepared_mask_;
+  args.mask.reset();
+  return args;
+}
+
 void DeviceMirror::upload_outputs() {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const instance::HostBuffer& buffer = problem_.buffers()[i];

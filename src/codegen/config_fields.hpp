@@ -46,7 +46,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
 constexpr auto fields(const MaskPackConfig*) {
   using C = MaskPackConfig;
   return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
-                            base::Field{"vectorized", &C::vectorized});
+                            base::Field{"vectorized", &C::vectorized},
+                            base::Field{"by_keys", &C::by_keys});
 }
 
 constexpr auto fields(const ForwardCombineConfig*) {

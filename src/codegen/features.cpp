@@ -42,8 +42,13 @@ std::string alibi(const Family& f, Pass) {
 }
 
 std::string packed_mask(const Family& f, Pass pass) {
-  if (!f.prepares_mask() || pass == Pass::kBackward) return "";
+  if (!f.classifies_mask() || pass == Pass::kBackward) return "";
   return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
+}
+
+std::string prepared_mask(const Family& f, Pass pass) {
+  if (!f.mask_prepared || pass == Pass::kForward) return "";
+  return fmt::format("PreparedMask<kScores, {}, kConfig.late>", literal(f.mask));
 }
 
 std::string byte_mask(const Family& f, Pass pass) {
@@ -119,6 +124,8 @@ constexpr Feature kFeatures[] = {
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
+    {"mask", "prepared_mask.cuh", "PreparedMaskParams", kDrops, prepared_mask,
+     value<&V::prepared_mask>, &Family::mask_groups_batch},
     {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
     {"pages", "paged_keys.cuh", "PagedKeysParams", kDrops, paged_keys, value<&V::pages>},
     {"tail_mask", "tail_mask.cuh", "TailMaskParams", kDrops, tail_mask, value<&V::tail_mask>},

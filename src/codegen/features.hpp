@@ -23,7 +23,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 16;
+inline constexpr std::size_t kNumFeatures = 17;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -32,7 +32,7 @@ struct FeatureValues {
   kernel::SeqlensParams seqlens{};
   kernel::OperandParams bias{};
   kernel::OperandParams row_mask{};
-  kernel::PackedMaskParams packed_mask{};
+  kernel::PackedMaskParams packed_mask{};  ///< of a forward
   kernel::ByteMaskParams byte_mask{};
   kernel::BandParams band{};
   kernel::SinkParams sink{};
@@ -40,6 +40,7 @@ struct FeatureValues {
   kernel::RowMaxParams row_max{};
   kernel::PagedKeysParams pages{};
   kernel::TailMaskParams tail_mask{};
+  kernel::PreparedMaskParams prepared_mask{};  ///< of a backward
 };
 
 /// A row of the table.

@@ -75,7 +75,12 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {
   if (!family.prepares_mask()) return std::nullopt;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
-                                .vectorized = family.mask_vectorized};
+                                .vectorized = family.mask_vectorized,
+                                .by_keys = false};
+}
+
+kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key) {
+  return {.per_pair = key.per_pair, .vectorized = key.vectorized, .by_keys = key.by_keys};
 }
 
 kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
@@ -113,7 +118,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
-          .mask_tiles = f.scores.mask == Extent::kPerPair,
+          .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
           .ordered = f.deterministic && !planes,
           .whole_planes = planes,
           .block_q = tunables.dkv.block_q,
@@ -131,7 +136,7 @@ kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
-          .mask_tiles = f.scores.mask == Extent::kPerPair,
+          .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
           .num_stages = tunables.dkv.num_stages,
           .producer_registers = 40};
 }

@@ -14,6 +14,7 @@
 #include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
 #include "codegen/tunables.hpp"
+#include "problem/mask_problem.hpp"
 #include "problem/merge_problem.hpp"
 
 /// The template argument of each kernel, from a family and what was chosen for it.
@@ -25,6 +26,8 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const problem::Family& family,
                                                 const ForwardTunables& tunables);
 /// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family);
+/// The same that packs one for calls to come.
+kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
 /// The kernel that reduces the largest scores of rows; none where they are not wanted.

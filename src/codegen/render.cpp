@@ -149,8 +149,11 @@ bool dbias_in_dkv(DbiasMethod method) {
          method == DbiasMethod::kAdd;
 }
 
-Source render_forward(const Family& family, const ForwardTunables& tunables,
+Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
                       const TemplateSet& templates) {
+  // Who packed the mask makes no other kernel, nor another title: the cache knows it by its text.
+  Family family = of_problem;
+  family.mask_prepared = false;
   const std::string title =
       fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables));
   if (tunables.path == Path::kWgmma) {
@@ -170,10 +173,11 @@ Source render_forward(const Family& family, const ForwardTunables& tunables,
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  return render_small("mask_pack", "mask_pack", "MaskPack",
-                      fmt::format("mask_pack {}{}", config.per_pair ? "qk" : "1k",
-                                  config.vectorized ? "" : " scalar"),
-                      config, kThreads, templates);
+  return render_small(
+      "mask_pack", "mask_pack", "MaskPack",
+      fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
+                  config.vectorized ? "" : " scalar", config.by_keys ? " by keys" : ""),
+      config, kThreads, templates);
 }
 
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,

@@ -198,7 +198,7 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     if (!f.scores.bias_vectorized) {
       return "wgmma needs rows of the bias to be multiples of 16 bytes";
     }
-    if (f.scores.mask == Extent::kPerPair && !narrow(f)) {
+    if (f.scores.mask == Extent::kPerPair && f.scores.prepares_mask() && !narrow(f)) {
       return "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 "
              "columns";
     }

@@ -71,6 +71,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
                                       encode_tensor_map);
   GlobalMemory memory;
   add_tensors(memory, args);
+  add_prepared_mask(memory, problem.forward, args.forward);
   add_workspace(memory, arguments, layout);
   for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;

@@ -13,6 +13,7 @@
 #include "executor/host_kernel.hpp"
 #include "launch/backward_plan_spec.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 
 namespace attnjit::executor {
@@ -43,6 +44,8 @@ class Executor {
                 const BackwardArgs& args);
   void merge_lse(const launch::MergePlanSpec& plan, const problem::MergeProblem& problem,
                  const MergeLseArgs& args);
+  void prepare_mask(const launch::MaskPlanSpec& plan, const problem::MaskProblem& problem,
+                    const PrepareMaskArgs& args);
 
   cache::Counters counters() const { return cache_.counters(); }
 

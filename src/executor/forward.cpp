@@ -77,6 +77,7 @@ void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Probl
                                      encode_tensor_map);
   GlobalMemory memory;
   add_tensors(memory, args);
+  add_prepared_mask(memory, problem, args);
   add_workspace(memory, args, arguments, plan, layout);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (!arguments.runs(i)) continue;

@@ -7,6 +7,7 @@
 #include "attnjit/forward.hpp"
 #include "executor/global_memory.hpp"
 #include "launch/forward_plan_spec.hpp"
+#include "launch/prepared_mask.hpp"
 
 namespace attnjit::executor {
 
@@ -37,6 +38,27 @@ inline void add_array(GlobalMemory& memory, const char* name, const void* data, 
   view.shape = {1, 1, 1, count};
   view.strides = {0, 0, 0, 1};
   memory.add(name, view, bytes, role);
+}
+
+/// The parts of a prepared mask of canonical form `mask`.
+inline void add_prepared_mask(GlobalMemory& memory, const problem::Operand& mask, const void* data,
+                              bool by_keys, TensorRole role) {
+  const launch::MaskTiles tiles(mask);
+  const launch::PreparedMaskLayout layout(tiles, by_keys);
+  const auto* const bytes = static_cast<const std::byte*>(data);
+  add_array(memory, "bits by rows", bytes, tiles.words(), kFloatBytes, role);
+  if (by_keys) {
+    add_array(memory, "bits by keys", bytes + layout.key_words, tiles.key_words(), kFloatBytes,
+              role);
+  }
+  add_array(memory, "mask classes", bytes + layout.classes, tiles.classes(), 1, role);
+}
+inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& problem,
+                              const ForwardArgs& args) {
+  if (!problem.mask_prepared) return;
+  const bool by_keys =
+      args.prepared_mask->for_backward && problem.mask.extent == problem::Extent::kPerPair;
+  add_prepared_mask(memory, problem.mask, args.prepared_mask->data, by_keys, TensorRole::kInput);
 }
 
 /// The numbers per batch element or packed sequence.

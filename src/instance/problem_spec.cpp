@@ -65,6 +65,20 @@ void check_packed(const ProblemSpec& spec) {
   check_seqlens("cu_seqlens_kv", spec.packed, spec.cu_seqlens_kv, spec.batch + 1);
 }
 
+// Where the sizes of a mask's axes limit packed sequences, axes of stride 0 would be missed.
+void check_prepared_mask(const ProblemSpec& spec) {
+  if (!spec.prepare_mask) return;
+  if (!can_prepare_mask(spec)) {
+    refuse(fmt::format(
+        "prepare_mask: set for the mask '{}'; expected one that varies over the keys of "
+        "each sequence, such as b11k or 1hqk",
+        base::excerpt(spec.mask)));
+  }
+  if (spec.packed && spec.memory.expand_broadcast) {
+    refuse("prepare_mask: set beside packed and expand_broadcast; leave one of them out");
+  }
+}
+
 void check_backward(const ProblemSpec& spec) {
   if (!spec.backward && (spec.want_dlse || spec.want_dbias || spec.want_dsink ||
                          spec.deterministic || spec.leave_out || spec.memory.expand_dout)) {
@@ -128,6 +142,7 @@ void validate(const ProblemSpec& spec) {
   if (!spec.mask.empty()) {
     pattern_shape(spec, spec.mask, "mask");
   }
+  check_prepared_mask(spec);
   if (!spec.bias.empty()) {
     pattern_shape(spec, spec.bias, "bias");
   }
@@ -157,6 +172,13 @@ void validate(const ProblemSpec& spec) {
   check_seqlens("seqlens_q", spec.use_seqlens_q, spec.seqlens_q, spec.batch);
   check_seqlens("seqlens_kv", spec.use_seqlens_kv, spec.seqlens_kv, spec.batch);
   check_backward(spec);
+}
+
+bool can_prepare_mask(const ProblemSpec& spec) {
+  if (spec.mask.empty()) return false;
+  const auto [planes, heads, queries, keys] = pattern_shape(spec, spec.mask, "mask");
+  const bool one_row = planes <= 1 && queries == 1 && keys == spec.seqlen_kv;
+  return keys > 1 && spec.mask[3] == 'k' && !(spec.packed && one_row);
 }
 
 bool is_pattern(std::string_view text) { return read_pattern(text).has_value(); }
@@ -204,6 +226,7 @@ std::string describe(const ProblemSpec& spec) {
   add(!spec.mask.empty(),
       fmt::format("mask={}:{}", spec.mask,
                   tensor::kMaskKindNames[static_cast<std::size_t>(spec.mask_kind)]));
+  add(spec.prepare_mask, "prepared");
   add(!spec.bias.empty(),
       fmt::format("bias={}:{}:{}", spec.bias,
                   tensor::kBiasKindNames[static_cast<std::size_t>(spec.bias_kind)],

@@ -43,6 +43,7 @@ struct ProblemSpec : ScoreOptions {
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
   double mask_density = 0.7;
+  bool prepare_mask = false;  ///< whoever runs it packs the mask first, in a call of its own
   tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
 
@@ -107,6 +108,10 @@ struct ProblemSpec : ScoreOptions {
 /// Throws Error(kInvalidProblem) naming the first field that cannot be made into tensors (negative
 /// sizes, heads that do not divide, a malformed pattern, a missing diagonal, a bias of dtype bool).
 void validate(const ProblemSpec& spec);
+
+/// Whether the mask of `spec` has a packed form: it varies over keys, and is not one row of the
+/// keys of all packed sequences. Throws Error(kInvalidProblem) for a malformed pattern.
+bool can_prepare_mask(const ProblemSpec& spec);
 
 /// Whether `text` is a pattern, whatever the sizes that it stands for.
 bool is_pattern(std::string_view text);

@@ -6,7 +6,7 @@
 
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
-#include "launch/mask_tiles.hpp"
+#include "launch/prepared_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -38,6 +38,9 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, values_.features);
   if (spec.mask_classes) set_mask(problem.forward, args);
+  if (problem.forward.mask_prepared) {
+    values_.features.prepared_mask = prepared_mask(problem.forward, *args.forward.prepared_mask);
+  }
   set_preprocess(problem, args);
   set_sums(problem.forward);
   if (spec.wgmma) {

@@ -4,7 +4,8 @@
 
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
-#include "launch/mask_tiles.hpp"
+#include "launch/mask_plan.hpp"
+#include "launch/prepared_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -41,6 +42,9 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   set_feature_values(problem, args, values_.features);
   if (spec.max_logits) set_maxima(spec, problem, args, layout, base);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
+  if (problem.mask_prepared) {
+    values_.features.packed_mask = prepared_mask(problem, *args.prepared_mask).packed;
+  }
   if (spec.wgmma && runs(forward_step_)) {
     set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
     share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
@@ -119,35 +123,11 @@ void ForwardArguments::set_maxima(const ForwardPlanSpec& spec, const problem::Pr
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                 const ForwardArgs& args, const WorkspaceLayout& layout,
                                 std::byte* workspace) {
-  const problem::Operand& mask = problem.mask;
-  const int heads_per_plane = problem.num_heads_q / mask.num_heads;
-  const MaskTiles tiles(mask);
   auto* const words = reinterpret_cast<kernel::uint32*>(workspace + layout.words);
   auto* const classes = reinterpret_cast<kernel::uint8*>(workspace + layout.classes);
-  values_.mask_pack = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
-                       .words = words,
-                       .classes = classes,
-                       .batch_stride = mask.batch_stride,
-                       .head_stride = mask.head_stride,
-                       .query_stride = mask.query_stride,
-                       .key_stride = mask.key_stride,
-                       .num_heads = mask.num_heads,
-                       .seqlen_q = tiles.rows,
-                       .seqlen_kv = mask.keys,
-                       .words_per_row = tiles.words_per_row,
-                       .num_q_tiles = tiles.q_tiles,
-                       .num_kv_tiles = tiles.kv_tiles};
-  values_.features.packed_mask = {.words = words,
-                                  .classes = classes,
-                                  .words_per_plane = std::int64_t{tiles.rows} * tiles.words_per_row,
-                                  .classes_per_plane = std::int64_t{tiles.q_tiles} * tiles.kv_tiles,
-                                  .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
-                                  .heads_per_plane = heads_per_plane,
-                                  .batches_per_plane = problem.batch / mask.num_batches,
-                                  .words_per_row = tiles.words_per_row,
-                                  .num_q_tiles = tiles.q_tiles,
-                                  .num_kv_tiles = tiles.kv_tiles};
-  shapes_[0] = launch_shape(spec.steps[0], tiles.classes());
+  values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, words, nullptr, classes);
+  values_.features.packed_mask = packed_mask(problem, words, classes);
+  shapes_[0] = launch_shape(spec.steps[0], MaskTiles(problem.mask).classes());
 }
 
 void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {

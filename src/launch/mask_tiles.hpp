@@ -10,19 +10,24 @@ namespace attnjit::launch {
 /// The packed form of a mask over keys: how many planes, rows, words and classes it has. It depends
 /// on the mask alone.
 struct MaskTiles {
-  std::int64_t planes = 0;                 ///< distinct (batch, head) pairs
-  std::int32_t rows = 0;                   ///< queries of the mask; 1 where all share it
+  std::int64_t planes = 0;  ///< distinct (batch, head) pairs
+  std::int32_t rows = 0;    ///< queries of the mask; 1 where all share it
+  std::int32_t keys = 0;
   std::int32_t words_per_row = 0;          ///< of 32 keys
   std::int32_t q_tiles = 0, kv_tiles = 0;  ///< of kMaskTile; the last of keys may lie past them
+  std::int32_t words_per_key = 0;          ///< of 32 queries, where bits are kept by keys too
 
   explicit MaskTiles(const problem::Operand& mask)
       : planes(std::int64_t{mask.num_batches} * mask.num_heads),
         rows(mask.queries),
+        keys(mask.keys),
         words_per_row(kernel::round_up(kernel::ceil_div(mask.keys, 32), kernel::kPackedWords)),
         q_tiles(kernel::ceil_div(mask.queries, kernel::kMaskTile)),
-        kv_tiles(words_per_row * 32 / kernel::kMaskTile) {}
+        kv_tiles(words_per_row * 32 / kernel::kMaskTile),
+        words_per_key(q_tiles * (kernel::kMaskTile / 32)) {}
 
   std::int64_t words() const { return planes * rows * words_per_row; }
+  std::int64_t key_words() const { return planes * keys * words_per_key; }
   std::int64_t classes() const { return planes * q_tiles * kv_tiles; }
 };
 

@@ -50,6 +50,9 @@ struct MergePass {
   using Key = problem::MergeKey;
   using Spec = MergePlanSpec;
   using Layout = NoWorkspace;
+  static Spec spec(const Key& key, const codegen::TemplateSet& templates) {
+    return make_merge_plan_spec(key, templates);
+  }
   static MergeArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
                                   const Layout&, void*, EncodeTensorMap) {
     return {spec, problem, args};

@@ -29,5 +29,6 @@ void Plan<Pass>::launch(const cuda::Driver& driver, const typename Pass::Problem
 template class Plan<ForwardPass>;
 template class Plan<BackwardPass>;
 template class Plan<MergePass>;
+template class Plan<MaskPass>;
 
 }  // namespace attnjit::launch

@@ -5,6 +5,7 @@
 #include "cuda/library.hpp"
 #include "launch/backward_arguments.hpp"
 #include "launch/forward_arguments.hpp"
+#include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "problem/plan_key.hpp"
 
@@ -65,5 +66,6 @@ class Plan {
 using ForwardPlan = Plan<ForwardPass>;
 using BackwardPlan = Plan<BackwardPass>;
 using MergePlan = Plan<MergePass>;
+using MaskPlan = Plan<MaskPass>;
 
 }  // namespace attnjit::launch

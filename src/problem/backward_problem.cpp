@@ -117,6 +117,10 @@ BackwardProblem make_problem(const BackwardArgs& args) {
   if (args.forward.lse == nullptr && !empty_tensor(args.forward.q)) {
     reject("lse: null; expected what the forward wrote, [batch, heads, seqlen_q] fp32");
   }
+  if (p.forward.mask_prepared && p.forward.mask.extent == Extent::kPerPair &&
+      !args.forward.prepared_mask->for_backward) {
+    reject("prepared_mask: it lacks the bits that a backward reads; prepare it with for_backward");
+  }
   check_tensors(args, p);
   check_dbias(args, p);
   check_dsink(args, p);

@@ -70,7 +70,8 @@ std::string describe(const Problem& p) {
     return p.packed ? fmt::format("[{},{}]", o.queries, o.keys) : "";
   };
   if (p.mask.extent != Extent::kAbsent) {
-    text += fmt::format(" mask={}{}", pattern(p, p.mask), sizes(p.mask));
+    text += fmt::format(" mask={}{}{}", pattern(p, p.mask), sizes(p.mask),
+                        p.mask_prepared ? ",prepared" : "");
   }
   if (p.bias.extent != Extent::kAbsent) {
     text += fmt::format(" bias={}{}({})", pattern(p, p.bias), sizes(p.bias), name(p.bias.dtype));
@@ -94,7 +95,10 @@ std::string describe(const Family& f) {
     if (f.*flag) text += fmt::format(" {}", word);
   }
   if (f.mask != Extent::kAbsent) {
-    text += fmt::format(" mask={}{}{}", base::word(f.mask), f.mask_vectorized ? "" : ",scalar",
+    text += fmt::format(" mask={}{}{}", base::word(f.mask),
+                        f.mask_prepared     ? ",prepared"
+                        : f.mask_vectorized ? ""
+                                            : ",scalar",
                         f.mask_groups_batch ? ",grouped"
                         : f.mask_packs_keys ? ",packed"
                                             : "");

@@ -29,6 +29,7 @@ Json members(const Problem& p) {
   if (p.has_diagonal()) line["diagonal"] = p.bottom_right ? "bottom_right" : "top_left";
   if (p.diagonal_offset != 0) line["diagonal_offset"] = p.diagonal_offset;
   if (p.mask.extent != Extent::kAbsent) line["mask"] = pattern(p, p.mask);
+  if (p.mask_prepared) line["prepared_mask"] = true;
   if (p.bias.extent != Extent::kAbsent) {
     line["bias"] = pattern(p, p.bias);
     line["bias_dtype"] = name(p.bias.dtype);

@@ -56,6 +56,7 @@ BackwardPlanKey plan_key(const BackwardProblem& problem) {
 std::uint64_t hash(const PlanKey& key) { return mix(key); }
 std::uint64_t hash(const BackwardPlanKey& key) { return mix(key); }
 std::uint64_t hash(const MergeKey& key) { return mix(key); }
+std::uint64_t hash(const MaskKey& key) { return mix(key); }
 
 std::string describe(const PlanKey& key) {
   return fmt::format("[{}], {}{}{}", describe(key.family),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "problem/backward_problem.hpp"
+#include "problem/mask_problem.hpp"
 #include "problem/merge_problem.hpp"
 
 namespace attnjit::problem {
@@ -67,6 +68,7 @@ inline const Family& scores(const BackwardPlanKey& key) { return key.family.scor
 std::uint64_t hash(const PlanKey& key);
 std::uint64_t hash(const BackwardPlanKey& key);
 std::uint64_t hash(const MergeKey& key);
+std::uint64_t hash(const MaskKey& key);
 
 /// The family and "lq <= 1024, lk <= 1024, planes <= 64".
 std::string describe(const PlanKey& key);

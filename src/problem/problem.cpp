@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attnjit/error.hpp"
+#include "problem/canonical_operand.hpp"
 #include "problem/checks.hpp"
 #include "problem/page_checks.hpp"
 #include "problem/score_checks.hpp"
@@ -122,27 +123,11 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   }
   check_memory(what, tensor);
   if (empty_tensor(tensor)) return {};  // no score to change, and nothing that may be read
-  // The stride that matters: none where the axis is broadcast or there is nothing to step to.
-  auto stride = [&](int axis) { return tensor.shape[axis] <= 1 ? 0 : tensor.strides[axis]; };
-  Operand o;
-  o.dtype = tensor.dtype;
-  o.batch_stride = stride(0);
-  o.head_stride = stride(1);
-  o.query_stride = stride(2);
-  o.key_stride = stride(3);
-  o.num_batches = o.batch_stride != 0 ? static_cast<std::int32_t>(tensor.shape[0]) : 1;
-  o.num_heads = o.head_stride != 0 ? static_cast<std::int32_t>(tensor.shape[1]) : 1;
-  o.queries = o.query_stride != 0 ? static_cast<std::int32_t>(tensor.shape[2]) : 1;
-  o.keys = o.key_stride != 0 ? static_cast<std::int32_t>(tensor.shape[3]) : 1;
-  if (o.key_stride == 0) {
-    o.extent = Extent::kPerQuery;
-  } else {
-    o.extent = o.query_stride == 0 ? Extent::kPerKey : Extent::kPerPair;
-    o.packs_keys = p.packed && o.batch_stride == 0 && o.query_stride == 0 && o.keys == p.seqlen_kv;
-    // Packed keys of a sequence may begin at an odd address.
-    o.vectorized = o.key_stride == 1 && !o.packs_keys &&
-                   rows_aligned(tensor, o.batch_stride | o.head_stride | o.query_stride);
-  }
+  Operand o = canonical_operand(tensor);
+  o.packs_keys =
+      p.packed && o.extent == Extent::kPerKey && o.batch_stride == 0 && o.keys == p.seqlen_kv;
+  // Packed keys of a sequence may begin at an odd address.
+  if (o.packs_keys) o.vectorized = false;
   return o;
 }
 
@@ -156,6 +141,33 @@ void limit_sequences(const Tensor& tensor, const Operand& o, Problem& p) {
   if (!o.packs_keys) limit(p.operand_keys, tensor.shape[3]);
 }
 
+// A mask in packed form, as if it were the dense one that its shape tells of.
+void check_prepared_mask(const ForwardArgs& args, Problem& p) {
+  if (args.mask) reject("prepared_mask: given beside mask; leave one of them out");
+  const PreparedMask& mask = *args.prepared_mask;
+  const Tensor dense = Tensor::contiguous(const_cast<void*>(mask.data), DType::kBool, mask.shape);
+  p.mask = make_operand("prepared_mask", dense, p);
+  if (p.mask.extent == Extent::kAbsent) return;
+  if (p.mask.extent == Extent::kPerQuery) {
+    reject(
+        "prepared_mask: key axis is {}; a mask that is the same for all keys has no packed form; "
+        "pass it as mask",
+        mask.shape[3]);
+  }
+  if (p.mask.packs_keys) {
+    reject(
+        "prepared_mask: batch and query axis are 1 and the key axis is {}, the keys of all packed "
+        "sequences in one row, which have no packed form; pass it as mask",
+        mask.shape[3]);
+  }
+  if (!is_multiple(address(mask.data), 16)) {
+    reject("prepared_mask: address {} is not a multiple of 16 bytes", mask.data);
+  }
+  limit_sequences(dense, p.mask, p);
+  p.mask.vectorized = true;  // whatever its sizes
+  p.mask_prepared = true;
+}
+
 void check_operands(const ForwardArgs& args, Problem& p) {
   if (p.packed) p.operand_queries = p.operand_keys = static_cast<std::int32_t>(kMaxSeqlen);
   if (args.mask) {
@@ -166,6 +178,7 @@ void check_operands(const ForwardArgs& args, Problem& p) {
     p.mask = make_operand("mask", *args.mask, p);
     limit_sequences(*args.mask, p.mask, p);
   }
+  if (args.prepared_mask) check_prepared_mask(args, p);
   if (args.bias) {
     if (args.bias->dtype == DType::kBool) {
       reject("bias: dtype is bool; expected {} or fp32; a keep mask goes to mask", name(p.dtype));
@@ -242,6 +255,7 @@ Family family(const Problem& problem) {
   f.row_max = problem.has_row_max || problem.has_max_logits;
   f.page_size = problem.page_size;
   f.tail_mask = problem.tail_mask.exists;
+  f.mask_prepared = problem.mask_prepared;
   return f;
 }
 

@@ -71,6 +71,7 @@ struct Problem {
   RowStrides q, k, v, out;
   bool aligned = false;  ///< q, k, v, out: addresses and strides are multiples of 16 bytes
   Operand mask, bias;
+  bool mask_prepared = false;  ///< as PreparedMask; its strides are those of a dense one
   PerHead sink, alibi;
   bool bounded_left = false, bounded_right = false;  ///< window; causal bounds the right at 0
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
@@ -163,9 +164,12 @@ struct Family {
   bool row_max = false;  ///< the largest scores of rows are wanted, of a forward
   std::int32_t page_size = 0;  ///< keys of a page, 0: keys are not paged
   bool tail_mask = false;
+  bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
 
-  /// Whether a kernel looks at the mask before those that read it.
-  bool prepares_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
+  /// Whether tiles of the mask are classified, by a kernel before those that read it or the caller.
+  bool classifies_mask() const { return varies_over_keys(mask) && !mask_packs_keys; }
+  /// Whether the call's own kernels look at the mask before those that read it.
+  bool prepares_mask() const { return classifies_mask() && !mask_prepared; }
   auto operator<=>(const Family&) const = default;
 };
 
@@ -189,7 +193,7 @@ constexpr auto fields(const Family*) {
       base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
       base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi},
       base::Field{"row_max", &F::row_max}, base::Field{"page_size", &F::page_size},
-      base::Field{"tail_mask", &F::tail_mask});
+      base::Field{"tail_mask", &F::tail_mask}, base::Field{"mask_prepared", &F::mask_prepared});
 }
 
 /// Flags that descriptions name where they are set.

@@ -25,6 +25,7 @@ namespace {
 constexpr std::size_t kForwardArgsV1 = offsetof(attnjit_forward_args, window_right) + 8;
 constexpr std::size_t kBackwardArgsV1 = offsetof(attnjit_backward_args, dbias) + 8;
 constexpr std::size_t kMergeLseArgsV1 = offsetof(attnjit_merge_lse_args, lse) + 8;
+constexpr std::size_t kPrepareMaskArgsV1 = offsetof(attnjit_prepare_mask_args, memory) + 8;
 constexpr std::size_t kContextOptionsV1 = offsetof(attnjit_context_options, log_data) + 8;
 constexpr std::size_t kCountersV1 = offsetof(attnjit_counters, record_hits) + 8;
 
@@ -67,6 +68,10 @@ std::optional<Tensor> tensor(const attnjit_tensor* t) {
   return t == nullptr ? std::nullopt : std::optional(tensor(*t));
 }
 
+PreparedMask prepared_mask(const attnjit_prepared_mask& m) {
+  return {m.data, {m.shape[0], m.shape[1], m.shape[2], m.shape[3]}, m.for_backward != 0};
+}
+
 ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what = "args") {
   const auto c = read_struct(what, pointer, kForwardArgsV1);
   ForwardArgs args;
@@ -78,6 +83,7 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.bias = tensor(c.bias);
   args.sink = tensor(c.sink);
   args.alibi_slopes = tensor(c.alibi_slopes);
+  if (c.prepared_mask != nullptr) args.prepared_mask = prepared_mask(*c.prepared_mask);
   args.lse = c.lse;
   args.row_max = c.row_max;
   args.max_logits = c.max_logits;
@@ -124,6 +130,11 @@ MergeLseArgs merge_lse_args(const attnjit_merge_lse_args* pointer) {
           .carry_lse = c.carry_lse,
           .out = tensor(c.out),
           .lse = c.lse};
+}
+
+PrepareMaskArgs prepare_mask_args(const attnjit_prepare_mask_args* pointer) {
+  const auto c = read_struct("args", pointer, kPrepareMaskArgsV1);
+  return {.mask = tensor(c.mask), .for_backward = c.for_backward != 0, .memory = c.memory};
 }
 
 std::optional<std::string> text(const char* c) {
@@ -241,4 +252,24 @@ attnjit_status attnjit_backward_workspace_size(attnjit_context* context,
 attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_lse_args* args,
                                  CUstream_st* stream) {
   return guarded([&] { context_of(context).merge_lse(merge_lse_args(args), stream); });
+}
+
+attnjit_status attnjit_prepared_mask_size(attnjit_context* context,
+                                          const attnjit_prepare_mask_args* args,
+                                          std::size_t* bytes) {
+  return guarded([&] {
+    std::size_t& result = not_null("bytes", bytes);
+    result = context_of(context).prepared_mask_size(prepare_mask_args(args));
+  });
+}
+
+attnjit_status attnjit_prepare_mask(attnjit_context* context, const attnjit_prepare_mask_args* args,
+                                    CUstream_st* stream, attnjit_prepared_mask* prepared_mask) {
+  return guarded([&] {
+    attnjit_prepared_mask& result = not_null("prepared_mask", prepared_mask);
+    const attnjit::PreparedMask made =
+        context_of(context).prepare_mask(prepare_mask_args(args), stream);
+    result = {made.data, {}, made.for_backward ? 1 : 0};
+    std::copy(made.shape.begin(), made.shape.end(), result.shape);
+  });
 }

@@ -52,6 +52,13 @@ void Context::merge_lse(const MergeLseArgs& args, Stream stream) {
   dispatcher_->merge_lse(args, stream);
 }
 
+std::size_t Context::prepared_mask_size(const PrepareMaskArgs& args) const {
+  return dispatcher_->prepared_mask_size(args);
+}
+PreparedMask Context::prepare_mask(const PrepareMaskArgs& args, Stream stream) {
+  return dispatcher_->prepare_mask(args, stream);
+}
+
 Counters Context::counters() const { return dispatcher_->counters(); }
 
 }  // namespace attnjit

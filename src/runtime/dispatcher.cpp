@@ -8,6 +8,7 @@
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
+#include "launch/prepared_mask.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/plan_loader.hpp"
 
@@ -53,6 +54,7 @@ void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
   if (args.alibi_slopes) check_address(driver, "alibi_slopes", args.alibi_slopes->data);
   check_address(driver, "block_table", args.block_table);
   if (args.tail_mask) check_address(driver, "tail_mask", args.tail_mask->data);
+  if (args.prepared_mask) check_address(driver, "prepared_mask", args.prepared_mask->data);
 }
 
 void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
@@ -73,6 +75,11 @@ void check_addresses(const cuda::Driver& driver, const MergeLseArgs& args) {
   check_address(driver, "lse", args.lse);
   check_address(driver, "carry_lse", args.carry_lse);
   if (args.carry) check_address(driver, "carry", args.carry->data);
+}
+
+void check_addresses(const cuda::Driver& driver, const PrepareMaskArgs& args) {
+  check_address(driver, "mask", args.mask.data);
+  check_address(driver, "memory", args.memory);
 }
 
 // Whether attention has nothing to compute, though maxima of heads may be -inf.
@@ -114,18 +121,34 @@ std::size_t Dispatcher::backward_workspace_size(const BackwardArgs& args) {
   return workspace_size(backward_plans_, args);
 }
 
-// Nothing about it is tuned.
 void Dispatcher::merge_lse(const MergeLseArgs& args, Stream stream) {
   const problem::MergeProblem problem = problem::make_problem(args);
-  if (problem.empty()) return;
-  const MergePlanTable::Key key{cuda::current_context_id(driver()), problem.key};
-  const launch::MergePlan* plan = merge_plans_.find(key);
+  if (!problem.empty()) run_untuned(merge_plans_, problem, args, stream);
+}
+
+std::size_t Dispatcher::prepared_mask_size(const PrepareMaskArgs& args) const {
+  const problem::MaskProblem problem = problem::make_problem(args);
+  if (problem.empty()) return 0;
+  const launch::PreparedMaskLayout layout(launch::MaskTiles(problem.mask), problem.key.by_keys);
+  return static_cast<std::size_t>(layout.bytes);
+}
+PreparedMask Dispatcher::prepare_mask(const PrepareMaskArgs& args, Stream stream) {
+  const problem::MaskProblem problem = problem::make_problem(args);
+  const PreparedMask result = problem::result_of(problem, args);
+  if (!problem.empty()) run_untuned(mask_plans_, problem, args, stream);
+  return result;
+}
+
+template <class Pass>
+void Dispatcher::run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::Problem& problem,
+                             const typename Pass::Args& args, Stream stream) {
+  const typename BasicPlanTable<Pass>::Key key{cuda::current_context_id(driver()), problem.key};
+  const launch::Plan<Pass>* plan = plans.find(key);
   if (plan == nullptr) {
     check_addresses(own_driver(), args);
-    plan = &merge_plans_.find_or_make(key, [&] {
-      return load_plan<launch::MergePass>(
-          engine_, driver(), launch::make_merge_plan_spec(problem.key, engine_.templates()),
-          arch_of(cuda::current_device(driver())), problem);
+    plan = &plans.find_or_make(key, [&] {
+      return load_plan<Pass>(engine_, driver(), Pass::spec(problem.key, engine_.templates()),
+                             arch_of(cuda::current_device(driver())), problem);
     });
   }
   plan->launch(driver(), problem, args, {}, nullptr, stream);

@@ -31,6 +31,8 @@ class Dispatcher {
   void prepare_backward(const BackwardArgs& args);
   std::size_t backward_workspace_size(const BackwardArgs& args);
   void merge_lse(const MergeLseArgs& args, Stream stream);
+  std::size_t prepared_mask_size(const PrepareMaskArgs& args) const;
+  PreparedMask prepare_mask(const PrepareMaskArgs& args, Stream stream);
   Counters counters() const;
 
  private:
@@ -41,6 +43,9 @@ class Dispatcher {
   template <class Pass>
   void run(BasicPlanTable<Pass>& plans, const typename Pass::Args& args, Stream stream,
            const Workspace& workspace);
+  template <class Pass>
+  void run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::Problem& problem,
+                   const typename Pass::Args& args, Stream stream);
   template <class Pass>
   void prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args& args);
   template <class Pass>
@@ -62,6 +67,7 @@ class Dispatcher {
   PlanTable forward_plans_;
   BackwardPlanTable backward_plans_;
   MergePlanTable merge_plans_;
+  MaskPlanTable mask_plans_;
 };
 
 }  // namespace attnjit::runtime

@@ -52,6 +52,10 @@ template std::vector<std::shared_ptr<const cache::Entry>> get_kernels(Engine&,
                                                                       const launch::MergePlanSpec&,
                                                                       const codegen::Arch&,
                                                                       const problem::ProblemText&);
+template std::vector<std::shared_ptr<const cache::Entry>> get_kernels(Engine&,
+                                                                      const launch::MaskPlanSpec&,
+                                                                      const codegen::Arch&,
+                                                                      const problem::ProblemText&);
 template std::unique_ptr<launch::ForwardPlan> load_plan<launch::ForwardPass>(
     Engine&, const cuda::Driver&, launch::ForwardPlanSpec, const codegen::Arch&,
     const problem::Problem&);
@@ -61,5 +65,9 @@ template std::unique_ptr<launch::BackwardPlan> load_plan<launch::BackwardPass>(
 template std::unique_ptr<launch::MergePlan> load_plan<launch::MergePass>(
     Engine&, const cuda::Driver&, launch::MergePlanSpec, const codegen::Arch&,
     const problem::MergeProblem&);
+template std::unique_ptr<launch::MaskPlan> load_plan<launch::MaskPass>(Engine&, const cuda::Driver&,
+                                                                       launch::MaskPlanSpec,
+                                                                       const codegen::Arch&,
+                                                                       const problem::MaskProblem&);
 
 }  // namespace attnjit::runtime

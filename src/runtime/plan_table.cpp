@@ -56,5 +56,6 @@ auto BasicPlanTable<Pass>::find_or_add(const Key& key) -> Entry& {
 template class BasicPlanTable<launch::ForwardPass>;
 template class BasicPlanTable<launch::BackwardPass>;
 template class BasicPlanTable<launch::MergePass>;
+template class BasicPlanTable<launch::MaskPass>;
 
 }  // namespace attnjit::runtime

@@ -63,5 +63,6 @@ class BasicPlanTable {
 using PlanTable = BasicPlanTable<launch::ForwardPass>;
 using BackwardPlanTable = BasicPlanTable<launch::BackwardPass>;
 using MergePlanTable = BasicPlanTable<launch::MergePass>;
+using MaskPlanTable = BasicPlanTable<launch::MaskPass>;
 
 }  // namespace attnjit::runtime

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "launch/prepared_mask.hpp"
 #include "runtime/synthetic_pages.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
@@ -127,6 +128,18 @@ class Maker {
     return first;
   }
 
+  /// A prepared mask that keeps everything and yet calls each tile masked: by rows and by keys
+  /// alike, so that all kernels compute the same.
+  const void* prepared_mask(const problem::Operand& mask) {
+    const launch::PreparedMaskLayout layout(launch::MaskTiles(mask),
+                                            mask.extent == problem::Extent::kPerPair);
+    auto* const memory = static_cast<std::byte*>(allocate(layout.bytes).data());
+    fill_bytes(memory, layout.classes, std::byte{0xff});
+    fill_bytes(memory + layout.classes, layout.bytes - layout.classes,
+               static_cast<std::byte>(kernel::TileUse::kMasked));
+    return memory;
+  }
+
   const std::int32_t* lengths(std::int32_t count, std::int32_t length) {
     return numbers(std::vector<std::int32_t>(static_cast<std::size_t>(count), length));
   }
@@ -141,6 +154,12 @@ class Maker {
   const std::int32_t* pages(const problem::Problem& p) { return numbers(synthetic_pages(p)); }
 
  private:
+  void fill_bytes(std::byte* device, std::int64_t bytes, std::byte value) {
+    const auto count = static_cast<std::size_t>(bytes);
+    const std::vector<std::byte> piece(std::min<std::size_t>(count, 4096), value);
+    cuda::copy_to_device(driver_, device, piece.data(), piece.size(), stream_);
+    cuda::repeat_on_device(driver_, device, piece.size(), count, stream_);
+  }
   const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
     const std::size_t bytes = values.size() * sizeof(std::int32_t);
     void* const device = allocate(static_cast<std::int64_t>(bytes)).data();
@@ -195,7 +214,9 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   args.q.data = maker.fill(p.dtype, q_axes(p, p.q));
   args.k.data = maker.fill(p.dtype, k_axes(p, p.k));
   args.v.data = maker.fill(p.dtype, v_axes(p, p.v));
-  if (p.mask.extent != problem::Extent::kAbsent) {
+  if (p.mask_prepared) {
+    args.prepared_mask = {.data = maker.prepared_mask(p.mask), .shape = {}, .for_backward = true};
+  } else if (p.mask.extent != problem::Extent::kAbsent) {
     args.mask.emplace().data = maker.fill(DType::kBool, operand_axes(p.mask));
   }
   if (p.bias.extent != problem::Extent::kAbsent) {

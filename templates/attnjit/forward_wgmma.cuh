@@ -18,7 +18,7 @@
 //   (forward_wgmma_consumer.cuh)
 //
 // Shared memory: [ Q, then O: 1 or 2 buffers | K: num_stages tiles | V: num_stages tiles |
-// barriers, jobs ].
+// barriers, jobs | maxima of rows, where they are kept ].
 namespace attnjit::kernel {
 
 template <ForwardWgmmaConfig kConfig, class... Features>

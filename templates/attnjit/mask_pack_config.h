@@ -9,6 +9,7 @@ namespace attnjit::kernel {
 struct MaskPackConfig {
   bool per_pair;    // the mask varies over queries as well as keys
   bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
+  bool by_keys;     // the bits are written by keys too, which needs per_pair
 
   // Rows of a tile and words of each, and the threads of a block, one for a word.
   ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
@@ -27,7 +28,9 @@ struct MaskPackParams {
   int32 seqlen_kv;
   int32 words_per_row;  // a multiple of kPackedWords
   int32 num_q_tiles;
-  int32 num_kv_tiles;  // those that a row's words make up: the last may lie past the keys
+  int32 num_kv_tiles;   // those that a row's words make up: the last may lie past the keys
+  uint32* key_words;    // [plane][key][words_per_key], bit i of word w is query 32 w + i; by_keys
+  int32 words_per_key;  // 2 for each tile of queries
 };
 
 }  // namespace attnjit::kernel

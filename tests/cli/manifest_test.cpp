@@ -77,6 +77,7 @@ TEST_CASE("every member reaches its field") {
   CHECK(only_spec(R"("page_size": 2, "shared_pages": 1)").shared_pages == 1);
   CHECK(only_spec(R"("tail_mask": "b")").tail_mask == "b");
   CHECK(only_spec(R"("tail_mask": "none")").tail_mask.empty());
+  CHECK(only_spec(R"("mask": "b11k", "prepared_mask": true)").prepare_mask);
   CHECK(only_spec(R"("softcap": 50)").softcap == 50.0f);
   CHECK(only_spec(R"("row_max": true)").want_row_max);
   CHECK(only_spec(R"("max_logits": true)").want_max_logits);

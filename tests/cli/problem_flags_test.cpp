@@ -79,6 +79,14 @@ TEST_CASE("every flag reaches its field") {
   CHECK(spec.seed == 9);
 }
 
+TEST_CASE("a prepared mask needs a mask that has a packed form") {
+  CHECK(make_case({.mask = "b1qk", .prepared_mask = true}).spec.prepare_mask);
+  CHECK(flags_error({.prepared_mask = true}).find("--prepared-mask has no effect without --mask") !=
+        std::string::npos);
+  CHECK_THROWS_WITH(make_case({.mask = "b1q1", .prepared_mask = true}),
+                    doctest::Contains("expected one that varies over the keys"));
+}
+
 TEST_CASE("the lengths of packed sequences tell their number and how many rows there are") {
   ProblemFlags flags;
   flags.cu_seqlens_q = {0, 5, 70};

@@ -4,7 +4,7 @@
 #include "attnjit/error.hpp"
 #include "base/fields_json.hpp"
 #include "check/verdict.hpp"
-#include "executor/executor.hpp"
+#include "executor/prepared_call.hpp"
 #include "executor/violation.hpp"
 #include "tuner/config_zero.hpp"
 #include "unit/temp_directory.hpp"
@@ -32,13 +32,20 @@ class Bench {
                       const std::string& config_json = "{}") {
     instance::HostProblem host(spec, 1);
     host.poison_outputs();
-    const problem::Problem problem = problem::make_problem(host.args());
+    ForwardArgs args = host.args();
+    executor::PreparedCall prepared(executor_, templates_);
+    try {
+      if (spec.prepare_mask) prepared.prepare(args, false);
+    } catch (const executor::Violation& violation) {
+      return violation.what();
+    }
+    const problem::Problem problem = problem::make_problem(args);
     const problem::PlanKey key = problem::plan_key(problem);
     const auto config = patched(tuner::config_zero(key, codegen::without_wgmma(arch)), config_json);
     if (const auto rule = codegen::why_unfit(config, key.family, arch)) return *rule;
     const auto plan = launch::make_forward_plan_spec(key.family, config, arch, templates_);
     try {
-      executor_.forward(plan, problem, host.args());
+      executor_.forward(plan, problem, args);
     } catch (const executor::Violation& violation) {
       return violation.what();
     }
@@ -58,7 +65,13 @@ class Bench {
   std::string run_backward(instance::HostProblem& host, const codegen::Arch& arch,
                            const std::string& config_json = "{}") {
     host.poison_outputs();
-    const BackwardArgs args = host.backward_args();
+    BackwardArgs args = host.backward_args();
+    executor::PreparedCall prepared(executor_, templates_);
+    try {
+      if (spec.prepare_mask) prepared.prepare(args.forward, true);
+    } catch (const executor::Violation& violation) {
+      return violation.what();
+    }
     const problem::BackwardProblem problem = problem::make_problem(args);
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     const auto tunables =

@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(MaskTiles, "caught: a class that a tile forgets") {
 
 TEST_CASE_FIXTURE(MaskTiles, "caught: words past the end of a row") {
   expect_report(
-      {"attnjit/score/packed_mask.cuh", "return kInside || index < num_words;", "return true;"},
+      {"attnjit/score/mask_bits.cuh", "return kInside || index < num_words;", "return true;"},
       {blocks("11qk", 197, 384), kTiles[2]}, {"past the end of packed mask"});
 }
 

@@ -254,8 +254,9 @@ TEST_CASE_FIXTURE(Mutations, "caught: pages of another batch element, another pa
   expect_report({kPages, "pages + static_cast<uint32>(key) / kSize",
                  "pages + static_cast<uint32>(key + 1) / kSize"},
                 run, {"copy_async_16: reads 16 bytes"});
-  expect_report({kPages, "row_of(first + row) * strides.row", "row_of(first) * strides.row"}, run,
-                {"lse of 20 rows fails"});
+  expect_report(
+      {kPages, "address(head, strides, first + row, page)", "address(head, strides, first, page)"},
+      run, {"lse of 20 rows fails"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: entries past the keys in use") {

@@ -30,6 +30,11 @@ inline void pack(ForwardArgs& args) {
   args.cu_seqlens_kv = fake_address<std::int32_t>(8);
 }
 
+/// A prepared mask of that pattern.
+inline PreparedMask prepared_mask(const ForwardArgs& args, std::string_view pattern) {
+  return {.data = fake_address(9), .shape = mask(args, pattern).shape, .for_backward = true};
+}
+
 /// File names under tests/golden and what they must hold: the generated part of every kernel,
 /// stubs/NAME_ARCH.ENTRY.cu, and, for all that the templates add, one flattened source of each,
 /// sources/ENTRY.cu, of the problem with most features.

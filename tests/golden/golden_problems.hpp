@@ -96,6 +96,8 @@ inline std::vector<GoldenProblem> golden_problems() {
          page_keys(a, 256);
          a.tail_mask = tail_mask(a);
        }},
+      {"prepared_mask", "sm_90a", sizes(2, 8, 8, 1024, 1024, 64),
+       [](ForwardArgs& a) { a.prepared_mask = prepared_mask(a, "bhqk"); }},
       {"full_mask", "sm_80", sizes(2, 8, 8, 1024, 1024, 64),
        [](ForwardArgs& a) { a.mask = mask(a, "bhqk"); }},
       {"tree_mask_decode", "sm_90a", sizes(4, 64, 8, 16, 2048, 128),

@@ -44,6 +44,8 @@ inline std::unique_ptr<Gpu> find_gpu() {
   }
 }
 
+inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
 /// Calls call(mirror, stream) on a mirror of `problem` and brings back what it wrote.
 template <class Call>
 void run_on_mirror(const cuda::Driver& driver, instance::HostProblem& problem, Call call) {
@@ -60,7 +62,8 @@ void run_on_mirror(const cuda::Driver& driver, instance::HostProblem& problem, C
 template <class AnyContext>
 check::Verdict run(AnyContext& context, const cuda::Driver& driver, instance::HostProblem& problem,
                    const reference::Rows& rows = reference::Rows::every(), unsigned jobs = 1) {
-  run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
+  run_on_mirror(driver, problem, [&](check::DeviceMirror& mirror, CUstream stream) {
+    mirror.prepare_mask(context, stream);
     context.forward(mirror.args(), stream);
   });
   return check::judge_forward(problem, rows, jobs);
@@ -72,10 +75,27 @@ check::BackwardVerdict run_backward(AnyContext& context, const cuda::Driver& dri
                                     instance::HostProblem& problem,
                                     const reference::Planes& planes = reference::Planes::every(),
                                     unsigned jobs = 1) {
-  run_on_mirror(driver, problem, [&](const check::DeviceMirror& mirror, CUstream stream) {
+  run_on_mirror(driver, problem, [&](check::DeviceMirror& mirror, CUstream stream) {
+    mirror.prepare_mask(context, stream);
     context.backward(mirror.backward_args(), stream);
   });
   return check::judge_backward(problem, planes, jobs);
+}
+
+/// Runs a forward or backward problem of any spec and checks that it is right.
+inline void expect_right(Gpu& gpu, const instance::ProblemSpec& spec) {
+  instance::HostProblem problem(spec, all_cores());
+  INFO(instance::describe(spec));
+  const auto expect = [](const auto& verdict) {
+    INFO(verdict.text);
+    CHECK(verdict.pass);
+  };
+  if (spec.backward) {
+    expect(
+        run_backward(gpu.context, *gpu.driver, problem, reference::Planes::every(), all_cores()));
+  } else {
+    expect(run(gpu.context, *gpu.driver, problem, reference::Rows::every(), all_cores()));
+  }
 }
 
 /// The message with which an invalid call fails; empty if it succeeds.
@@ -109,8 +129,6 @@ inline base::Environment tuning_environment(const std::filesystem::path& directo
   environment.cache_directory = directory;
   return environment;
 }
-
-inline unsigned all_cores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 inline instance::ProblemSpec causal(instance::ProblemSpec spec, Diagonal diagonal) {
   spec.causal = true;

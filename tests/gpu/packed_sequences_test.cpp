@@ -10,6 +10,7 @@ namespace attnjit {
 namespace {
 
 using gpu_test::all_cores;
+using gpu_test::expect_right;
 using instance::HostProblem;
 using instance::ProblemSpec;
 using Begins = std::vector<std::int32_t>;
@@ -32,21 +33,6 @@ ProblemSpec gradients(ProblemSpec spec, bool deterministic = false) {
   spec.want_dbias = !spec.bias.empty();
   spec.deterministic = deterministic;
   return spec;
-}
-
-void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec) {
-  HostProblem problem(spec, all_cores());
-  INFO(instance::describe(spec));
-  const auto expect = [](const auto& verdict) {
-    INFO(verdict.text);
-    CHECK(verdict.pass);
-  };
-  if (spec.backward) {
-    expect(gpu_test::run_backward(gpu.context, *gpu.driver, problem, reference::Planes::every(),
-                                  all_cores()));
-  } else {
-    expect(gpu_test::run(gpu.context, *gpu.driver, problem, reference::Rows::every(), all_cores()));
-  }
 }
 
 TEST_CASE("packed sequences: short and empty ones among long ones, each way to a dbias") {

@@ -64,12 +64,13 @@ class GridJobs {
 };
 
 /// Bytes that a kernel may spill: none, but for the widest keys of wgmma beside a bias
-/// (docs/hopper.md, "What is missing"), and for a softcap together with slopes of ALiBi.
+/// (docs/hopper.md, "What is missing"), and for a softcap together with slopes of ALiBi or packed
+/// sequences.
 inline int spill_allowance(const GridJob& job) {
   const auto has = [&](const char* words) {
     return job.step.source.title.find(words) != std::string::npos;
   };
-  return has("wgmma q128 kv96") || has("softcap alibi") ? 64 : 0;
+  return has("wgmma q128 kv96") || has("softcap alibi") || has("packed softcap") ? 64 : 0;
 }
 
 /// The spills of a kernel in words; empty where it has no more than it may.

@@ -59,6 +59,7 @@ inline problem::Family grid_family(const base::Json& row) {
   f.sink = row.at("sink");
   f.alibi = row.at("alibi");
   f.row_max = row.value("row_max", false);  // of forwards alone
+  f.mask_prepared = row.at("mask_prepared");
   f.mask = grid_extent(mask);
   f.mask_vectorized = vectorized(mask);
   f.bias = grid_extent(bias);

@@ -84,6 +84,10 @@ std::vector<Feature> features() {
       {"bias.cuh", "Bias", with([](BackwardFamily& f) { f.scores.bias = Extent::kPerPair; })},
       {"byte_mask.cuh", "ByteMask",
        with([](BackwardFamily& f) { f.scores.mask = Extent::kPerKey; })},
+      {"prepared_mask.cuh", "PreparedMask", with([](BackwardFamily& f) {
+         f.scores.mask = Extent::kPerKey;
+         f.scores.mask_prepared = true;
+       })},
       {"band.cuh", "Band", with([](BackwardFamily& f) { f.scores.bounded_left = true; })},
       {"seqlens.cuh", "Seqlens", with([](BackwardFamily& f) { f.scores.seqlens = true; })},
   };

@@ -29,6 +29,20 @@ std::string unfit(const BackwardTunables& tunables, const BackwardFamily& family
 
 }  // namespace
 
+TEST_CASE("a prepared mask takes no shared memory on wgmma, and suits a bias beside it") {
+  BackwardFamily family = kFamily;
+  family.scores.mask = problem::Extent::kPerPair;
+  family.scores.mask_vectorized = true;
+  CHECK(codegen::dkv_wgmma_config(family, kTunables).mask_bytes() > 0);
+  CHECK(codegen::mask_classes_config(family).has_value());
+  family.scores.mask_prepared = true;
+  CHECK(codegen::dkv_wgmma_config(family, kTunables).mask_bytes() == 0);
+  CHECK_FALSE(codegen::mask_classes_config(family).has_value());
+  family.scores.bias = problem::Extent::kPerPair;
+  family.scores.bias_vectorized = true;
+  CHECK(unfit(kTunables, family) == "");
+}
+
 TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   CHECK(unfit(kTunables) == "");
   CHECK(unfit(kTunables, kFamily, "sm_80") == "dkv: path: sm_80 has no wgmma; use mma");

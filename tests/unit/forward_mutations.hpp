@@ -122,6 +122,14 @@ inline void add_options(std::vector<Mutation>& list) {
         {"block_table", [=](ForwardArgs& a) { a.block_table = fake_address<std::int32_t>(32); }});
   }
   list.push_back({"tail_mask", [](ForwardArgs& a) { a.tail_mask = tail_mask(a); }});
+  for (const std::int64_t heads : {1, 8}) {
+    list.push_back({"prepared_mask", [=](ForwardArgs& a) {
+                      a.mask.reset();
+                      a.prepared_mask = {.data = fake_address(23),
+                                         .shape = {1, heads, 1, a.k.shape[2]},
+                                         .for_backward = false};
+                    }});
+  }
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});
   list.push_back({"bias", [](ForwardArgs& a) { a.bias.reset(); }});

@@ -111,13 +111,19 @@ inline void put(Members& m, const kernel::PackedMaskParams& params) {
                             words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
                             batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles);
 }
+inline void put(Members& m, const kernel::PreparedMaskParams& params) {
+  const auto& [packed, key_words, key_words_per_plane, words_per_key] = params;
+  m["by_keys"] = fmt::format("{} {} {} {}", fmt::ptr(packed.words), fmt::ptr(key_words),
+                             key_words_per_plane, words_per_key);
+}
 inline void put(Members& m, const kernel::MaskPackParams& params) {
   const auto& [data, words, classes, batch, head, query, key, num_heads, seqlen_q, seqlen_kv,
-               words_per_row, num_q_tiles, num_kv_tiles] = params;
+               words_per_row, num_q_tiles, num_kv_tiles, key_words, words_per_key] = params;
   m["packed_from"] = text(data);
-  m["pack"] = fmt::format("{} {} {},{},{},{} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
-                          batch, head, query, key, num_heads, seqlen_q, seqlen_kv, words_per_row,
-                          num_q_tiles, num_kv_tiles);
+  m["pack"] =
+      fmt::format("{} {} {},{},{},{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
+                  batch, head, query, key, num_heads, seqlen_q, seqlen_kv, words_per_row,
+                  num_q_tiles, num_kv_tiles, fmt::ptr(key_words), words_per_key);
 }
 
 inline void put(Members& m, const kernel::ForwardCombineParams& params) {
@@ -170,7 +176,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine, max_logits] = arguments.values();
   const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi, row_max, pages, tail_mask] = features;
+               alibi, row_max, pages, tail_mask, prepared_mask] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, sequences);
@@ -182,6 +188,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
+  put(o.values, prepared_mask);
   put(o.values, mask_pack);
   put(o.values, combine);
   put(o.values, max_logits);

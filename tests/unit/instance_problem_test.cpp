@@ -86,6 +86,14 @@ TEST_CASE("specs that cannot become tensors are refused") {
     spec.packed = true;
   }
   SUBCASE("a mask over the last keys of another pattern") { spec.tail_mask = "h"; }
+  SUBCASE("a prepared mask that is the same for all keys") {
+    spec.mask = "b1q1";
+    spec.prepare_mask = true;
+  }
+  SUBCASE("a prepared mask without a mask") {
+    spec.mask = "";
+    spec.prepare_mask = true;
+  }
   SUBCASE("boolean bias") { spec.bias_dtype = DType::kBool; }
   SUBCASE("bias of the other half type") { spec.bias_dtype = DType::kFloat16; }
   SUBCASE("fp32 problem") { spec.dtype = DType::kFloat32; }

@@ -193,6 +193,29 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
   }
 }
 
+TEST_CASE("a prepared mask is read where it is, by the same kernel without a prepass") {
+  ForwardArgs args = forward_args();
+  args.prepared_mask = {.data = fake_address(9), .shape = {4, 8, 128, 192}, .for_backward = true};
+  Call call(args);
+  REQUIRE(call.spec.steps.size() == 2);
+  CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  const kernel::PackedMaskParams& packed = arguments.values().features.packed_mask;
+  CHECK(packed.words == args.prepared_mask->data);
+  // Behind the bits by rows and by keys of 32 planes.
+  CHECK(reinterpret_cast<const char*>(packed.classes) -
+            static_cast<const char*>(args.prepared_mask->data) ==
+        32 * (128 * 8 + 192 * 4) * 4);
+  CHECK(packed.words_per_plane == 128 * 8);
+  CHECK(packed.planes_per_batch == 8);
+  CHECK(packed.heads_per_plane == 4);
+  args.mask = mask(args, "bgqk");
+  args.prepared_mask.reset();
+  Call bytes(args);
+  CHECK(bytes.spec.steps[1].source.text == call.spec.steps[0].source.text);
+}
+
 TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothing") {
   ForwardArgs args =
       forward_args({.batch = 3, .heads_q = 8, .heads_kv = 8, .seqlen_q = 65, .seqlen_kv = 33});

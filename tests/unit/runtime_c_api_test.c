@@ -23,7 +23,7 @@ static void check_layout(void) {
   /* What a program was compiled with must mean the same in every later version. */
   CHECK(sizeof(attnjit_tensor) == 80);
   CHECK(offsetof(attnjit_tensor, strides) == 48);
-  CHECK(sizeof(attnjit_forward_args) == 512);
+  CHECK(sizeof(attnjit_forward_args) == 520);
   CHECK(offsetof(attnjit_forward_args, mask) == 328);
   CHECK(offsetof(attnjit_forward_args, has_scale) == 368);
   CHECK(offsetof(attnjit_forward_args, window_left) == 392);
@@ -38,6 +38,9 @@ static void check_layout(void) {
   CHECK(offsetof(attnjit_forward_args, block_table) == 480);
   CHECK(offsetof(attnjit_forward_args, max_pages) == 496);
   CHECK(offsetof(attnjit_forward_args, tail_mask) == 504);
+  CHECK(offsetof(attnjit_forward_args, prepared_mask) == 512);
+  CHECK(sizeof(attnjit_prepared_mask) == 48);
+  CHECK(sizeof(attnjit_prepare_mask_args) == 104);
   CHECK(sizeof(attnjit_merge_lse_args) == 216);
   CHECK(offsetof(attnjit_merge_lse_args, out) == 128);
   CHECK(sizeof(attnjit_context_options) == 40);
@@ -90,6 +93,27 @@ static void check_merge(attnjit_context* context) {
       fails(attnjit_merge_lse(context, &args, NULL), ATTNJIT_INVALID_ARGUMENT, "struct_size is 8"));
 }
 
+static void check_prepared_mask(attnjit_context* context) {
+  attnjit_prepare_mask_args args = ATTNJIT_PREPARE_MASK_ARGS_INIT;
+  attnjit_prepared_mask mask = {NULL, {1, 4, 100, 100}, 0};
+  attnjit_forward_args call = forward_args(128);
+  size_t bytes = 0;
+  args.mask = tensor(1, 2, 100, 128);
+  args.mask.dtype = ATTNJIT_BOOL;
+  CHECK(attnjit_prepared_mask_size(context, &args, &bytes) == ATTNJIT_OK);
+  CHECK(bytes == 2 * (100 * 4 * 4 + 2 * 2));
+  args.for_backward = 1;
+  CHECK(attnjit_prepared_mask_size(context, &args, &bytes) == ATTNJIT_OK);
+  CHECK(bytes == 2 * (100 * 4 * 4 + 128 * 4 * 4 + 2 * 2));
+  CHECK(fails(attnjit_prepare_mask(context, &args, NULL, &mask), ATTNJIT_INVALID_PROBLEM,
+              "memory: null"));
+  call.prepared_mask = &mask;
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_PROBLEM,
+              "prepared_mask: query axis is 100; expected 1 or 128"));
+  call.mask = &args.mask;
+  CHECK(fails(attnjit_forward(context, &call, NULL, NULL, 0), ATTNJIT_INVALID_PROBLEM, "mask"));
+}
+
 static void check_null(attnjit_context* context) {
   const attnjit_forward_args args = forward_args(128);
   size_t bytes = 0;
@@ -102,6 +126,8 @@ static void check_null(attnjit_context* context) {
   CHECK(fails(attnjit_forward_workspace_size(NULL, &args, &bytes), wrong, "context: is null"));
   CHECK(fails(attnjit_context_counters(context, NULL), wrong, "counters: is null"));
   CHECK(fails(attnjit_merge_lse(context, NULL, NULL), wrong, "args: is null"));
+  CHECK(fails(attnjit_prepare_mask(context, NULL, NULL, NULL), wrong, "prepared_mask: is null"));
+  CHECK(fails(attnjit_prepared_mask_size(context, NULL, &bytes), wrong, "args: is null"));
   attnjit_context_destroy(NULL);
 }
 
@@ -119,14 +145,14 @@ static void check_struct_size(attnjit_context* context) {
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.later = 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: byte 512 is set"));
+              "args: byte 520 is set"));
   /* One of version 0.1, which ends at its window. */
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap);
   larger.args.softcap = -1;
   CHECK(attnjit_forward(context, &larger.args, NULL, NULL, 0) == ATTNJIT_OK);
   larger.args.struct_size = offsetof(attnjit_forward_args, softcap) - 1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
-              "args: struct_size is 407; expected 512"));
+              "args: struct_size is 407; expected 520"));
   larger.args.struct_size = (size_t)-1;
   CHECK(fails(attnjit_forward(context, &larger.args, NULL, NULL, 0), ATTNJIT_INVALID_ARGUMENT,
               "struct_size"));
@@ -217,6 +243,7 @@ int main(void) {
   context = make_context();
   check_null(context);
   check_merge(context);
+  check_prepared_mask(context);
   check_struct_size(context);
   check_counters(context);
   check_problems(context);

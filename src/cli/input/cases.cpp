@@ -72,6 +72,11 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   if (!spec.mask.empty()) {
     args.mask = dense(DType::kBool, pattern_shape(spec, spec.mask, "mask"), "mask");
   }
+  if (spec.prepare_mask) {
+    args.prepared_mask = {
+        .data = args.mask->data, .shape = args.mask->shape, .for_backward = spec.backward};
+    args.mask.reset();
+  }
   if (!spec.bias.empty()) {
     args.bias =
         dense(spec.bias_dtype.value_or(spec.dtype), pattern_shape(spec, spec.bias, "bias"), "bias");
@@ -139,7 +144,10 @@ double tensor_bytes(const instance::ProblemSpec& spec) {
   const ForwardArgs args = shape_args(spec);
   const double rows = bytes(args.q) + bytes(args.k) + bytes(args.v) + bytes(args.out);
   const double bias = args.bias ? bytes(*args.bias) : 0;
-  double total = rows + bias + (args.mask ? bytes(*args.mask) : 0);
+  const double mask = args.mask            ? bytes(*args.mask)
+                      : args.prepared_mask ? elements(args.prepared_mask->shape)
+                                           : 0;
+  double total = rows + bias + mask;
   if (args.tail_mask) total += bytes(*args.tail_mask);
   if (spec.backward) total += rows;  // dq, dk, dv and dout lie as they do
   if (spec.want_dbias) total += bytes(*backward_shape_args(spec).dbias);

@@ -232,6 +232,7 @@ constexpr Member kNamed[] = {
     {"dsink", false, false, "true or false", flag<&Spec::want_dsink>, true},
     {"dlse", false, false, "true or false", flag<&Spec::want_dlse>, true},
     {"deterministic", false, false, "true or false", flag<&Spec::deterministic>, true},
+    {"prepared_mask", false, false, "true or false", flag<&Spec::prepare_mask>},
 };
 
 template <std::size_t... named, std::size_t... scalars>

@@ -105,6 +105,8 @@ void set_mask(const ProblemFlags& flags, ProblemSpec& spec) {
   expect_companion(flags.mask_kind.has_value(), "--mask-kind", flags.mask.has_value(), "--mask");
   expect_companion(flags.mask_density.has_value(), "--mask-density", flags.mask.has_value(),
                    "--mask");
+  expect_companion(flags.prepared_mask, "--prepared-mask", flags.mask.has_value(), "--mask");
+  spec.prepare_mask = flags.prepared_mask;
   if (flags.mask) spec.mask = *flags.mask;
   if (flags.mask_kind) {
     const auto kind = tensor::parse_mask_kind(with_dashes(*flags.mask_kind));

@@ -19,6 +19,7 @@ struct ProblemFlags {
   std::optional<std::int64_t> diagonal_offset;
   std::optional<std::string> mask, mask_kind;
   std::optional<double> mask_density;
+  bool prepared_mask = false;
   std::optional<std::string> bias, bias_dtype, bias_kind;
   std::map<std::string, float> scalars;  ///< by the names of problem::kScalars
   bool seqlens = false;

@@ -70,6 +70,7 @@ Json problem_json(const Case& job) {
               {"diagonal", diagonal_json(spec)},
               {"mask", spec.mask},
               {"bias", spec.bias}};
+  if (spec.prepare_mask) row["prepared_mask"] = true;
   if (spec.backward) {
     row["pass"] = "backward";
     row["dbias"] = spec.want_dbias;

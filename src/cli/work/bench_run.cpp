@@ -38,7 +38,8 @@ Measurement Bench::measure(const Case& job) {
   instance::ProblemSpec spec = job.spec;
   spec.leave_out = spec.backward;
   const instance::HostProblem host(spec, session_.environment().jobs);
-  const check::DeviceMirror mirror(driver_, host);
+  check::DeviceMirror mirror(driver_, host);
+  mirror.prepare_mask(dispatcher_, stream_.get());
   Measurement measured = spec.backward ? time_backward(mirror) : time_forward(mirror);
   measured.work = count_work(host.args(), spec.backward);
   const Planned planned = planner_.plan(job, codegen::find_arch(device_.arch()));

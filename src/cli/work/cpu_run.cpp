@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "cli/work/planning.hpp"
-#include "executor/executor.hpp"
+#include "executor/prepared_call.hpp"
 #include "executor/violation.hpp"
 
 namespace attnjit::cli {
@@ -87,12 +87,18 @@ class CpuRunner final : public Runner {
 
  private:
   void execute(const instance::HostProblem& host) {
-    if (host.spec().backward) {
-      const auto problem = make_backward_problem(host.spec());
-      executor_.backward(planner_.backward(problem, arch_), problem, host.backward_args());
+    const instance::ProblemSpec& spec = host.spec();
+    executor::PreparedCall prepared(executor_, session_.engine().templates());
+    if (spec.backward) {
+      BackwardArgs args = host.backward_args();
+      if (spec.prepare_mask) prepared.prepare(args.forward, true);
+      const auto problem = make_backward_problem(spec);
+      executor_.backward(planner_.backward(problem, arch_), problem, args);
     } else {
-      const auto problem = make_problem(host.spec());
-      executor_.forward(planner_.forward(problem, arch_), problem, host.args());
+      ForwardArgs args = host.args();
+      if (spec.prepare_mask) prepared.prepare(args, false);
+      const auto problem = make_problem(spec);
+      executor_.forward(planner_.forward(problem, arch_), problem, args);
     }
   }
 

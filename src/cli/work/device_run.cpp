@@ -34,6 +34,7 @@ class DeviceRunner final : public Runner {
     {
       const cuda::Stream stream(driver_);
       check::DeviceMirror mirror(driver_, host);
+      mirror.prepare_mask(dispatcher_, stream.get());
       const auto call = [&] {
         if (job.spec.backward) {
           dispatcher_.backward(mirror.backward_args(), stream.get());

@@ -1,12 +1,11 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/permute.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/mask_bits.cuh"
 #include "attnjit/score/mask_classes.cuh"
-#include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/positions.cuh"
 
 namespace attnjit::kernel {
@@ -18,10 +17,6 @@ template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPicksKeys = !kPerPair;
-  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
-  static constexpr int kSpans = kShape.keys() / 32;
-  // Whether the words of a tile of keys always lie inside of their row.
-  static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
@@ -29,9 +24,7 @@ struct PackedMask : Feature {
   int class_rows;        // from there on
   int known;             // the group of 32 tiles whose classes are at hand, or -1
   uint32 active, partial;
-  // The thread's eight keys of each span: a word a span, or for keep() a byte.
-  static constexpr bool kBytes = kShape.strided_keys;
-  uint32 keep_words[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
+  RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
       : params(p),
@@ -71,32 +64,12 @@ struct PackedMask : Feature {
     return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use != TileUse::kMasked) return;
-    const int byte = (first_key + block.thread_key) / 8;
-    const int num_words = params.words_per_row - first_key / 32;  // from the tile's first key on
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + kShape.row(r);
-      // Rows past the tensor repeat its last one; their results are never stored.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
-      const int last = row < num_rows ? row : num_rows - 1;
-      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = bytes + query * params.words_per_row * 4;
-      if constexpr (kBytes) {
-        gather(keep_words[r], words + first_key / 8, block.thread_key / 8, num_words);
-      } else {
-#pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          keep_words[r][s] = inside(s, num_words) ? ptx::load_global(words + byte + 4 * s) : 0;
-        }
-      }
-    }
+    if (tile_use == TileUse::kMasked) bits.read(bytes, params.words_per_row, block, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 span = keep_words[kPerPair ? line : 0][key >> 5];
-      if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
+      if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
   }
 
@@ -105,39 +78,11 @@ struct PackedMask : Feature {
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
 #pragma unroll
-      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= keep_words[kPerPair ? line : 0][i];
+      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= bits.word[kPerPair ? line : 0][i];
     }
   }
 
  private:
-  // Whether word `index` of a tile is one of the `num_words` that the row has left.
-  ATTNJIT_DEVICE static bool inside(int index, int num_words) {
-    return kInside || index < num_words;
-  }
-  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
-  // of span s.
-  template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte,
-                                    int num_words) {
-    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      ptx::Vector16 v{};
-      if constexpr (kSpans % 4 == 0) {
-        if (inside(4 * i, num_words)) {
-          v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
-        }
-      } else {
-#pragma unroll
-        for (int s = 4 * i; s < kSpans; ++s) {
-          if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
-        }
-      }
-      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
-                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
-    }
-  }
   // Each lane finds out about one tile; two votes make bits of the answers.
   ATTNJIT_DEVICE void read_classes(const Block& block, int group) {
     const TileUse tile_use = use_of_lane(block, group * 32 + ptx::lane_index());

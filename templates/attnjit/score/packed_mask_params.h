@@ -21,4 +21,12 @@ struct PackedMaskParams {
   int32 num_kv_tiles;
 };
 
+// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
+struct PreparedMaskParams {
+  PackedMaskParams packed;
+  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
+  int64 key_words_per_plane;
+  int32 words_per_key;  // 2 for each tile of queries
+};
+
 }  // namespace attnjit::kernel

@@ -29,8 +29,7 @@ struct PagedKeys : Feature {
   // Address of a key in a pool whose first page has the head at `head`.
   ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
                                            int key) const {
-    const int64 page = page_of(key);
-    return head + page * strides.batch + row_of(key) * strides.row;
+    return address(head, strides, key, page_of(key));
   }
   // Loads a tile whose keys, from `first` on, lie in several pages; keep(row) tells the rows that
   // are read.
@@ -39,10 +38,7 @@ struct PagedKeys : Feature {
                                   int first, Keep keep) const {
     gather_tile<kAligned, kColumns, kThreads>(
         tile, [&](int row) { return page_of(first + row); },
-        [&](int row, int64 page) {
-          return head + page * strides.batch + row_of(first + row) * strides.row;
-        },
-        keep);
+        [&](int row, int page) { return address(head, strides, first + row, page); }, keep);
   }
   // The place of a tile of kKeys keys for the copy engine, page by page. A page without any of
   // `keys` lies outside of the pool, where the engine reads zeros.
@@ -60,6 +56,10 @@ struct PagedKeys : Feature {
   }
 
  private:
+  ATTNJIT_DEVICE static const uint16* address(const uint16* head, const RowStrides& strides,
+                                              int key, int64 page) {
+    return head + page * strides.batch + row_of(key) * strides.row;
+  }
   ATTNJIT_DEVICE int page_of(int key) const {
     return ptx::load_global(pages + static_cast<uint32>(key) / kSize);
   }

@@ -40,7 +40,7 @@ struct RowMaxima<true, kRowTiles> {
 };
 
 // The same of one row tile in shared memory, for a kernel without a register to spare: in them they
-// made one of 128 columns spill 88 bytes (ptxas 13.0). Each thread has places of its own: kPitch
+// made one of 128 columns spill 240 bytes (ptxas 13.0). Each thread has places of its own: kPitch
 // bytes apart for its two rows, and again for every other turn, so that those of a turn are there
 // until the end of the next.
 template <bool kKept, int kPitch>

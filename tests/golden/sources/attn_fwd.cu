@@ -2445,6 +2445,8 @@ struct Bias : Feature {
 
 // ---- attnjit/score/packed_mask.cuh
 
+// ---- attnjit/score/mask_bits.cuh
+
 // ---- attnjit/ptx/permute.cuh
 
 namespace attnjit::kernel::ptx {
@@ -2456,6 +2458,164 @@ ATTNJIT_DEVICE uint32 permute_bytes(uint32 low, uint32 high, uint32 digits) {
 }
 
 }  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/score/packed_mask_params.h
+
+namespace attnjit::kernel {
+
+// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
+inline constexpr int kPackedWords = 4;
+
+// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// mask_pack.cuh.
+struct PackedMaskParams {
+  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
+  int64 words_per_plane;
+  int64 classes_per_plane;
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
+  int32 words_per_row;      // a multiple of kPackedWords
+  int32 num_q_tiles;        // 1 if all queries share the mask
+  int32 num_kv_tiles;
+};
+
+// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
+struct PreparedMaskParams {
+  PackedMaskParams packed;
+  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
+  int64 key_words_per_plane;
+  int32 words_per_key;  // 2 for each tile of queries
+};
+
+}  // namespace attnjit::kernel
+
+// Ways of the bits of a packed mask to the registers of the threads that hold its scores.
+namespace attnjit::kernel {
+
+// Of a plane whose bits lie by rows, for scores with queries in rows.
+template <ScoreShape kShape, Extent kExtent>
+struct RowBits {
+  static_assert(kShape.queries_in_rows());
+  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
+  // Whether the words of a tile of keys always lie inside of their row.
+  static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
+  // The thread's eight keys of each span: a word a span, or for keep() a byte.
+  static constexpr bool kBytes = kShape.strided_keys;
+
+  uint32 word[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
+
+  // Byte i of `plane` holds keys 8 i to 8 i + 7 of its first row.
+  ATTNJIT_DEVICE void read(const uint8* plane, int words_per_row, const Block& block,
+                           int first_key) {
+    const int byte = (first_key + block.thread_key) / 8;
+    const int num_words = words_per_row - first_key / 32;  // from the tile's first key on
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int row = block.thread_row + kShape.row(r);
+      // Rows past the tensor repeat its last one; their results are never stored.
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row < num_rows ? row : num_rows - 1;
+      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
+      const uint8* words = plane + query * words_per_row * 4;
+      if constexpr (kBytes) {
+        gather(word[r], words + first_key / 8, block.thread_key / 8, num_words);
+      } else {
+#pragma unroll
+        for (int s = 0; s < kSpans; ++s) {
+          word[r][s] = inside(s, num_words) ? ptx::load_global(words + byte + 4 * s) : 0;
+        }
+      }
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    const int span = key >> 5, r = kPerPair ? line : 0;
+    const uint32 bits = kBytes ? word[r][span / 4] >> (8 * (span % 4)) : word[r][span];
+    return (bits >> (key & 31) & 1) == 0;
+  }
+
+ private:
+  // Whether word `index` of a tile is one of the `num_words` that the row has left.
+  ATTNJIT_DEVICE static bool inside(int index, int num_words) {
+    return kInside || index < num_words;
+  }
+  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
+  // of span s.
+  template <int kWords>
+  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte,
+                                    int num_words) {
+    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      ptx::Vector16 v{};
+      if constexpr (kSpans % 4 == 0) {
+        if (inside(4 * i, num_words)) {
+          v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
+        }
+      } else {
+#pragma unroll
+        for (int s = 4 * i; s < kSpans; ++s) {
+          if (!inside(s, num_words)) continue;
+          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
+        }
+      }
+      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
+                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
+    }
+  }
+};
+
+// For scores with keys in rows, of a plane whose bits lie by keys, or that all queries share.
+template <ScoreShape kShape, Extent kExtent>
+struct KeyBits {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+  static constexpr int kWords = kPerPair ? kShape.block_q / 32 : 1;
+
+  uint32 word[kKeys][kWords];  // bit 0 is that of the thread's first query
+
+  // `words` are those of a key of `plane`, if it has any for each. Keys past the tensor repeat its
+  // last one; they are dropped.
+  ATTNJIT_DEVICE void read(const uint8* plane, int words, const Block& block, int first_key) {
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) {
+      const int key = first_key + block.thread_key + 8 * i;
+      const int last = key < block.operand_keys ? key : block.operand_keys - 1;
+      if constexpr (kPerPair) {
+        const auto* const of_key = reinterpret_cast<const uint32*>(plane) +
+                                   static_cast<int64>(last) * words + block.first_query / 32;
+        read_queries(word[i], of_key, words - block.first_query / 32, block.thread_row & 31);
+      } else {
+        word[i][0] = ptx::load_global(plane + last / 8) >> (last & 7);
+      }
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    const int query = kPerPair ? kShape.row(line) : 0;
+    return (word[key / 8][query >> 5] >> (query & 31) & 1) == 0;
+  }
+
+ private:
+  // Words come in pairs, 64 queries; those past the last are of no query.
+  ATTNJIT_DEVICE static void read_queries(uint32 (&word)[kWords], const uint32* source,
+                                          int num_words, int shift) {
+#pragma unroll
+    for (int i = 0; i < kWords; i += 2) {
+      uint64 pair = 0;
+      if (i == 0 || i < num_words) {
+        pair = ptx::load_global(reinterpret_cast<const uint64*>(source + i));
+      }
+      word[i] = static_cast<uint32>(pair) >> shift;
+      word[i + 1] = static_cast<uint32>(pair >> 32) >> shift;
+    }
+  }
+};
+
+}  // namespace attnjit::kernel
 
 // ---- attnjit/score/mask_classes.cuh
 
@@ -2512,30 +2672,6 @@ ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/score/packed_mask_params.h
-
-namespace attnjit::kernel {
-
-// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
-inline constexpr int kPackedWords = 4;
-
-// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
-// mask_pack.cuh.
-struct PackedMaskParams {
-  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
-  const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
-  int64 words_per_plane;
-  int64 classes_per_plane;
-  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
-  int32 heads_per_plane;
-  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
-  int32 words_per_row;      // a multiple of kPackedWords
-  int32 num_q_tiles;        // 1 if all queries share the mask
-  int32 num_kv_tiles;
-};
-
-}  // namespace attnjit::kernel
-
 namespace attnjit::kernel {
 
 // Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified.
@@ -2545,10 +2681,6 @@ template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPicksKeys = !kPerPair;
-  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
-  static constexpr int kSpans = kShape.keys() / 32;
-  // Whether the words of a tile of keys always lie inside of their row.
-  static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
@@ -2556,9 +2688,7 @@ struct PackedMask : Feature {
   int class_rows;        // from there on
   int known;             // the group of 32 tiles whose classes are at hand, or -1
   uint32 active, partial;
-  // The thread's eight keys of each span: a word a span, or for keep() a byte.
-  static constexpr bool kBytes = kShape.strided_keys;
-  uint32 keep_words[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
+  RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
       : params(p),
@@ -2598,32 +2728,12 @@ struct PackedMask : Feature {
     return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use != TileUse::kMasked) return;
-    const int byte = (first_key + block.thread_key) / 8;
-    const int num_words = params.words_per_row - first_key / 32;  // from the tile's first key on
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + kShape.row(r);
-      // Rows past the tensor repeat its last one; their results are never stored.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
-      const int last = row < num_rows ? row : num_rows - 1;
-      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = bytes + query * params.words_per_row * 4;
-      if constexpr (kBytes) {
-        gather(keep_words[r], words + first_key / 8, block.thread_key / 8, num_words);
-      } else {
-#pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          keep_words[r][s] = inside(s, num_words) ? ptx::load_global(words + byte + 4 * s) : 0;
-        }
-      }
-    }
+    if (tile_use == TileUse::kMasked) bits.read(bytes, params.words_per_row, block, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 span = keep_words[kPerPair ? line : 0][key >> 5];
-      if ((span >> (key & 31) & 1) == 0) score = -ptx::infinity();
+      if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
   }
 
@@ -2632,39 +2742,11 @@ struct PackedMask : Feature {
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
 #pragma unroll
-      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= keep_words[kPerPair ? line : 0][i];
+      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= bits.word[kPerPair ? line : 0][i];
     }
   }
 
  private:
-  // Whether word `index` of a tile is one of the `num_words` that the row has left.
-  ATTNJIT_DEVICE static bool inside(int index, int num_words) {
-    return kInside || index < num_words;
-  }
-  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
-  // of span s.
-  template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte,
-                                    int num_words) {
-    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      ptx::Vector16 v{};
-      if constexpr (kSpans % 4 == 0) {
-        if (inside(4 * i, num_words)) {
-          v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
-        }
-      } else {
-#pragma unroll
-        for (int s = 4 * i; s < kSpans; ++s) {
-          if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
-        }
-      }
-      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
-                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
-    }
-  }
   // Each lane finds out about one tile; two votes make bits of the answers.
   ATTNJIT_DEVICE void read_classes(const Block& block, int group) {
     const TileUse tile_use = use_of_lane(block, group * 32 + ptx::lane_index());

@@ -78,6 +78,14 @@ struct PackedMaskParams {
   int32 num_kv_tiles;
 };
 
+// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
+struct PreparedMaskParams {
+  PackedMaskParams packed;
+  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
+  int64 key_words_per_plane;
+  int32 words_per_key;  // 2 for each tile of queries
+};
+
 }  // namespace attnjit::kernel
 
 // ---- attnjit/tile/tile_use.h
@@ -99,6 +107,7 @@ namespace attnjit::kernel {
 struct MaskPackConfig {
   bool per_pair;    // the mask varies over queries as well as keys
   bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
+  bool by_keys;     // the bits are written by keys too, which needs per_pair
 
   // Rows of a tile and words of each, and the threads of a block, one for a word.
   ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
@@ -117,7 +126,9 @@ struct MaskPackParams {
   int32 seqlen_kv;
   int32 words_per_row;  // a multiple of kPackedWords
   int32 num_q_tiles;
-  int32 num_kv_tiles;  // those that a row's words make up: the last may lie past the keys
+  int32 num_kv_tiles;   // those that a row's words make up: the last may lie past the keys
+  uint32* key_words;    // [plane][key][words_per_key], bit i of word w is query 32 w + i; by_keys
+  int32 words_per_key;  // 2 for each tile of queries
 };
 
 }  // namespace attnjit::kernel
@@ -347,6 +358,9 @@ struct MaskTile {
 //   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
 //   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
 //
+// On request the bits are written by keys as well, [plane][key][words_per_key], for kernels that
+// have keys in the rows of their scores.
+//
 // A thread block has a tile, each thread a word of 32 keys. No shared memory.
 namespace attnjit::kernel {
 
@@ -394,18 +408,43 @@ struct MaskPack {
     return valid >= 32 ? 0xffffffffu : valid <= 0 ? 0u : (1u << valid) - 1;
   }
 
+  // Writes a word of each of 32 rows, which the lanes have, as one of each of its 32 keys.
+  ATTNJIT_DEVICE void store_by_keys(int64 plane, int first_query, int first_key,
+                                    uint32 word) const {
+    uint32 of_key = 0;  // the lane's
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const uint32 rows = ptx::warp_ballot((word >> i & 1) != 0);
+      if (ptx::lane_index() == i) of_key = rows;
+    }
+    const int key = first_key + ptx::lane_index();
+    if (key >= params.seqlen_kv) return;
+    ptx::store_global(params.key_words + (plane * params.seqlen_kv + key) * params.words_per_key +
+                          first_query / 32,
+                      of_key);
+  }
+
   ATTNJIT_DEVICE void run() const {
     const MaskTile tile(params);
-    const int row = ptx::thread_index() / kWords, query = tile.q_tile * kConfig.rows() + row;
-    const int index = tile.kv_tile * kWords + ptx::thread_index() % kWords;
+    const int thread = ptx::thread_index();
+    // Neighbours have neighbouring words, but a warp a word of each of 32 rows to write them by
+    // keys.
+    const int row = kConfig.by_keys ? thread / (32 * kWords) * 32 + thread % 32 : thread / kWords;
+    const int column = kConfig.by_keys ? thread / 32 % kWords : thread % kWords;
+    const int query = tile.q_tile * kConfig.rows() + row;
+    const int index = tile.kv_tile * kWords + column;
     bool any = false, all = true;
+    uint32 word = 0;
     if (row < kConfig.rows() && query < params.seqlen_q) {
-      const uint32 word = pack(tile.mask + query * params.query_stride, 32 * index);
+      word = pack(tile.mask + query * params.query_stride, 32 * index);
       any = word != 0;
       all = word == full_word(32 * index);
       ptx::store_global(
           params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index,
           word);
+    }
+    if constexpr (kConfig.by_keys) {
+      store_by_keys(tile.plane, query - ptx::lane_index(), 32 * index, word);
     }
     tile.classify(params.classes, any, all);
   }
@@ -423,6 +462,7 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = true,
+    .by_keys = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

@@ -6,6 +6,7 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = false,
     .vectorized = true,
+    .by_keys = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

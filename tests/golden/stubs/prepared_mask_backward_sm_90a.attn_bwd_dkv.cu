@@ -1,0 +1,33 @@
+// attn_bwd_dkv bf16 d64 gqa1 mask=qk,prepared | wgmma q64 kv128 s2
+#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/score/length.cuh"
+#include "attnjit/score/prepared_mask.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardWgmmaConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
+    .gqa_ratio = 1,
+    .scale_first = false,
+    .bias_tiles = false,
+    .mask_tiles = false,
+    .ordered = false,
+    .whole_planes = false,
+    .block_q = 64,
+    .num_stages = 2,
+    .producer_registers = 32,
+    .dq_registers = 64,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dkv(
+    const __grid_constant__ BackwardWgmmaParams params,
+    const __grid_constant__ PreparedMaskParams mask) {
+  backward_dkv_wgmma<kConfig>(params,
+    NoKeyBiasGrad{},
+    Length<kScores>(),
+    PreparedMask<kScores, Extent::kPerPair, kConfig.late>(mask));
+}

@@ -1,0 +1,29 @@
+// attn_fwd bf16 d64 gqa1 mask=qk | wgmma q128 kv128 s2
+#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/score/packed_mask.cuh"
+#include "attnjit/score/length.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr ForwardWgmmaConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
+    .gqa_ratio = 1,
+    .scale_first = false,
+    .pack_heads = false,
+    .block_q = 128,
+    .block_kv = 128,
+    .num_stages = 2,
+    .producer_registers = 40,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_fwd(
+    const __grid_constant__ ForwardWgmmaParams params,
+    const __grid_constant__ PackedMaskParams mask) {
+  forward_wgmma<kConfig>(params,
+    PackedMask<kScores, Extent::kPerPair>(mask),
+    Length<kScores>());
+}

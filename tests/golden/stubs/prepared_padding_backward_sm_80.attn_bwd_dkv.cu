@@ -1,0 +1,35 @@
+// attn_bwd_dkv bf16 d64 gqa1 mask=1k,prepared | q64 kv64 s2 w4 qw2 b2 dq
+#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/score/length.cuh"
+#include "attnjit/score/prepared_mask.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim = 64,
+    .head_dim_v = 64,
+    .gqa_ratio = 1,
+    .aligned = true,
+    .scale_first = false,
+    .adds_dq = true,
+    .block_q = 64,
+    .block_kv = 64,
+    .num_stages = 2,
+    .num_warps = 4,
+    .query_warps = 2,
+    .min_blocks = 2,
+    .late = false,
+    .fresh = Fresh::kNone,
+};
+inline constexpr ScoreShape kScores = kConfig.scores();
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
+attn_bwd_dkv(
+    const __grid_constant__ BackwardParams params,
+    const __grid_constant__ PreparedMaskParams mask) {
+  backward_dkv<kConfig>(params,
+    NoBiasGrad{},
+    Length<kScores>(),
+    PreparedMask<kScores, Extent::kPerKey, kConfig.late>(mask));
+}

@@ -1,0 +1,21 @@
+// backward_preprocess bf16 dv64
+#include "attnjit/backward_preprocess.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr BackwardPreprocessConfig kConfig{
+    .dtype = DType::kBFloat16,
+    .head_dim_v = 64,
+    .aligned = true,
+    .pieces = false,
+    .dq_columns = 0,
+    .sink = false,
+    .sink_dtype = DType::kFloat32,
+    .packed = false,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
+backward_preprocess(
+    const __grid_constant__ BackwardPreprocessParams params) {
+  backward_preprocess<kConfig>(params);
+}
