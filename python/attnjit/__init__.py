@@ -4,7 +4,7 @@
 ``flash_attn_func``, ``flash_attn_varlen_func`` and ``flash_attn_with_kvcache`` have the signatures of PyTorch and FlashAttention. Callers that stay as they are reach
 the kernels through ``sdpa_mode``, ``attnjit.torch.install`` and ``attnjit.hf.register``; ``served`` counts
 what they got. ``context_parallel`` spreads ``attention`` over a process group, and ``merge_lse`` adds up results over
-shares of the keys. docs/python.md of the project shows each of them.
+shares of the keys. ``prepare_mask`` packs a mask for many calls. docs/python.md of the project shows each of them.
 """
 
 from importlib import import_module
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from ._attention import attention
     from ._flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from ._merge_lse import merge_lse
+    from ._prepared_mask import PreparedMask, prepare_mask
     from ._sdpa import sdpa
     from ._sdpa_mode import sdpa_mode
     from ._served import served
 
 __version__ = _native.version()
 __all__ = [
+    "PreparedMask",
     "attention",
     "flash_attn_func",
     "flash_attn_varlen_func",
     "flash_attn_with_kvcache",
     "merge_lse",
+    "prepare_mask",
     "sdpa",
     "sdpa_mode",
     "served",
@@ -38,6 +41,8 @@ _HOMES = {
     "flash_attn_varlen_func": "._flash_attn",
     "flash_attn_with_kvcache": "._flash_attn",
     "merge_lse": "._merge_lse",
+    "PreparedMask": "._prepared_mask",
+    "prepare_mask": "._prepared_mask",
     "sdpa": "._sdpa",
     "sdpa_mode": "._sdpa_mode",
     "served": "._served",

@@ -8,6 +8,7 @@ from torch import Tensor
 from ._autograd import attend
 from ._batch_axes import attend_any_rank
 from ._call import Operands
+from ._prepared_mask import PreparedMask, unpacked
 
 Diagonal = Literal["top-left", "bottom-right"]
 
@@ -35,11 +36,12 @@ def scalars_of(
     diagonal: str | None,
     softcap: float | None = None,
     diagonal_offset: int = 0,
+    prepared_mask: tuple[int, ...] | None = None,
 ):
     """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
     cap = 0.0 if softcap is None else softcap
     if causal is None and window is None and diagonal is None:
-        return scale, False, 0, -1, -1, cap, diagonal_offset
+        return scale, False, 0, -1, -1, cap, diagonal_offset, prepared_mask
     where = _diagonal("causal", causal)
     if diagonal is not None:
         named = _diagonal("diagonal", diagonal)
@@ -51,7 +53,7 @@ def scalars_of(
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
     if window is not None and where == 0:
         raise ValueError('window: say diagonal="top-left" or "bottom-right"; libraries differ on it')
-    return scale, causal is not None, where, left, right, cap, diagonal_offset
+    return scale, causal is not None, where, left, right, cap, diagonal_offset, prepared_mask
 
 
 def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sink: Tensor | None):
@@ -84,7 +86,7 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
-    mask: Tensor | None = None,
+    mask: Tensor | PreparedMask | None = None,
     bias: Tensor | None = None,
     sink: Tensor | None = None,
     alibi_slopes: Tensor | None = None,
@@ -113,7 +115,7 @@ def attention(
             h // (Hq // Hkv).
         v: (B, Hkv, Lk, Dv), q's dtype.
         mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv, and the
-            batch axis any n that divides B: element b reads plane b // (B // n).
+            batch axis any n that divides B: element b reads plane b // (B // n). Or what `prepare_mask` made of one.
         bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
             if it requires one, and summed over its axes of size 1.
         sink: (Hq,), q's dtype or fp32: one more score of each row of a head, with neither a key nor a value.
@@ -158,7 +160,8 @@ def attention(
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
     contract is docs/semantics.md of the project.
     """
-    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
+    mask, prepared = unpacked(mask)
+    scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset, prepared)
     try:
         q, k, v, bias, sink = autocast(q, k, v, bias, sink)
         given = {
@@ -175,6 +178,8 @@ def attention(
             )
         if q.dim() != 4 and (block_table is not None or tail_mask is not None):
             raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
+        if prepared is not None and q.dim() != 4:
+            raise ValueError(f"q: it has {q.dim()} axes; a prepared mask is for calls of four")
         run = attend if q.dim() == 4 else attend_any_rank
         operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
         out, lse, max_logits = run(

@@ -4,7 +4,8 @@ of ALiBi are (head,) or (batch, head), and absent operands are None. Beside a bl
 int32, k and v are (page, head, key of the page, feature).
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
-right side of the window, softcap, offset of the diagonal), with the diagonal 0 for none, 1 for top left and 2 for
+right side of the window, softcap, offset of the diagonal, shape of a prepared mask and whether it is for a backward or
+None), with the diagonal 0 for none, 1 for top left and 2 for
 bottom right, -1 for a side that is open, and a softcap of 0 for none."""
 
 from functools import cache
@@ -27,7 +28,7 @@ else:
 
     _makers = (_calls.new_strided, None)
 
-Scalars = tuple[float | None, bool, int, int, int, float, int]
+Scalars = tuple[float | None, bool, int, int, int, float, int, tuple[int, ...] | None]
 
 
 class Operands(NamedTuple):
@@ -119,3 +120,8 @@ def enqueue_merge_lse(
     _calls.enqueue_merge_lse(
         context(), first, part_stride, num_parts, part_lses, carry, carry_lse, out, lse, _CURRENT_STREAM
     )
+
+
+def enqueue_prepare_mask(mask: Tensor, backward: bool, memory: Tensor) -> None:
+    """Packs a mask of four axes into `memory`, (bytes,) uint8."""
+    _calls.enqueue_prepare_mask(context(), mask, backward, memory, _CURRENT_STREAM)

@@ -65,11 +65,19 @@ def enqueue_backward(context, *arguments) -> None:
     )  # fmt: skip
 
 
-def enqueue_merge_lse(context, first, *arguments) -> None:
+def _enqueue_plain(function, context, first, *arguments) -> None:
     *arguments, stream = arguments
     if stream is None and first.is_cuda:
         stream = torch.cuda.current_stream(first.device).cuda_stream
-    _native.enqueue_merge_lse(context, *map(_described, (first, *arguments)), stream)
+    function(context, *map(_described, (first, *arguments)), stream)
+
+
+def enqueue_merge_lse(*arguments) -> None:
+    _enqueue_plain(_native.enqueue_merge_lse, *arguments)
+
+
+def enqueue_prepare_mask(*arguments) -> None:
+    _enqueue_plain(_native.enqueue_prepare_mask, *arguments)
 
 
 def forward(context, q, k, v, *arguments):

@@ -89,6 +89,15 @@ void* array(const DeviceTensor& tensor, const char* name, dlpack::Code code,
   return tensor.data;
 }
 
+// Where a contiguous tensor of bytes begins.
+void* bytes(const DeviceTensor& tensor, const char* name) {
+  if (!is(tensor.dtype, dlpack::kUInt, 8)) raise_dtype(name, tensor.dtype, "uint8");
+  if (tensor.ndim != 1 || !is_contiguous(tensor)) {
+    raise(PyExc_ValueError, "%s: expected contiguous memory of a prepared mask, (bytes,)", name);
+  }
+  return tensor.data;
+}
+
 // `stream` as an integer, or None for the one on which the framework of `tensor` works now.
 CUstream_st* stream_of(TensorReader& reader, PyObject* stream, PyObject* tensor,
                        std::int32_t device) {
@@ -118,10 +127,7 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
   args_.q = whole(q, "q");
   args_.k = read_rows(arguments.next(), "k", k_copy_);
   args_.v = read_rows(arguments.next(), "v", v_copy_);
-  if (PyObject* mask = arguments.next(); !is_none(mask)) {
-    mask_ = broadcast(read(mask, "mask"), "mask");
-    args_.mask = &mask_;
-  }
+  PyObject* const mask = arguments.next();
   if (PyObject* bias = arguments.next(); !is_none(bias)) {
     const DeviceTensor tensor = read(bias, "bias");
     bias_ = broadcast(tensor, "bias");
@@ -143,11 +149,11 @@ ForwardCall::ForwardCall(Arguments& arguments, TensorReader& reader)
   args_.seqlens_q = read_lengths(seqlens_q, "seqlens_q");
   args_.seqlens_kv = read_lengths(seqlens_kv, "seqlens_kv");
   set_block_table(arguments.next());
-  if (PyObject* mask = arguments.next(); !is_none(mask)) {
-    tail_mask_ = broadcast(read(mask, "tail_mask"), "tail_mask");
+  if (PyObject* tail = arguments.next(); !is_none(tail)) {
+    tail_mask_ = broadcast(read(tail, "tail_mask"), "tail_mask");
     args_.tail_mask = &tail_mask_;
   }
-  set_scalars(arguments.next());
+  set_mask(mask, set_scalars(arguments.next()));
 }
 
 void ForwardCall::set_block_table(PyObject* object) {
@@ -165,16 +171,36 @@ void ForwardCall::set_block_table(PyObject* object) {
   args_.block_table_stride = batch == 1 ? table.shape[1] : table.strides[0];
 }
 
-void ForwardCall::set_scalars(PyObject* scalars) {
+void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {
+  if (is_none(mask)) return;
+  const DeviceTensor tensor = read(mask, "mask");
+  if (is_none(prepared)) {
+    mask_ = broadcast(tensor, "mask");
+    args_.mask = &mask_;
+    return;
+  }
+  prepared_mask_.data = bytes(tensor, "mask");
+  const Object numbers = checked(PySequence_Tuple(prepared));
+  long long shape[4];
+  if (PyArg_ParseTuple(numbers.get(), "LLLLi", &shape[0], &shape[1], &shape[2], &shape[3],
+                       &prepared_mask_.for_backward) == 0) {
+    throw PythonError{};
+  }
+  std::ranges::copy(shape, prepared_mask_.shape);
+  args_.prepared_mask = &prepared_mask_;
+}
+
+PyObject* ForwardCall::set_scalars(PyObject* scalars) {
   PyObject* scale = nullptr;
+  PyObject* prepared = nullptr;
   int causal = 0;
   int diagonal = 0;
   long long left = 0;
   long long right = 0;
   long long diagonal_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLLfL", &scale, &causal, &diagonal, &left, &right,
-                       &args_.softcap, &diagonal_offset) == 0) {
+  if (PyArg_ParseTuple(scalars, "OpiLLfLO", &scale, &causal, &diagonal, &left, &right,
+                       &args_.softcap, &diagonal_offset, &prepared) == 0) {
     throw PythonError{};
   }
   if (!is_none(scale)) {
@@ -188,6 +214,7 @@ void ForwardCall::set_scalars(PyObject* scalars) {
   args_.window_right = right;
   args_.diagonal_offset = diagonal_offset;
   args_.has_window = left != -1 || right != -1 ? 1 : 0;
+  return prepared;
 }
 
 void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* max_logits) {
@@ -277,6 +304,22 @@ MergeCall::MergeCall(Arguments& arguments, TensorReader& reader) : reader_(reade
   args_.out = whole(read(arguments.next(), "out"), "out");
   args_.lse = read_lse(arguments.next(), "lse", 1);
   stream_ = stream_of(reader, arguments.next(), parts_object, device_);
+}
+
+PrepareMaskCall::PrepareMaskCall(Arguments& arguments, TensorReader& reader) {
+  PyObject* const mask_object = arguments.next();
+  const DeviceTensor mask = reader.read(mask_object, "mask");
+  device_ = mask.device;
+  args_.mask = broadcast(mask, "mask");
+  args_.for_backward = arguments.flag() ? 1 : 0;
+  const DeviceTensor memory = reader.read(arguments.next(), "memory");
+  if (memory.device != device_) {
+    raise(PyExc_ValueError, "memory: it is on cuda:%d; the mask is on cuda:%d", int{memory.device},
+          int{device_});
+  }
+  args_.memory = bytes(memory, "memory");
+  memory_bytes_ = memory.shape[0];
+  stream_ = stream_of(reader, arguments.next(), mask_object, device_);
 }
 
 DeviceTensor MergeCall::read(PyObject* object, const char* name) const {

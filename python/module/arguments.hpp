@@ -70,7 +70,10 @@ class ForwardCall {
   const std::int32_t* read_begins(PyObject* object, const char* name);
   /// Sets the pages of each batch element: int32, with neighbours in a row.
   void set_block_table(PyObject* object);
-  void set_scalars(PyObject* scalars);
+  /// Returns the member of a prepared mask, or None.
+  PyObject* set_scalars(PyObject* scalars);
+  /// A mask, or the memory of a prepared one that `prepared` tells of.
+  void set_mask(PyObject* mask, PyObject* prepared);
 
   TensorReader& reader_;
   PyObject* q_object_;
@@ -81,6 +84,7 @@ class ForwardCall {
   attnjit_tensor sink_{};
   attnjit_tensor alibi_slopes_{};
   attnjit_tensor tail_mask_{};
+  attnjit_prepared_mask prepared_mask_{};
   int bias_ndim_ = 0;
   std::int32_t device_ = 0;
   CUstream_st* stream_ = nullptr;
@@ -142,6 +146,28 @@ class MergeCall {
   CUstream_st* stream_ = nullptr;
   attnjit_merge_lse_args args_ = ATTNJIT_MERGE_LSE_ARGS_INIT;
   attnjit_tensor carry_{};
+  std::int32_t device_ = 0;
+};
+
+/// The arguments of attnjit_prepare_mask(), all of them.
+class PrepareMaskCall {
+ public:
+  static constexpr Py_ssize_t kNumArguments = 4;
+
+  /// From (mask, for_backward, memory, stream), where stream may be None.
+  PrepareMaskCall(Arguments& arguments, TensorReader& reader);
+  PrepareMaskCall(const PrepareMaskCall&) = delete;
+  PrepareMaskCall& operator=(const PrepareMaskCall&) = delete;
+
+  const attnjit_prepare_mask_args& args() const { return args_; }
+  std::int64_t memory_bytes() const { return memory_bytes_; }
+  std::int32_t device() const { return device_; }
+  CUstream_st* stream() const { return stream_; }
+
+ private:
+  CUstream_st* stream_ = nullptr;
+  attnjit_prepare_mask_args args_ = ATTNJIT_PREPARE_MASK_ARGS_INIT;
+  std::int64_t memory_bytes_ = 0;
   std::int32_t device_ = 0;
 };
 

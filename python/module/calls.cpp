@@ -151,4 +151,24 @@ PyObject* enqueue_merge_lse(PyObject*, PyObject* const* values, Py_ssize_t count
   });
 }
 
+PyObject* enqueue_prepare_mask(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  return guarded([&]() -> PyObject* {
+    Arguments arguments(values, count, 1 + PrepareMaskCall::kNumArguments);
+    Shared& state = shared(arguments.next());
+    const PrepareMaskCall call(arguments, state.reader);
+    const DeviceGuard device(driver(state), call.device());
+    std::size_t size = 0;
+    check(without_gil(
+        [&] { return attnjit_prepared_mask_size(state.context, &call.args(), &size); }));
+    if (static_cast<std::uint64_t>(call.memory_bytes()) != size) {
+      raise(PyExc_ValueError, "memory: %lld bytes; expected %zu",
+            static_cast<long long>(call.memory_bytes()), size);
+    }
+    attnjit_prepared_mask made{};
+    check(without_gil(
+        [&] { return attnjit_prepare_mask(state.context, &call.args(), call.stream(), &made); }));
+    Py_RETURN_NONE;
+  });
+}
+
 }  // namespace attnjit::python

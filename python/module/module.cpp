@@ -58,6 +58,8 @@ PyMethodDef methods[] = {
     {"enqueue_merge_lse", as_method(enqueue_merge_lse), METH_FASTCALL,
      "enqueue_merge_lse(context, first part, part_stride, num_parts, part_lses, carry, carry_lse, "
      "out, lse, stream or None)"},
+    {"enqueue_prepare_mask", as_method(enqueue_prepare_mask), METH_FASTCALL,
+     "enqueue_prepare_mask(context, mask, for_backward, memory, stream or None)"},
     {"are_plain", as_method(are_plain), METH_FASTCALL,
      "are_plain(types, *objects) -> whether each is None or of exactly one of the types"},
     {"counters", counters, METH_O, "counters(context) -> dict of what the context did so far"},

@@ -5,6 +5,7 @@ import torch
 
 from attnjit import _merge_lse as _defines_merge_lse  # noqa: F401
 from attnjit import _operators
+from attnjit import _prepared_mask as _defines_prepare_mask  # noqa: F401
 from attnjit._layout import new_gradient, new_lse, new_max_logits, new_tensor
 
 import formulas
@@ -48,10 +49,15 @@ def _merge_lse(parts, part_lses, carry, carry_lse, out, lse):
     lse.copy_(found_lse)
 
 
+def _prepare_mask(mask, backward, memory):
+    formulas.prepare_mask(mask, memory)
+
+
 def install() -> torch.library.Library:
     """Registers the kernels for as long as the result lives."""
     library = torch.library.Library("attnjit", "IMPL")
     library.impl("forward", _forward, "CPU", allow_override=True)
     library.impl("backward", _backward, "CPU", allow_override=True)
     library.impl("merge_lse", _merge_lse, "CPU", allow_override=True)
+    library.impl("prepare_mask", _prepare_mask, "CPU", allow_override=True)
     return library

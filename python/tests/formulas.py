@@ -26,11 +26,32 @@ def unpaged(pool, operands):
     return pool[torch.where(in_use, table, 0)].transpose(1, 2).flatten(2, 3)
 
 
+def bits_of(data, prepared):
+    """The mask that a prepared one stands for, (batch, head, query, key), by its bits by rows."""
+    *shape, _ = prepared
+    batches, heads, queries, keys = shape
+    row_bytes = (keys + 127) // 128 * 16
+    rows = data[: batches * heads * queries * row_bytes].reshape(batches, heads, queries, row_bytes)
+    bits = rows[..., None] >> torch.arange(8, device=data.device) & 1
+    return bits.flatten(3)[..., :keys].bool()
+
+
+def prepare_mask(mask, memory):
+    """Writes the bits by rows of a prepared mask; what follows is 0."""
+    keys = mask.shape[3]
+    padded = torch.nn.functional.pad(mask.to(torch.uint8), (0, -keys % 128)).unflatten(3, (-1, 8))
+    rows = (padded << torch.arange(8, device=mask.device)).sum(-1).to(torch.uint8)
+    memory.zero_()
+    memory[: rows.numel()] = rows.flatten()
+
+
 def kept(q, k, operands, scalars):
     """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
     query, key)."""
     mask, seqlens_q, seqlens_kv = operands.mask, operands.seqlens_q, operands.seqlens_kv
-    _, causal, diagonal, left, right, _, moved = scalars
+    _, causal, diagonal, left, right, _, moved, prepared = scalars
+    if prepared is not None:
+        mask = bits_of(mask, prepared)
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
     device = q.device
     full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)

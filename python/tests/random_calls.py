@@ -115,7 +115,7 @@ class Call:
         left, right = kind.window or (-1, -1)
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
         cap = kind.softcap or 0.0
-        scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset)
+        scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset, None)
         operands = Operands(
             self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv
         )

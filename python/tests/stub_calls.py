@@ -6,7 +6,7 @@ from test_native import DTYPES, INPUTS, MERGE, OUT, RESULTS, K, Q, V, merged
 
 from attnjit import _native
 
-from exchange_api import BOOL, FLOAT32, INT32, FakeTensor, apart
+from exchange_api import BOOL, FLOAT32, INT32, UINT8, FakeTensor, apart
 
 made = []
 
@@ -81,6 +81,7 @@ paged = INPUTS | {
     "block_table": FakeTensor(0x8400, (2, 4), INT32, strides=(7, 1)),
     "tail_mask": FakeTensor(0x8500, (16, 16), BOOL),
 }
+memory = FakeTensor(0x5800, (24,), UINT8)
 packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}
 
 print(
@@ -111,6 +112,17 @@ print(
                 _native.enqueue_merge_lse, context, *described(MERGE | {"carry": None, "stream": 7}).values()
             ),
             text(_native.enqueue_forward, context, *merged(paged, RESULTS)),
+            text(
+                _native.enqueue_forward,
+                context,
+                *merged(INPUTS | {"mask": memory}, RESULTS, prepared=(1, 8, 16, 24, 1)),
+            ),
+            text(
+                _native.enqueue_prepare_mask, context, FakeTensor(0x5000, (16, 24), BOOL), True, memory, None
+            ),
+            text(
+                _native.enqueue_prepare_mask, context, FakeTensor(0x5000, (16, 25), BOOL), True, memory, None
+            ),
         ]
     )
 )

@@ -44,6 +44,11 @@ static void add_forward(const attnjit_forward_args* a) {
       (long long)a->window_left, (long long)a->window_right);
   add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);
   if (a->max_logits != NULL) add("max_logits=%p ", (void*)a->max_logits);
+  if (a->prepared_mask != NULL) {
+    const int64_t* const shape = a->prepared_mask->shape;
+    add("prepared=%p:%lld,%lld,%lld,%lld:%d ", a->prepared_mask->data, (long long)shape[0],
+        (long long)shape[1], (long long)shape[2], (long long)shape[3], a->prepared_mask->for_backward);
+  }
 }
 
 static attnjit_status finish(const attnjit_forward_args* a, struct CUstream_st* stream,
@@ -122,5 +127,22 @@ attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_l
   add("part_stride=%lld num_parts=%lld lses=%p,%p,%p stream=%p", (long long)args->part_stride,
       (long long)args->num_parts, (const void*)args->part_lses, (const void*)args->carry_lse,
       (void*)args->lse, (void*)stream);
+  return ATTNJIT_INVALID_PROBLEM;
+}
+
+attnjit_status attnjit_prepared_mask_size(attnjit_context* context, const attnjit_prepare_mask_args* args,
+                                          size_t* bytes) {
+  (void)context;
+  *bytes = (size_t)args->mask.shape[3];
+  return ATTNJIT_OK;
+}
+
+attnjit_status attnjit_prepare_mask(attnjit_context* context, const attnjit_prepare_mask_args* args,
+                                    struct CUstream_st* stream, attnjit_prepared_mask* prepared_mask) {
+  (void)context;
+  (void)prepared_mask;
+  length = 0;
+  add_tensor("mask", &args->mask);
+  add("for_backward=%d memory=%p stream=%p", args->for_backward, args->memory, (void*)stream);
   return ATTNJIT_INVALID_PROBLEM;
 }

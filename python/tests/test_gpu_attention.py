@@ -16,7 +16,7 @@ from random_calls import Call, random_kind
 
 pytestmark = pytest.mark.gpu
 
-OPEN = (None, False, 0, -1, -1, 0.0, 0)
+OPEN = (None, False, 0, -1, -1, 0.0, 0, None)
 KINDS, CALLS = 42, 12  # 504 problems
 
 

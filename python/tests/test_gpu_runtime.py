@@ -46,7 +46,7 @@ def test_torch_compile(dynamic):
 def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
     sink = torch.randn(q.shape[1], device="cuda")
-    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0)
+    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0, None)
     torch.library.opcheck(
         torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, False)
     )
@@ -58,7 +58,7 @@ def test_opcheck():
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
     out, *_ = torch.ops.attnjit.forward(
-        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, False, False, False
+        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, None, False, False, False
     )
     assert torch.equal(run(q, k, v, mask, bias), out)
 

@@ -52,6 +52,7 @@ SCALARS = {
     "right": -1,
     "softcap": 0.0,
     "offset": 0,
+    "prepared": None,
 }
 RESULTS = {"out": OUT, "lse": None, "max_logits": None, "stream": None}
 MERGE = {
@@ -188,7 +189,7 @@ def forward(**changes):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 7 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 8 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
@@ -284,6 +285,7 @@ def test_the_arguments_that_the_library_gets():
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
         as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described, paged,
+        prepared, prepare, prepare_elsewhere,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -339,3 +341,8 @@ def test_the_arguments_that_the_library_gets():
     rest = "part_stride=8192 num_parts=3 lses=0x7000,0x7100,(nil) stream="
     assert merge == f"ValueError: {parts}{carry}{merged_out}{rest}0x5000"
     assert merge_described == f"ValueError: {parts}{merged_out}{rest}0x7"
+    given = no_arrays + "prepared=0x5800:1,8,16,24:1 "
+    assert prepared == f"ValueError: {q}{k}{v}{out}{given}stream=0x5000 workspace=(nil):0"
+    mask = "mask=0x5000:3,1/0,1/0,16/24,24/1 "
+    assert prepare == f"ValueError: {mask}for_backward=1 memory=0x5800 stream=0x5000"
+    assert prepare_elsewhere == "ValueError: memory: 24 bytes; expected 25"

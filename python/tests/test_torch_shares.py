@@ -125,10 +125,10 @@ def test_calls_cover_each_kept_pair_once():
 
 
 def test_bands_of_options():
-    assert band_of((None, False, 0, -1, -1, 0.0, 0), 10, 20) == OPEN
-    assert band_of((None, True, 1, -1, -1, 0.0, 0), 10, 20) == (None, 0)
-    assert band_of((None, True, 2, 5, 9, 0.0, 3), 10, 20) == (8, 13)
-    assert band_of((None, False, 1, 5, 9, 0.0, 0), 10, 20) == (-5, 9)
+    assert band_of((None, False, 0, -1, -1, 0.0, 0, None), 10, 20) == OPEN
+    assert band_of((None, True, 1, -1, -1, 0.0, 0, None), 10, 20) == (None, 0)
+    assert band_of((None, True, 2, 5, 9, 0.0, 3, None), 10, 20) == (8, 13)
+    assert band_of((None, False, 1, 5, 9, 0.0, 0, None), 10, 20) == (-5, 9)
 
 
 def test_scalars_of_a_call_keep_what_its_band_keeps():

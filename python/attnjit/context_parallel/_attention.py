@@ -8,6 +8,7 @@ from torch.distributed import DeviceMesh, ProcessGroup
 
 from .._attention import Diagonal, autocast, scalars_of
 from .._attention import attention as attention_here
+from .._prepared_mask import PreparedMask
 from ._autograd import Attention, forward
 from ._exchange import Gather, members
 from ._problem import Problem, of_rank_4
@@ -17,7 +18,9 @@ from ._shares import share, whole_length
 _METHODS = (None, "ring", "gather")
 
 
-def _check(q: Tensor, k: Tensor, v: Tensor, method: str | None) -> None:
+def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, method: str | None) -> None:
+    if isinstance(mask, PreparedMask):
+        raise TypeError("mask: a prepared one, of which a rank has no share; pass the mask itself")
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name}: expected a tensor, not {type(tensor).__name__}")
@@ -83,7 +86,7 @@ def attention(
         TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
             answer within the group's time-out.
     """
-    _check(q, k, v, method)
+    _check(q, k, v, mask, method)
     who = members(group)
     whole_q = whole_length("seqlen_q", q.shape[2], seqlen_q, who.ranks, who.rank)
     whole_kv = whole_length("seqlen_kv", k.shape[2], seqlen_kv, who.ranks, who.rank)

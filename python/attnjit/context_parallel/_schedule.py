@@ -13,7 +13,7 @@ OPEN: Band = (None, None)
 
 def band_of(scalars, seqlen_q: int, seqlen_kv: int) -> Band:
     """The band of the whole problem; `scalars` are those of attnjit._call."""
-    _, causal, diagonal, left, right, _, offset = scalars
+    _, causal, diagonal, left, right, _, offset, _ = scalars
     if diagonal == 2:
         offset += seqlen_kv - seqlen_q
     if causal:
@@ -49,10 +49,10 @@ class Call:
         """As `attnjit._call.Scalars`."""
         low, high = self.band
         if high is not None:
-            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high
+            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high, None
         if low is not None:
-            return scale, False, 1, 0, -1, softcap, low
-        return scale, False, 0, -1, -1, softcap, 0
+            return scale, False, 1, 0, -1, softcap, low, None
+        return scale, False, 0, -1, -1, softcap, 0, None
 
 
 def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:

@@ -1,0 +1,91 @@
+"""`attnjit.prepare_mask`, and its operator `torch.ops.attnjit.prepare_mask`."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import _call
+
+_TILE, _WORD_BITS, _ROW_WORDS = 64, 32, 4
+
+torch.library.define(
+    "attnjit::prepare_mask",
+    "(Tensor mask, bool backward, Tensor(a!) memory) -> ()",
+    tags=torch.Tag.pt2_compliant_tag,
+)
+
+
+@torch.library.impl("attnjit::prepare_mask", "CPU")
+def _refuse(*_):
+    raise ValueError("mask: it is on the CPU; attnjit computes on CUDA devices")
+
+
+@torch.library.impl("attnjit::prepare_mask", "CUDA")
+def _prepare(mask, backward, memory):
+    _call.enqueue_prepare_mask(mask, backward, memory)
+
+
+@torch.library.register_fake("attnjit::prepare_mask")
+def _fake_prepare(mask, backward, memory):
+    return None
+
+
+class PreparedMask(NamedTuple):
+    """A mask that prepare_mask has packed; `attention` takes it as `mask`, any number of times."""
+
+    data: Tensor  # (bytes,) uint8: bits, and a class for each 64 queries by 64 keys
+    shape: tuple[int, int, int, int]  # planes over the batch, heads, queries, keys; 1 where all share it
+    for_backward: bool
+
+
+def _bytes(shape, backward: bool):
+    """As prepared_mask_size() of the library has it."""
+    batches, heads, queries, keys = shape
+    row_words = -(-keys // (_WORD_BITS * _ROW_WORDS)) * _ROW_WORDS
+    tiles = -(-queries // _TILE)
+    key_words = tiles * (_TILE // _WORD_BITS) if backward and queries > 1 else 0
+    classes = tiles * (row_words * _WORD_BITS // _TILE)
+    return batches * heads * (4 * (queries * row_words + keys * key_words) + classes)
+
+
+def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
+    """Packs a mask that many calls share, once: each of them then begins with its attention kernel.
+
+    Args:
+        mask: bool, True keeps; broadcast as `attention` has it, on a CUDA device, of any strides. It differs over
+            keys: along an axis of stride 0 it counts as one of size 1.
+        backward: whether gradients of the calls are wanted. It takes twice the memory, unless the mask is the
+            same for all queries.
+
+    Returns:
+        What `attention` takes as `mask`, in about an eighth of a byte per element (twice that for gradients), on the
+        current stream. Later changes of `mask` do not reach it.
+
+    Raises:
+        ValueError: a mask of more than four axes, or one that is the same for all keys, which has no packed form.
+        TypeError: a dtype other than bool and uint8.
+    """
+    if mask.dtype not in (torch.bool, torch.uint8):
+        raise TypeError(f"mask: dtype is {mask.dtype}; expected bool")
+    if mask.dim() > 4:
+        raise ValueError(f"mask: it has {mask.dim()} axes; expected (batch, head, query, key) or fewer")
+    mask = mask[(None,) * (4 - mask.dim())].detach()
+    for axis in range(4):
+        if mask.shape[axis] > 1 and mask.stride(axis) == 0:
+            mask = mask.narrow(axis, 0, 1)
+    if mask.shape[3] == 1:
+        raise ValueError("mask: it is the same for all keys, which has no packed form; pass it to attention")
+    data = mask.new_empty(_bytes(mask.shape, backward), dtype=torch.uint8)
+    torch.ops.attnjit.prepare_mask(mask, backward, data)
+    return PreparedMask(data, tuple(mask.shape), backward)
+
+
+def unpacked(mask):
+    """(tensor, member of the scalars) for a mask of either kind. Raises ValueError."""
+    if not isinstance(mask, PreparedMask):
+        return mask, None
+    data, shape, for_backward = mask
+    if data.dtype != torch.uint8 or data.numel() != _bytes(shape, for_backward):
+        raise ValueError(f"mask: its data is no prepared mask of shape {tuple(shape)}; use prepare_mask")
+    return data, (*shape, int(for_backward))
