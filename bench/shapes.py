@@ -12,8 +12,8 @@ import sys
 # The members of an entry, in the order in which their lists cross.
 _MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
             "diagonal", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
-            "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv",
-            "page_size", "shared_pages", "tail_mask", "seed", "dbias")
+             "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv",
+             "page_size", "shared_pages", "tail_mask", "seed", "dbias", "prepared_mask")
 # Members whose value is a pair of numbers, and what stands between the two in a name.
 _PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
 # Members whose value is itself a list.
@@ -113,7 +113,7 @@ def _problem(name, given, backward):
                    bias=_pattern(known.pop("bias", "")), layout=known.pop("layout", "bhsd"),
                    seed=known.pop("seed", 1),
                    backward=backward, dbias=known.pop("dbias", False),
-                   others=tuple(known))
+                   others=tuple(m for m, value in known.items() if value is not False))
 
 
 def _cross(entry):

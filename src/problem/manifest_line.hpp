@@ -13,7 +13,8 @@ std::string manifest_line(const BackwardProblem& problem);
 /// The words for a problem in messages about its kernels.
 struct ProblemText {
   std::string description;
-  std::string manifest_line;
+  std::string manifest_line;    ///< empty where a manifest has none for it alone
+  std::string manifest_member;  ///< which one in the entry of another problem covers it then
 };
 
 template <class AnyProblem>

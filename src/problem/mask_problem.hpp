@@ -43,6 +43,8 @@ inline MaskKey plan_key(const MaskProblem& problem) { return problem.key; }
 std::string describe(const MaskProblem& problem);
 
 /// Words for messages; a manifest has no line for a mask alone.
-inline ProblemText problem_text(const MaskProblem& problem) { return {describe(problem), ""}; }
+inline ProblemText problem_text(const MaskProblem& problem) {
+  return {describe(problem), "", "\"prepared_mask\": true"};
+}
 
 }  // namespace attnjit::problem

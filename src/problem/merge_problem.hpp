@@ -44,7 +44,9 @@ inline MergeKey plan_key(const MergeProblem& problem) { return problem.key; }
 /// One line that says everything about the problem except its strides.
 std::string describe(const MergeProblem& problem);
 
-/// Words for messages; a manifest has no line for a merge.
-inline ProblemText problem_text(const MergeProblem& problem) { return {describe(problem), ""}; }
+/// Words for messages; a manifest has no line for a merge alone.
+inline ProblemText problem_text(const MergeProblem& problem) {
+  return {describe(problem), "", "\"merges\": true"};
+}
 
 }  // namespace attnjit::problem

@@ -169,9 +169,10 @@ cache::Entry Engine::build(const codegen::Source& source, const codegen::Arch& a
   if (environment_.jit == base::JitPolicy::kForbid) {
     const std::string advice =
         problem.manifest_line.empty()
-            ? "add \"merges\": true to the manifest entry of its parts and run attnjit warmup, or "
-              "make "
-              "the call once where compiling is allowed, with this cache"
+            ? fmt::format(
+                  "add {} to an entry of a manifest and run attnjit warmup --arch {} with it, or "
+                  "make the call once where compiling is allowed, with this cache",
+                  problem.manifest_member, arch.name)
             : fmt::format(
                   "add the problem to a manifest and run attnjit warmup --arch {} with it: {}",
                   arch.name, problem.manifest_line);

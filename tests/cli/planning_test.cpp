@@ -5,6 +5,7 @@
 #include <set>
 
 #include "attnjit/error.hpp"
+#include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 
 namespace attnjit::cli {
@@ -59,6 +60,32 @@ TEST_CASE("a plan has the kernels that merge its results where that is asked for
   CHECK(keys.count(engine.key(spec.steps.front().source, arch)) == 1);
   job.spec.head_dim = 40;
   CHECK(merges() != keys);
+}
+
+TEST_CASE("a plan has the kernels that prepare its mask") {
+  runtime::Engine engine(base::parse_environment([](const char*) { return std::nullopt; }));
+  const codegen::Arch& arch = codegen::find_arch("sm_80");
+  Case job;
+  job.spec.seqlen_q = 1000;
+  job.spec.mask = "b1qk";
+  const auto packs = [&] {
+    std::set<cache::KernelKey> keys;
+    for (const PlannedStep& step : Planner(engine, std::nullopt, {}).plan(job, arch).steps) {
+      if (step.spec.source.entry == "mask_pack" && !step.runs()) keys.insert(step.key);
+    }
+    return keys;
+  };
+  CHECK(packs().empty());
+  job.spec.prepare_mask = true;
+  const auto forward = packs();
+  CHECK(forward.size() == 2);
+  // The kernel of a call, as the runtime makes it.
+  const auto spec =
+      launch::make_mask_plan_spec({.per_pair = true, .vectorized = true}, engine.templates());
+  CHECK(forward.count(engine.key(spec.steps.front().source, arch)) == 1);
+  job.spec.backward = true;
+  CHECK(packs().size() == 2);
+  CHECK(packs() != forward);
 }
 
 Case backward_case() {

@@ -187,8 +187,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: wide accesses to what is not aligned") {
   ProblemSpec spec = kSmall;
   spec.memory.base_offset = 1;
   expect_report(
-      {kCopy, "const uint16* address = source(row);\n    if constexpr (kAligned) {",
-       "const uint16* address = source(row);\n    if constexpr (true) {"},
+      {kCopy, "if constexpr (kAligned) {\n    ptx::copy_async_16(",
+       "if constexpr (true) {\n    ptx::copy_async_16("},
       {spec},
       {"copy_async_16: reads 16 bytes at byte ", "of q [1, 1, 70, 64]: not aligned to its size"});
   expect_report(

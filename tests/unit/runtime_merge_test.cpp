@@ -77,7 +77,7 @@ TEST_CASE("a merge whose kernel may not be compiled says how to get it") {
     CHECK(error.kind() == ErrorKind::kCache);
     const std::string what = error.what();
     CHECK(what.find("merge of 3 parts, bf16 to bf16, b2 h4 l100 dv64") != std::string::npos);
-    CHECK(what.find("add \"merges\": true to the manifest entry") != std::string::npos);
+    CHECK(what.find("add \"merges\": true to an entry of a manifest") != std::string::npos);
     CHECK(what.ends_with("make the call once where compiling is allowed, with this cache"));
   }
 }

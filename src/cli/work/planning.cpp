@@ -7,6 +7,7 @@
 
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
+#include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "launch/plan.hpp"
 #include "problem/manifest_line.hpp"
@@ -72,6 +73,12 @@ void set_steps(const typename Pass::Spec& spec, const typename Pass::Problem& pr
   }
 }
 
+// Adds a kernel of another call.
+void add_step(const launch::StepSpec& step, const runtime::Engine& engine,
+              const codegen::Arch& arch, Planned& planned) {
+  planned.steps.push_back({step, warps_of(step), {0, 1, 1}, engine.key(step.source, arch)});
+}
+
 // The kernels of Context::merge_lse for parts as `problem` writes them: into q's dtype and into the
 // fp32 of a sum that goes on, without and with one so far. The problem itself launches none.
 void add_merges(const problem::Problem& problem, const runtime::Engine& engine,
@@ -83,10 +90,22 @@ void add_merges(const problem::Problem& problem, const runtime::Engine& engine,
                                   .head_dim_v = problem.head_dim_v,
                                   .aligned = problem.aligned && problem.head_dim_v % 8 == 0,
                                   .carry = carry};
-      const launch::StepSpec step =
-          launch::make_merge_plan_spec(key, engine.templates()).steps.front();
-      planned.steps.push_back({step, warps_of(step), {0, 1, 1}, engine.key(step.source, arch)});
+      add_step(launch::make_merge_plan_spec(key, engine.templates()).steps.front(), engine, arch,
+               planned);
     }
+  }
+}
+
+// The kernels of Context::prepare_mask for the mask of `problem`, whichever strides it had. The
+// problem itself launches none.
+void add_prepared_mask(const problem::Problem& problem, bool backward,
+                       const runtime::Engine& engine, const codegen::Arch& arch, Planned& planned) {
+  if (!problem.mask_prepared) return;
+  const bool per_pair = problem.mask.extent == problem::Extent::kPerPair;
+  for (const bool vectorized : {false, true}) {
+    const problem::MaskKey key{per_pair, vectorized, per_pair && backward};
+    add_step(launch::make_mask_plan_spec(key, engine.templates()).steps.front(), engine, arch,
+             planned);
   }
 }
 
@@ -214,6 +233,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                  shape_args(job.spec), engine_, arch, planned);
   if (job.merges) add_merges(problem, engine_, arch, planned);
+  add_prepared_mask(problem, false, engine_, arch, planned);
   return planned;
 }
 
@@ -223,6 +243,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const Backward
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
                                   backward_shape_args(job.spec), engine_, arch, planned);
+  add_prepared_mask(problem.forward, true, engine_, arch, planned);
   return planned;
 }
 

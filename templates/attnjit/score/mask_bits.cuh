@@ -5,10 +5,13 @@
 #include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/score_shape.h"
 
-// Ways of the bits of a packed mask to the registers of the threads that hold its scores.
+// Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
+// read from a source whose `bytes` are those of the plane at hand, and whose params have the words
+// of a row.
 namespace attnjit::kernel {
 
-// Of a plane whose bits lie by rows, for scores with queries in rows.
+// Of a plane whose bits lie by rows, for scores with queries in rows: byte i of a row holds keys 8
+// i to 8 i + 7.
 template <ScoreShape kShape, Extent kExtent>
 struct RowBits {
   static_assert(kShape.queries_in_rows());
@@ -22,11 +25,11 @@ struct RowBits {
 
   uint32 word[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
 
-  // Byte i of `plane` holds keys 8 i to 8 i + 7 of its first row.
-  ATTNJIT_DEVICE void read(const uint8* plane, int words_per_row, const Block& block,
-                           int first_key) {
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
     const int byte = (first_key + block.thread_key) / 8;
-    const int num_words = words_per_row - first_key / 32;  // from the tile's first key on
+    // From the tile's first key on.
+    const int num_words = source.params.words_per_row - first_key / 32;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + kShape.row(r);
@@ -34,7 +37,7 @@ struct RowBits {
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = plane + query * words_per_row * 4;
+      const uint8* words = source.bytes + query * source.params.words_per_row * 4;
       if constexpr (kBytes) {
         gather(word[r], words + first_key / 8, block.thread_key / 8, num_words);
       } else {
@@ -82,7 +85,8 @@ struct RowBits {
   }
 };
 
-// For scores with keys in rows, of a plane whose bits lie by keys, or that all queries share.
+// For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the
+// source has PreparedMaskParams too then, as `prepared`.
 template <ScoreShape kShape, Extent kExtent>
 struct KeyBits {
   static_assert(!kShape.queries_in_rows());
@@ -92,19 +96,20 @@ struct KeyBits {
 
   uint32 word[kKeys][kWords];  // bit 0 is that of the thread's first query
 
-  // `words` are those of a key of `plane`, if it has any for each. Keys past the tensor repeat its
-  // last one; they are dropped.
-  ATTNJIT_DEVICE void read(const uint8* plane, int words, const Block& block, int first_key) {
+  // Keys past the tensor repeat its last one; they are dropped.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
       const int key = first_key + block.thread_key + 8 * i;
       const int last = key < block.operand_keys ? key : block.operand_keys - 1;
       if constexpr (kPerPair) {
-        const auto* const of_key = reinterpret_cast<const uint32*>(plane) +
-                                   static_cast<int64>(last) * words + block.first_query / 32;
-        read_queries(word[i], of_key, words - block.first_query / 32, block.thread_row & 31);
+        const int words = source.prepared.words_per_key, first_word = block.first_query / 32;
+        const auto* const of_key = reinterpret_cast<const uint32*>(source.bytes) +
+                                   static_cast<int64>(last) * words + first_word;
+        read_queries(word[i], of_key, words - first_word, block.thread_row & 31);
       } else {
-        word[i][0] = ptx::load_global(plane + last / 8) >> (last & 7);
+        word[i][0] = ptx::load_global(source.bytes + last / 8) >> (last & 7);
       }
     }
   }

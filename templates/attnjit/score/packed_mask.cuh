@@ -19,7 +19,7 @@ struct PackedMask : Feature {
   static constexpr bool kPicksKeys = !kPerPair;
 
   const PackedMaskParams& params;
-  const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
+  const uint8* bytes;    // bits of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
   int known;             // the group of 32 tiles whose classes are at hand, or -1
@@ -64,7 +64,7 @@ struct PackedMask : Feature {
     return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use == TileUse::kMasked) bits.read(bytes, params.words_per_row, block, first_key);
+    if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {

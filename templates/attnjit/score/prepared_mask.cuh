@@ -20,21 +20,21 @@ struct PreparedMask : Feature {
 
   const PreparedMaskParams& prepared;
   const PackedMaskParams& params;
-  const uint8* plane;        // bits of the head at hand
+  const uint8* bytes;        // bits of the head at hand, in the order of the scores
   const uint8* first_plane;  // by rows, of the first head that shares its kv head
   Bits bits;
 
   ATTNJIT_DEVICE explicit PreparedMask(const PreparedMaskParams& p)
-      : prepared(p), params(p.packed), plane(nullptr), first_plane(nullptr) {}
+      : prepared(p), params(p.packed), bytes(nullptr), first_plane(nullptr) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 index = plane_of(block.batch, block.head);
     first_plane = rows_of(plane_of(block.batch, block.head - block.head % kShape.gqa_ratio));
     if constexpr (kByKeys) {
-      plane =
+      bytes =
           reinterpret_cast<const uint8*>(prepared.key_words + index * prepared.key_words_per_plane);
     } else {
-      plane = rows_of(index);
+      bytes = rows_of(index);
     }
   }
   // What of a tile of block_q by block_kv its parts need together.
@@ -58,12 +58,12 @@ struct PreparedMask : Feature {
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if constexpr (!kLate) {
-      if (tile_use == TileUse::kMasked) read(block, first_key);
+      if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    if constexpr (kLate) read(block, first_key);
+    if constexpr (kLate) bits.read(*this, block, first_key);
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
@@ -75,9 +75,6 @@ struct PreparedMask : Feature {
   }
   ATTNJIT_DEVICE const uint8* rows_of(int64 index) const {
     return reinterpret_cast<const uint8*>(params.words + index * params.words_per_plane);
-  }
-  ATTNJIT_DEVICE void read(const Block& block, int first_key) {
-    bits.read(plane, kByKeys ? prepared.words_per_key : params.words_per_row, block, first_key);
   }
 };
 
