@@ -19,7 +19,10 @@ std::string sequences(const Family& f, Pass) { return f.packed ? "PackedSequence
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
-std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
+std::string softcap(const Family& f, Pass pass) {
+  if (!f.softcap) return "";
+  return pass == Pass::kBackward ? "Softcap<kConfig.fresh_scalars>" : "Softcap<false>";
+}
 
 // lse has no digits for a bias that is the same for all keys of a row: the backward adds one as if
 // it were not, at stride 0, before it takes lse off.

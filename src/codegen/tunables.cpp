@@ -173,9 +173,21 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (f.scores.mask == Extent::kPerPair && !f.scores.mask_vectorized) {
     return "wgmma needs rows of the mask to be multiples of 16 bytes";
   }
-  if (f.scores.softcap) return "wgmma has no registers for the derivative of a softcap";
+  const DbiasMethod dbias = default_dbias_method(f);
+  if (f.scores.softcap) {
+    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
+      return "wgmma has tiles of dS beside a softcap, which are none of dbias";
+    }
+    if (dbias == DbiasMethod::kColumns && !narrow(f)) {
+      return "wgmma has no registers for a dbias over keys beside a softcap and more than 64 "
+             "columns";
+    }
+    if (has_wide_heads(f) && (f.scores.alibi || f.scores.bias == Extent::kPerPair)) {
+      return "wgmma has no registers for a bias per pair or slopes of ALiBi beside a softcap and "
+             "more than 128 columns";
+    }
+  }
   if (has_wide_heads(f)) {
-    const DbiasMethod dbias = default_dbias_method(f);
     if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
       return "wgmma has no tiles of dbias beside more than 128 columns";
     }
@@ -186,7 +198,7 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
            "backward of packed sequences and up to 128 columns";
   }
-  if (default_dbias_method(f) == DbiasMethod::kStore) {
+  if (dbias == DbiasMethod::kStore) {
     if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
     if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
   }

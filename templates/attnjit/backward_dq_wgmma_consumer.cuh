@@ -5,6 +5,7 @@
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/score/packed_slopes.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/store_rows.cuh"
 #include "attnjit/tile/team.cuh"
@@ -40,6 +41,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
   // Always the same registers: others would have to be set beside products.
   Scores scores, dp;
   uint32 ds[kGroups][2];  // rounded
+  SlopesOf<Features, kDType, kGroups> slopes;
   Fragments<1, kConfig.query_columns() / 8> dq;
 
   ATTNJIT_DEVICE BackwardDqConsumer(const BackwardDqWgmmaParams& p, const Features& f, int group)
@@ -104,6 +106,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));
     const int first_key = job.tile * kConfig.block_kv;
     if constexpr (kConfig.scale_first) scores *= params.score_scale;
+    slopes.transform(features, scores);
     features.add(block, scores, first_key);
     if (job.masks) features.mask(block, scores, first_key);
     exponentiate();
@@ -135,12 +138,13 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     ++turn;
   }
 
-  // P, in place of the scores. A bias may be so large that lse has few digits left after the point:
-  // scores that hold one are compared with lse before they are scaled.
+  // P, in place of the scores, times their slopes. A bias may be so large that lse has few digits
+  // left after the point: scores that hold one are compared with lse before they are scaled.
   ATTNJIT_DEVICE void exponentiate() {
-    scores.for_each([&](float& score, int, int, int e) {
+    scores.for_each([&](float& score, int, int n, int e) {
       if constexpr (kConfig.scale_first) {
         score = ptx::exp2_approx((score - lse[e / 2]) * kLog2E);
+        if constexpr (Features::kTransforms) score *= slopes.of(n, e);
       } else {
         score = ptx::exp2_approx(score * params.exponent_scale - lse[e / 2]);
       }

@@ -23,11 +23,12 @@ struct BackwardWgmmaConfig {
   int producer_registers, dq_registers;
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 256;  // of barriers and jobs
-  static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
-  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
-  static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
-  static constexpr bool late = false;        // features read operands before scores are computed
+  static constexpr int kControlBytes = 256;    // of barriers and jobs
+  static constexpr int kSlots = 2;             // tiles of dS on their way to the warpgroup of dq
+  static constexpr int min_blocks = 1;         // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_kv = 128;         // keys of a tile, 64 for each of two warpgroups
+  static constexpr bool late = false;          // features read operands before scores are computed
+  static constexpr bool fresh_scalars = true;  // what follows from them is not kept in registers
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds

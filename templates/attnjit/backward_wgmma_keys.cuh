@@ -4,11 +4,14 @@
 #include "attnjit/backward_places.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/score/packed_slopes.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -32,6 +35,9 @@ namespace attnjit::kernel {
 //     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
 //     other units         [ mask, P ]              [ dS, to shared ]
 //
+// Where scores are changed by more than an addition, dS = W dP, and W, which is P times the slopes
+// of the scores, waits in the place of dS until dP is there.
+//
 // The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
 // phases do not come about by themselves: so one multiplies while the other exponentiates.
 template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad,
@@ -44,6 +50,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using Shared = BackwardShared<kConfig>;
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
+  using Slopes = SlopesOf<Features, kDType, kGroups>;
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
@@ -114,6 +121,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     look_at(job, stage);
     Scores scores;
     Operand p, ds;
+    Slopes slopes;
     [[maybe_unused]] Ones lse;
     if constexpr (!kConfig.scale_first) lse = ones(0);
     hold(scores);
@@ -128,9 +136,18 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     const BackwardJob next = Shared::take(shared.job(turn + 1));
     ptx::wgmma_wait<0>();
     hold(scores);
-    if (job.masks) features.mask(block, scores, kv_tile * kConfig.block_kv);
-    exponentiate(scores, stage, p);
+    if (!Features::kTransforms && job.masks) {
+      features.mask(block, scores, kv_tile * kConfig.block_kv);
+    }
+    exponentiate(scores, job, stage, p, slopes);
     hold(p);
+    const typename Shared::SlotTurn slot_turn = {turn};
+    const uint32 slot = slot_turn.slot();
+    if constexpr (Features::kTransforms) {
+      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+      store(slopes.word, slot);
+      ptx::warp_sync();  // the warp's weights are there
+    }
 
     // The same registers: ptxas would begin dP in others, while it exponentiates, and there are
     // none.
@@ -148,11 +165,15 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::wgmma_wait<1>();
     hold(dp);
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
-    score_gradients(dp, p, ds);
+    if constexpr (Features::kTransforms) {
+      load(slopes.word, slot);
+      ptx::warp_sync();  // dS may take their place
+    }
+    score_gradients(dp, p, slopes.weights(p), ds);
     bias_grad.end_tile();
-    const typename Shared::SlotTurn slot_turn = {turn};
-    const uint32 slot = slot_turn.slot();
-    ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+    if constexpr (!Features::kTransforms) {
+      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+    }
     store(ds, slot);
     await_turn();
     hold(ds);
@@ -217,17 +238,22 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     }
   }
 
-  // P, times probability_scale(). Neither this nor the next function changes the scores in place:
-  // ptxas would take other registers for dP then, and has none.
-  ATTNJIT_DEVICE void exponentiate(const Scores& scores, uint32 stage, Operand& p) {
+  // P, times probability_scale(), and what dS takes in its place where scores are changed. Neither
+  // this nor the next function changes the scores in place: ptxas would take other registers for dP
+  // then, and has none.
+  ATTNJIT_DEVICE void exponentiate(const Scores& scores, const BackwardJob& job, uint32 stage,
+                                   Operand& p, Slopes& slopes) {
     if constexpr (kConfig.scale_first) {
+      const int first_key = kv_tile * kConfig.block_kv;
       Scores sums = scores;
       sums *= params.score_scale;
-      features.add(block, sums, kv_tile * kConfig.block_kv);
+      slopes.transform(features, sums);
+      features.add(block, sums, first_key);
+      if (Features::kTransforms && job.masks) features.mask(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));
-      round_probabilities(sums, p);
+      round_probabilities(sums, p, slopes);
     } else {
-      round_probabilities(scores, p);
+      round_probabilities(scores, p, slopes);
     }
   }
   // A score that is dropped, -inf, stays so whatever was added to it, and dead rows, whose lse is
@@ -245,7 +271,7 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       }
     }
   }
-  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p) const {
+  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p, Slopes& slopes) const {
     constexpr float kLogScale = kDType == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kDType == DType::kFloat16 ? 16384.0f : 1.0f));
     const auto of = [&](float score) {
@@ -256,13 +282,19 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       const float(&group)[4] = scores[0][n];
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        p[n][h] = ptx::pack<kDType>(of(group[2 * h]), of(group[2 * h + 1]));
+        const float low = of(group[2 * h]), high = of(group[2 * h + 1]);
+        p[n][h] = ptx::pack<kDType>(low, high);
+        slopes.multiply(n, h, low, high);
       }
     }
   }
-  // dS = P dP with P as dv has it, which saves the registers of another.
-  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, Operand& ds) {
+  // dS = P dP with P as dv has it, which saves the registers of another, or with other weights.
+  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, const Operand& weights,
+                                      Operand& ds) {
     constexpr float kInverse = 1.0f / kConfig.probability_scale();
+    struct Products {
+      float of[4];
+    };
     const auto of = [&](float x, uint32 bits) {
       const float product = x * ptx::widen<kDType>(static_cast<uint16>(bits));
       return kInverse == 1.0f ? product : product * kInverse;
@@ -270,23 +302,41 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
       const float(&group)[4] = dp[0][n];
-      const float exact[4] = {of(group[0], p[n][0]), of(group[1], p[n][0] >> 16),
-                              of(group[2], p[n][1]), of(group[3], p[n][1] >> 16)};
-      bias_grad.add(exact);
+      const auto times = [&](const uint32(&w)[2]) {
+        return Products{{of(group[0], w[0]), of(group[1], w[0] >> 16), of(group[2], w[1]),
+                         of(group[3], w[1] >> 16)}};
+      };
+      bias_grad.add(times(p[n]).of);
+      const Products exact = times(weights[n]);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) ds[n][h] = ptx::pack<kDType>(exact[2 * h], exact[2 * h + 1]);
+      for (int h = 0; h < 2; ++h) {
+        ds[n][h] = ptx::pack<kDType>(exact.of[2 * h], exact.of[2 * h + 1]);
+      }
     }
   }
-  // Writes the warp's part of dS as [query][key]: 16 queries at a time.
-  ATTNJIT_DEVICE void store(const Operand& ds, uint32 slot) const {
+  // The lane's line of the warp's part of dS, which lies as [query][key].
+  ATTNJIT_DEVICE uint32 line_of(uint32 slot) const {
     const uint32 tile = shared.ds(slot) + warpgroup * kConfig.block_q * 128;
     const int query = (lane & 7) + 8 * (lane >> 4);
     const int chunk = 2 * (ptx::warp_index() & 3) + (lane >> 3 & 1);
-    const uint32 line = tile + query * 128 + ((chunk ^ (lane & 7)) << 4);
+    return tile + query * 128 + ((chunk ^ (lane & 7)) << 4);
+  }
+  // Writes the warp's part, 16 queries at a time.
+  ATTNJIT_DEVICE void store(const Operand& part, uint32 slot) const {
+    const uint32 line = line_of(slot);
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 16; ++i) {
       ptx::store_matrices_transposed(line + i * 16 * 128,
-                                     reinterpret_cast<const uint32(&)[4]>(ds[2 * i]));
+                                     reinterpret_cast<const uint32(&)[4]>(part[2 * i]));
+    }
+  }
+  // Reads it back.
+  ATTNJIT_DEVICE void load(Operand& part, uint32 slot) const {
+    const uint32 line = line_of(slot);
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 16; ++i) {
+      ptx::load_matrices_transposed(reinterpret_cast<uint32(&)[4]>(part[2 * i]),
+                                    line + i * 16 * 128);
     }
   }
 

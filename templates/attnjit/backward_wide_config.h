@@ -19,11 +19,12 @@ struct BackwardWideConfig {
   int producer_registers;  // of a thread that loads: a multiple of 8 from 24 on
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 256;  // of barriers and jobs
-  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
-  static constexpr int block_q = 64;         // query rows of a tile
-  static constexpr int block_kv = 64;        // keys of a tile
-  static constexpr bool late = false;        // features read operands before scores are computed
+  static constexpr int kControlBytes = 256;    // of barriers and jobs
+  static constexpr int min_blocks = 1;         // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_q = 64;           // query rows of a tile
+  static constexpr int block_kv = 64;          // keys of a tile
+  static constexpr bool late = false;          // features read operands before scores are computed
+  static constexpr bool fresh_scalars = true;  // what follows from them is not kept in registers
 
   // Dq has a kernel of its own, and nobody waits for who adds to it.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }

@@ -1,11 +1,13 @@
 #pragma once
 #include "attnjit/backward_wide_product.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/score/packed_slopes.cuh"
 
 // The two warpgroups of the Hopper backward of wide heads that multiply.
 namespace attnjit::kernel {
 
-// Computes P and dv, and hands P, as it is rounded, to the other.
+// Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
+// where these are not 1.
 template <BackwardWideConfig kConfig, class Features>
 struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQueries,
                                                 BackwardWideValues<kConfig, Features>> {
@@ -26,25 +28,31 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
   }
   ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
     const int first_key = kv_tile * kConfig.block_kv;
+    Slopes slopes;
     if constexpr (kConfig.scale_first) {
       scores *= params.score_scale;
+      slopes.transform(features, scores);
       features.add(block, scores, first_key);
     }
     if (job.masks) features.mask(block, scores, first_key);
-    exponentiate(shared.rows(Stream::kQueries, stage));
+    exponentiate(shared.rows(Stream::kQueries, stage), slopes);
+    const auto& weights = slopes.weights(operand);
     const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
 #pragma unroll
     for (int i = 0; i < kGroups / 2; ++i) {
-      ptx::store_shared_16(place + i * 128 * 16, {operand[2 * i][0], operand[2 * i][1],
-                                                  operand[2 * i + 1][0], operand[2 * i + 1][1]});
+      ptx::store_shared_16(place + i * 128 * 16, {weights[2 * i][0], weights[2 * i][1],
+                                                  weights[2 * i + 1][0], weights[2 * i + 1][1]});
     }
     ptx::named_barrier_arrive(Shared::p_full(stage), Shared::kPThreads);
   }
 
  private:
-  // operand = P, times probability_scale(). A bias may be so large that lse has few digits left
-  // after the point: scores that hold one are compared with lse before they are scaled.
-  ATTNJIT_DEVICE void exponentiate(uint32 lse) {
+  using Slopes = SlopesOf<Features, kConfig.dtype, kGroups>;
+
+  // operand = P, times probability_scale(), and slopes = P times the slopes. A bias may be so large
+  // that lse has few digits left after the point: scores that hold one are compared with lse before
+  // they are scaled.
+  ATTNJIT_DEVICE void exponentiate(uint32 lse, Slopes& slopes) {
     constexpr float kLogScale = kConfig.dtype == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kLogScale == 0.0f ? 1.0f : 16384.0f));
 #pragma unroll
@@ -65,6 +73,7 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         operand[n][h] = ptx::pack<kConfig.dtype>(p[2 * h], p[2 * h + 1]);
+        slopes.multiply(n, h, p[2 * h], p[2 * h + 1]);
       }
     }
   }

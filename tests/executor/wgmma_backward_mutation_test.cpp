@@ -46,8 +46,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
   expect_report({kDq, "      ptx::barrier_wait(shared.keys_full(), place & 1);\n", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
   expect_report(
-      {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    store",
-       "    store"},
+      {kKeys,
+       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    }\n    store",
+       "    }\n    store"},
       kRun, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
                 {"wgmma"});
@@ -146,6 +147,22 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that sta
                  "      release(slot);\n      add_scores(job, slot);\n"},
                 adds, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kDq, "      add_scores(job, slot);\n", ""}, adds, {"dbias:"});
+}
+
+// Weights wait in the place of dS.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: the slopes of a softcap") {
+  ProblemSpec spec = kSpec;
+  spec.softcap = 0.5f;
+  const Run run = {spec, wgmma_backward(64)};
+  expect_report(
+      {kKeys, "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n      store",
+       "      store"},
+      run, {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are there", ""}, run,
+                {"load_matrices_transposed: reads shared memory at +"});
+  expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
+                {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kKeys, "slopes.weights(p), ds", "p, ds"}, run, {"dq:"});
 }
 
 // Thread blocks that take all keys of a kv head: four tiles.

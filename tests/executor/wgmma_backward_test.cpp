@@ -320,6 +320,34 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases a
   }
 }
 
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a softcap, beside masks, biases and slopes") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_kv = 208;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    spec.dtype = dtype;
+    for (const float softcap : {0.05f, 2.0f, 1e4f}) {
+      spec.softcap = softcap;
+      expect_right(spec);
+      expect_right(spec, wgmma_backward(128));
+    }
+  }
+  spec.softcap = 0.5f;
+  spec.deterministic = true;
+  expect_right(spec);
+  expect_right(spec, plane_backward(64));
+  spec.deterministic = false;
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  spec.alibi = "h";
+  expect_right(spec);
+  spec.mask = "b1qk";
+  spec.bias = "bhqk";
+  expect_right(spec);
+  spec.mask = spec.bias = "b11k";
+  spec.want_dbias = spec.poison_dropped_keys = true;
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: tensors in any order of memory") {
   ProblemSpec spec = kSmall;
   spec.memory.layout = instance::Layout::kBshd;

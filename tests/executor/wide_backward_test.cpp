@@ -131,6 +131,24 @@ TEST_CASE_FIXTURE(WideBackward, "wide backward: biases of every pattern and kind
   expect_right(spec);
 }
 
+TEST_CASE_FIXTURE(WideBackward, "wide backward: a softcap, beside bands, masks and biases") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    ProblemSpec spec = kSmall;
+    spec.dtype = dtype;
+    spec.head_dim = 256;
+    for (const float softcap : {0.05f, 50.0f}) {
+      spec.softcap = softcap;
+      expect_right(spec);
+    }
+    spec.window = {60, 0};
+    spec.diagonal = Diagonal::kBottomRight;
+    expect_right(spec);
+    spec.mask = "b1qk";
+    spec.bias = "b11k";
+    expect_right(spec);
+  }
+}
+
 TEST_CASE_FIXTURE(WideBackward, "wide backward: a dbias that has a kernel of its own") {
   ProblemSpec spec = kSmall;
   spec.bias = "1hqk";

@@ -66,9 +66,7 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
        },
        "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 columns"},
       {[](auto& f) { f.positive_scale = false; },
-       "wgmma needs a positive scale in a backward of up to 128 columns"},
-      {[](auto& f) { f.softcap = true; },
-       "wgmma has no registers for the derivative of a softcap"}};
+       "wgmma needs a positive scale in a backward of up to 128 columns"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
     change(family.scores);
@@ -101,6 +99,29 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   CHECK(reason().value_or("").find("faulty cu_seqlens would leave waiting") != std::string::npos);
   family.deterministic = family.dbias_reduces_planes = false;
   CHECK(reason() == std::nullopt);  // packed, tiles of dbias are added up
+}
+
+TEST_CASE("each rule that keeps a softcap from wgmma, broken once") {
+  BackwardFamily family = kFamily;
+  const auto reason = [&] { return codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")); };
+  family.scores.softcap = true;
+  CHECK(reason() == std::nullopt);
+  family.scores.bias = family.dbias = problem::Extent::kPerKey;
+  CHECK(reason() ==
+        "wgmma has no registers for a dbias over keys beside a softcap and more than 64 columns");
+  family.scores.head_dim = family.scores.head_dim_v = 64;
+  CHECK(reason() == std::nullopt);
+  family.scores.bias = family.dbias = problem::Extent::kPerPair;
+  family.scores.bias_vectorized = family.dbias_vectorized = true;
+  CHECK(reason() == "wgmma has tiles of dS beside a softcap, which are none of dbias");
+  family.dbias = problem::Extent::kAbsent;
+  CHECK(reason() == std::nullopt);
+  family.scores.head_dim = 256;
+  CHECK(reason().value_or("").find("slopes of ALiBi beside a softcap") != std::string::npos);
+  family.scores.bias = problem::Extent::kAbsent;
+  CHECK(reason() == std::nullopt);
+  family.scores.alibi = true;
+  CHECK(reason().value_or("").find("slopes of ALiBi beside a softcap") != std::string::npos);
 }
 
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {

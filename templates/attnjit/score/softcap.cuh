@@ -1,11 +1,14 @@
 #pragma once
 #include "attnjit/ptx/clamp.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/opaque.cuh"
 #include "attnjit/score/feature.cuh"
 
 namespace attnjit::kernel {
 
-// Bounds scores by a cap: cap tanh(score / cap).
+// Bounds scores by a cap: cap tanh(score / cap). kFresh: what follows from the cap is computed anew
+// for each tile in differentiate(), where there is no register to keep it.
+template <bool kFresh>
 struct Softcap : Feature {
   static constexpr bool kTransforms = true;
   // tanh is 1 but for 2^-19 from here on.
@@ -18,7 +21,7 @@ struct Softcap : Feature {
 
   // What scores times `scale` are to be multiplied by to be in caps. The largest number instead of
   // an infinity, which times 0 is NaN.
-  ATTNJIT_DEVICE float inverse(float scale) const {
+  ATTNJIT_DEVICE static float inverse(float cap, float scale) {
     return ptx::clamp(ptx::clamp(ptx::reciprocal_approx(cap), kMostFloat) * scale, kMostFloat);
   }
   // cap tanh(x) in the units of `score`, of which x is `inverse` times as much: the quotient of
@@ -44,12 +47,13 @@ struct Softcap : Feature {
 
   template <class S>
   ATTNJIT_DEVICE void transform(S& scores, float scale) {
-    const float inverse = this->inverse(scale);
+    const float inverse = this->inverse(cap, scale);
     scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse); });
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
-    const float inverse = this->inverse(1.0f);
+    const float cap = kFresh ? ptx::as_float(ptx::opaque(ptx::as_bits(this->cap))) : this->cap;
+    const float inverse = this->inverse(cap, 1.0f);
     scores.for_each([&](float& score, int m, int n, int e) {
       slopes[m][n][e] *= slope(score * inverse);
       score = capped(score, inverse);

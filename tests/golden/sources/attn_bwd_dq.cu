@@ -1283,9 +1283,9 @@ struct QueryTileWalk : Base {
 
 namespace attnjit::kernel {
 
-// Values that are computed anew for each tile of queries, to save registers: those that follow from the
-// base of shared memory, from the number of the warp (both in the kernel of dk and dv alone), and from
-// that of the thread, for copies.
+// Values that are computed anew for each tile of queries, to save registers: those that follow from
+// the base of shared memory, from the number of the warp (both in the kernel of dk and dv alone),
+// and from that of the thread, for copies.
 enum class Fresh {
   kNone = 0,
   kShared = 1,
@@ -1318,6 +1318,8 @@ struct BackwardConfig {
                     // the scores are computed, to arrive meanwhile
   Fresh fresh;
 
+  static constexpr bool fresh_scalars = false;
+
   ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
     return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
   }
@@ -1333,7 +1335,8 @@ struct BackwardConfig {
   ATTNJIT_CONSTEXPR int score_warps() const { return query_warps * key_warps(); }
   ATTNJIT_CONSTEXPR int warp_queries() const { return block_q / query_warps; }
   ATTNJIT_CONSTEXPR int warp_keys() const { return block_kv / key_warps(); }
-  // The shape that features see of the scores that a warp computes at a time: 32 keys of its queries.
+  // The shape that features see of the scores that a warp computes at a time: 32 keys of its
+  // queries.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = warp_queries() / 16,
