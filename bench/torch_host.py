@@ -20,7 +20,7 @@ from attnjit import _call, _native
 
 CALLS, BURSTS = 200, 21
 SHAPE = (1, 4, 128, 64)
-NO_OPERANDS, SCALARS = _call.Operands(), (None, False, 0, -1, -1, 0.0, 0)
+NO_OPERANDS, SCALARS = _call.Operands(), (None, False, 0, -1, -1, 0.0, 0, None)
 
 
 def burst_us(call):
@@ -67,7 +67,7 @@ def inference():
         "attnjit.attention": lambda: attnjit.attention(q, k, v),
         "attnjit.sdpa": lambda: attnjit.sdpa(q, k, v),
         "torch.ops.attnjit.forward": lambda: torch.ops.attnjit.forward(
-            q, k, v, *NO_OPERANDS, *SCALARS, False, False),
+            q, k, v, *NO_OPERANDS, *SCALARS, False, False, False),
     }
 
 
@@ -103,9 +103,9 @@ def parts():
         "an empty node of autograd": lambda: Empty.apply(*leaves),
         "the same, entered as attnjit does": lambda: base_apply(*leaves),
         "torch.empty_like, which is in both": lambda: torch.empty_like(q),
-        "the module: reads, allocates, launches": lambda: _native.forward(context, *inputs, False, None),
-        "the same with lse": lambda: _native.forward(context, *inputs, True, None),
-        "the module: reads, launches": lambda: _native.enqueue_forward(context, *inputs, out, None, None),
+        "the module: reads, allocates, launches": lambda: _native.forward(context, *inputs, False, False, None),
+        "the same with lse": lambda: _native.forward(context, *inputs, True, False, None),
+        "the module: reads, launches": lambda: _native.enqueue_forward(context, *inputs, out, None, None, None),
         "torch.empty_strided": lambda: torch.empty_strided(SHAPE, strides, dtype=q.dtype, device=q.device),
     }
     if hasattr(torch._C._dynamo.guards, "_empty_strided_cuda"):

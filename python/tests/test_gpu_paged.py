@@ -51,6 +51,6 @@ def test_random_pages(page_size):
             causal=causal,
             return_lse=True,
         )
-        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0)
+        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None)
         operands = Operands(seqlens_kv=lengths, block_table=table, tail_mask=tail)
         accuracy.check((q, k, v, operands, scalars), out, lse)

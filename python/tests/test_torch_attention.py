@@ -72,7 +72,7 @@ def test_largest_scores_of_heads(need_lse):
     mask[0, :, 2] = mask[:, 1] = False
     bias = torch.randn(1, H, LQ, LK, requires_grad=True)
     sink = torch.full((H,), 90.0)
-    operands, scalars = Operands(mask, bias, sink), (-0.7, False, 0, -1, -1, 2.0, 0)
+    operands, scalars = Operands(mask, bias, sink), (-0.7, False, 0, -1, -1, 2.0, 0, None)
     out, *lse, found = attnjit.attention(
         q, k, v, mask=mask, bias=bias, sink=sink, scale=-0.7, softcap=2.0, return_lse=need_lse,
         return_max_logits=True,

@@ -134,8 +134,8 @@ TEST_CASE("a backward's plan on Hopper says why it does not take wgmma") {
   Case job;
   job.spec.backward = true;
   CHECK(planner.plan(job, arch).why.find("path mma") == std::string::npos);
-  job.spec.softcap = 30;
-  CHECK(planner.plan(job, arch).why.find("path mma: wgmma has no registers for the derivative") !=
+  job.spec.scale = -1;
+  CHECK(planner.plan(job, arch).why.find("path mma: wgmma needs a positive scale") !=
         std::string::npos);
 }
 

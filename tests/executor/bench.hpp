@@ -68,7 +68,7 @@ class Bench {
     BackwardArgs args = host.backward_args();
     executor::PreparedCall prepared(executor_, templates_);
     try {
-      if (spec.prepare_mask) prepared.prepare(args.forward, true);
+      if (host.spec().prepare_mask) prepared.prepare(args.forward, true);
     } catch (const executor::Violation& violation) {
       return violation.what();
     }

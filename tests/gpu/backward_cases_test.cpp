@@ -16,8 +16,7 @@ using tensor::BiasKind;
 using tensor::MaskKind;
 
 // Runs the gradients of `spec`, by kernels that may use atomics and by those that may not.
-void expect_gradients(gpu_test::Gpu& gpu, ProblemSpec spec,
-                      const Planes& planes = Planes::every()) {
+void expect_right(gpu_test::Gpu& gpu, ProblemSpec spec, const Planes& planes = Planes::every()) {
   spec.backward = true;
   for (const bool deterministic : {false, true}) {
     spec.deterministic = deterministic;
@@ -49,8 +48,8 @@ TEST_CASE("backward case 1: seqlen_not_multiple_of_64") {
                                .seqlen_q = length,
                                .seqlen_kv = length,
                                .head_dim = head_dim};
-        expect_gradients(gpu, spec);
-        expect_gradients(gpu, causal(spec, Diagonal::kTopLeft));
+        expect_right(gpu, spec);
+        expect_right(gpu, causal(spec, Diagonal::kTopLeft));
       }
     }
   }
@@ -70,9 +69,9 @@ TEST_CASE("backward case 2: whole mask tiles off in the middle, then on again") 
                                     .mask = mask,
                                     .mask_kind = MaskKind::kBlocks},
                                    bias);
-      expect_gradients(gpu, spec);
+      expect_right(gpu, spec);
       spec.poison_dropped_keys = true;
-      expect_gradients(gpu, causal(spec, Diagonal::kBottomRight));
+      expect_right(gpu, causal(spec, Diagonal::kBottomRight));
     }
   }
 }
@@ -92,15 +91,15 @@ TEST_CASE("backward case 3: dead rows, heads, batches and leading rows") {
                                     .mask_kind = kind},
                                    "1hqk");
       spec.want_dlse = true;
-      expect_gradients(gpu, spec);
+      expect_right(gpu, spec);
       spec.poison_dropped_keys = true;  // and NaN in dout and dlse of dead rows
-      expect_gradients(gpu, spec);
+      expect_right(gpu, spec);
     }
   }
   const ProblemSpec tall{
       .batch = 1, .heads_q = 2, .heads_kv = 2, .seqlen_q = 300, .seqlen_kv = 100, .head_dim = 64};
-  expect_gradients(gpu, causal(tall, Diagonal::kBottomRight));
-  expect_gradients(gpu, causal(with_bias(tall, "1hqk"), Diagonal::kBottomRight));
+  expect_right(gpu, causal(tall, Diagonal::kBottomRight));
+  expect_right(gpu, causal(with_bias(tall, "1hqk"), Diagonal::kBottomRight));
 }
 
 TEST_CASE("backward case 4: extreme scores") {
@@ -117,7 +116,7 @@ TEST_CASE("backward case 4: extreme scores") {
                          .head_dim = 64,
                          .bias_kind = kind,
                          .bias_dtype = bias_dtype};
-        expect_gradients(gpu, with_bias(spec, pattern));
+        expect_right(gpu, with_bias(spec, pattern));
       }
     }
   }
@@ -125,9 +124,9 @@ TEST_CASE("backward case 4: extreme scores") {
     ProblemSpec spec{
         .batch = 1, .heads_q = 2, .heads_kv = 2, .seqlen_q = 100, .seqlen_kv = 100, .head_dim = 64};
     spec.scale = scale;
-    expect_gradients(gpu, spec);
-    expect_gradients(gpu, causal(spec, Diagonal::kTopLeft));
-    expect_gradients(gpu, with_bias(spec, "1hqk"));
+    expect_right(gpu, spec);
+    expect_right(gpu, causal(spec, Diagonal::kTopLeft));
+    expect_right(gpu, with_bias(spec, "1hqk"));
   }
 }
 
@@ -135,8 +134,8 @@ TEST_CASE("backward case 5: single query, single key, long decode") {
   ATTNJIT_NEED_GPU(gpu);
   const ProblemSpec one_key{
       .batch = 3, .heads_q = 4, .heads_kv = 2, .seqlen_q = 77, .seqlen_kv = 1, .head_dim = 64};
-  expect_gradients(gpu, one_key);
-  for (const char* bias : {"bhqk", "11qk", "1h11"}) expect_gradients(gpu, with_bias(one_key, bias));
+  expect_right(gpu, one_key);
+  for (const char* bias : {"bhqk", "11qk", "1h11"}) expect_right(gpu, with_bias(one_key, bias));
   ProblemSpec one_pair{.batch = 3,
                        .heads_q = 4,
                        .heads_kv = 2,
@@ -144,11 +143,11 @@ TEST_CASE("backward case 5: single query, single key, long decode") {
                        .seqlen_kv = 1,
                        .head_dim = 64,
                        .mask = "bhqk"};
-  expect_gradients(gpu, with_bias(one_pair, "bhqk"));
+  expect_right(gpu, with_bias(one_pair, "bhqk"));
   const ProblemSpec decode{
       .batch = 1, .heads_q = 2, .heads_kv = 1, .seqlen_q = 1, .seqlen_kv = 524288, .head_dim = 64};
-  expect_gradients(gpu, decode);
-  expect_gradients(gpu, causal(with_bias(decode, "111k"), Diagonal::kBottomRight));
+  expect_right(gpu, decode);
+  expect_right(gpu, causal(with_bias(decode, "111k"), Diagonal::kBottomRight));
 }
 
 TEST_CASE("backward case 6: NaN and Inf in K and V where nobody looks") {
@@ -157,15 +156,15 @@ TEST_CASE("backward case 6: NaN and Inf in K and V where nobody looks") {
       .batch = 2, .heads_q = 4, .heads_kv = 2, .seqlen_q = 100, .seqlen_kv = 300, .head_dim = 64};
   spec.poison_dropped_keys = true;
   spec.use_seqlens_kv = true;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.mask = "b11k";
   spec.mask_kind = MaskKind::kScattered;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.window = {50, 20};
   spec.diagonal = Diagonal::kTopLeft;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.diagonal = Diagonal::kBottomRight;
-  expect_gradients(gpu, with_bias(spec, "b1qk"));
+  expect_right(gpu, with_bias(spec, "b1qk"));
 }
 
 // Narrow and many heads: the last plane, which lies beyond 2^31 elements, is cheap to judge.
@@ -183,12 +182,12 @@ TEST_CASE("backward case 7: more than 2^31 mask elements") {
   ATTNJIT_NEED_GPU(gpu);
   ProblemSpec spec = huge_problem();
   spec.mask = "1hqk";
-  expect_gradients(gpu, spec, ends_of_huge_problem());
+  expect_right(gpu, spec, ends_of_huge_problem());
 }
 
 TEST_CASE("backward case 7: more than 2^31 bias and dbias elements") {
   ATTNJIT_NEED_GPU(gpu);
-  expect_gradients(gpu, with_bias(huge_problem(), "1hqk"), ends_of_huge_problem());
+  expect_right(gpu, with_bias(huge_problem(), "1hqk"), ends_of_huge_problem());
 }
 
 TEST_CASE("backward case 7: strides that pass 2^31 elements, of an input and of an output") {
@@ -245,24 +244,24 @@ TEST_CASE("backward case 7: dout as a stride-0 expand") {
                    .head_dim = 64,
                    .backward = true};
   spec.memory.expand_dout = true;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.head_dim = 33;
-  expect_gradients(gpu, with_bias(spec, "1hqk"));
+  expect_right(gpu, with_bias(spec, "1hqk"));
 }
 
 TEST_CASE("backward case 7: 70,000 planes") {
   ATTNJIT_NEED_GPU(gpu);
   const ProblemSpec heads{
       .batch = 700, .heads_q = 100, .heads_kv = 100, .seqlen_q = 3, .seqlen_kv = 5, .head_dim = 8};
-  expect_gradients(gpu, heads);
-  expect_gradients(gpu, with_bias(heads, "bhqk"));
-  expect_gradients(gpu, {.batch = 70000,
-                         .heads_q = 1,
-                         .heads_kv = 1,
-                         .seqlen_q = 3,
-                         .seqlen_kv = 5,
-                         .head_dim = 8,
-                         .mask = "b11k"});
+  expect_right(gpu, heads);
+  expect_right(gpu, with_bias(heads, "bhqk"));
+  expect_right(gpu, {.batch = 70000,
+                     .heads_q = 1,
+                     .heads_kv = 1,
+                     .seqlen_q = 3,
+                     .seqlen_kv = 5,
+                     .head_dim = 8,
+                     .mask = "b11k"});
 }
 
 TEST_CASE("backward case 8: bias rows of odd length, odd bases, fp32 bias under bf16") {
@@ -278,12 +277,12 @@ TEST_CASE("backward case 8: bias rows of odd length, odd bases, fp32 bias under 
                                       .head_dim = 64,
                                       .bias_dtype = dtype},
                                      pattern);
-        expect_gradients(gpu, spec);
+        expect_right(gpu, spec);
         spec.dbias_dtype = DType::kFloat32;
         spec.memory.base_offset = 1;
-        expect_gradients(gpu, spec);
+        expect_right(gpu, spec);
         spec.memory = {.row_padding = 3};
-        expect_gradients(gpu, spec);
+        expect_right(gpu, spec);
       }
     }
   }
@@ -294,11 +293,11 @@ TEST_CASE("backward case 9: k and v with different strides, BSHD memory") {
   ProblemSpec spec{
       .batch = 2, .heads_q = 6, .heads_kv = 3, .seqlen_q = 130, .seqlen_kv = 170, .head_dim = 64};
   spec.memory.layout = instance::Layout::kBshd;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.memory.v_differs = true;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
   spec.memory.row_padding = 8;
-  expect_gradients(gpu, spec);
+  expect_right(gpu, spec);
 }
 
 TEST_CASE("backward case 10: a bias whose gradient is not wanted, and stride-0 expanded ones") {
@@ -312,9 +311,9 @@ TEST_CASE("backward case 10: a bias whose gradient is not wanted, and stride-0 e
                      .head_dim = 64,
                      .mask = pattern,
                      .bias = pattern};
-    expect_gradients(gpu, spec);
+    expect_right(gpu, spec);
     spec.memory.expand_broadcast = true;
-    expect_gradients(gpu, with_bias(spec, pattern));
+    expect_right(gpu, with_bias(spec, pattern));
   }
 }
 
@@ -328,11 +327,11 @@ TEST_CASE("backward case 10: dlse, also with a bias that is broadcast over keys"
                                   .seqlen_kv = 170,
                                   .head_dim = 64},
                                  pattern);
-    expect_gradients(gpu, spec);  // without dlse exactly 0 where it is broadcast over keys
+    expect_right(gpu, spec);  // without dlse exactly 0 where it is broadcast over keys
     spec.want_dlse = true;
-    expect_gradients(gpu, spec);
+    expect_right(gpu, spec);
     spec.dbias_dtype = DType::kFloat32;
-    expect_gradients(gpu, causal(spec, Diagonal::kBottomRight));
+    expect_right(gpu, causal(spec, Diagonal::kBottomRight));
   }
 }
 
@@ -369,12 +368,12 @@ TEST_CASE("backward case 10: a gradient for each plane of an expanded bias") {
 TEST_CASE("backward case 11: head ratios and head dims") {
   ATTNJIT_NEED_GPU(gpu);
   for (const std::int64_t ratio : {1, 2, 3, 4, 8, 32}) {
-    expect_gradients(gpu, {.batch = 1,
-                           .heads_q = 2 * ratio,
-                           .heads_kv = 2,
-                           .seqlen_q = 100,
-                           .seqlen_kv = 150,
-                           .head_dim = 64});
+    expect_right(gpu, {.batch = 1,
+                       .heads_q = 2 * ratio,
+                       .heads_kv = 2,
+                       .seqlen_q = 100,
+                       .seqlen_kv = 150,
+                       .head_dim = 64});
   }
   const auto dims = [&](DType dtype, std::int64_t head_dim, std::int64_t head_dim_v) {
     const ProblemSpec spec{.dtype = dtype,
@@ -385,8 +384,8 @@ TEST_CASE("backward case 11: head ratios and head dims") {
                            .seqlen_kv = 200,
                            .head_dim = head_dim,
                            .head_dim_v = head_dim_v};
-    expect_gradients(gpu, with_bias(spec, "1hqk"));
-    expect_gradients(gpu, causal(spec, Diagonal::kBottomRight));
+    expect_right(gpu, with_bias(spec, "1hqk"));
+    expect_right(gpu, causal(spec, Diagonal::kBottomRight));
   };
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     for (const std::int64_t head_dim : {8, 16, 40, 64, 72, 80, 96, 128, 160, 192, 256, 33, 100}) {
@@ -409,8 +408,8 @@ TEST_CASE("backward case 12: a mask per kv head, and padding that is no prefix")
                            .head_dim = 64,
                            .mask = pattern,
                            .mask_kind = MaskKind::kScattered};
-    expect_gradients(gpu, with_bias(spec, "1gqk"));
-    expect_gradients(gpu, causal(spec, Diagonal::kBottomRight));
+    expect_right(gpu, with_bias(spec, "1gqk"));
+    expect_right(gpu, causal(spec, Diagonal::kBottomRight));
   }
 }
 
@@ -419,10 +418,10 @@ TEST_CASE("backward: without rows or keys everything is written as 0") {
   for (const char* bias : {"b1qk", "1h1k", "11q1"}) {
     const ProblemSpec no_keys{
         .batch = 2, .heads_q = 2, .heads_kv = 1, .seqlen_q = 70, .seqlen_kv = 0, .head_dim = 64};
-    expect_gradients(gpu, with_bias(no_keys, bias));
+    expect_right(gpu, with_bias(no_keys, bias));
     const ProblemSpec no_rows{
         .batch = 2, .heads_q = 2, .heads_kv = 1, .seqlen_q = 0, .seqlen_kv = 70, .head_dim = 64};
-    expect_gradients(gpu, with_bias(no_rows, bias));
+    expect_right(gpu, with_bias(no_rows, bias));
   }
 }
 

@@ -83,7 +83,7 @@ check::BackwardVerdict run_backward(AnyContext& context, const cuda::Driver& dri
 }
 
 /// Runs a forward or backward problem of any spec and checks that it is right.
-inline void expect_right(Gpu& gpu, const instance::ProblemSpec& spec) {
+inline void expect_problem(Gpu& gpu, const instance::ProblemSpec& spec) {
   instance::HostProblem problem(spec, all_cores());
   INFO(instance::describe(spec));
   const auto expect = [](const auto& verdict) {

@@ -10,7 +10,7 @@ namespace attnjit {
 namespace {
 
 using gpu_test::all_cores;
-using gpu_test::expect_right;
+using gpu_test::expect_problem;
 using instance::HostProblem;
 using instance::ProblemSpec;
 using Begins = std::vector<std::int32_t>;
@@ -44,9 +44,9 @@ TEST_CASE("packed sequences: short and empty ones among long ones, each way to a
     spec.mask = bias[0] == 'b' ? "b1qk" : "";
     spec.causal = spec.use_sink = spec.poison_dropped_keys = true;
     spec.diagonal = Diagonal::kBottomRight;
-    expect_right(gpu, spec);
+    expect_problem(gpu, spec);
     for (const bool deterministic : {false, true})
-      expect_right(gpu, gradients(spec, deterministic));
+      expect_problem(gpu, gradients(spec, deterministic));
   }
 }
 
@@ -55,8 +55,8 @@ TEST_CASE("packed sequences: 70,000 of them") {
   Begins begins = {0};
   for (int b = 0; b < 70'000; ++b) begins.push_back(begins.back() + (b % 7 == 0 ? 5 : b % 2));
   const ProblemSpec spec = packed(begins, begins, begins.back() + 10, begins.back() + 10);
-  expect_right(gpu, spec);
-  expect_right(gpu, gradients(spec));
+  expect_problem(gpu, spec);
+  expect_problem(gpu, gradients(spec));
 }
 
 // Outputs may hold anything then; the bytes around them stay as they are.

@@ -10,6 +10,7 @@ namespace attnjit {
 namespace {
 
 using gpu_test::all_cores;
+using gpu_test::expect_problem;
 using instance::HostProblem;
 using instance::ProblemSpec;
 
@@ -25,26 +26,17 @@ ProblemSpec paged(std::int64_t page_size, std::int64_t queries) {
   return spec;
 }
 
-void expect_right(gpu_test::Gpu& gpu, const ProblemSpec& spec) {
-  HostProblem problem(spec, all_cores());
-  INFO(instance::describe(spec));
-  const auto verdict =
-      gpu_test::run(gpu.context, *gpu.driver, problem, reference::Rows::every(), all_cores());
-  INFO(verdict.text);
-  CHECK(verdict.pass);
-}
-
 TEST_CASE("paged keys: pages of several sizes, one query and many") {
   ATTNJIT_NEED_GPU(gpu);
   for (const std::int64_t page_size : {1, 16, 32, 64, 100, 128, 192, 256}) {
     for (const std::int64_t queries : {1, 20, 300}) {
       ProblemSpec spec = paged(page_size, queries);
-      expect_right(gpu, spec);
+      expect_problem(gpu, spec);
       spec.causal = true;
       spec.diagonal = Diagonal::kBottomRight;
       spec.shared_pages = 1;
       spec.memory.layout = instance::Layout::kBshd;
-      expect_right(gpu, spec);
+      expect_problem(gpu, spec);
     }
   }
 }
@@ -57,10 +49,10 @@ TEST_CASE("tail mask: with pages and without") {
         ProblemSpec spec = paged(page_size, queries);
         spec.head_dim = head_dim;
         spec.tail_mask = "b";
-        expect_right(gpu, spec);
+        expect_problem(gpu, spec);
         spec.page_size = 0;
         spec.tail_mask = "1";
-        expect_right(gpu, spec);
+        expect_problem(gpu, spec);
       }
     }
   }

@@ -8,7 +8,7 @@ namespace attnjit {
 namespace {
 
 using gpu_test::all_cores;
-using gpu_test::expect_right;
+using gpu_test::expect_problem;
 using instance::HostProblem;
 using instance::ProblemSpec;
 using tensor::MaskKind;
@@ -33,9 +33,9 @@ TEST_CASE("prepared masks: patterns, widths and kinds, both passes") {
       for (const MaskKind kind : {MaskKind::kRandom, MaskKind::kBlocks, MaskKind::kScattered}) {
         ProblemSpec spec = prepared(mask, head_dim);
         spec.mask_kind = kind;
-        expect_right(gpu, spec);
+        expect_problem(gpu, spec);
         spec.backward = true;
-        expect_right(gpu, spec);
+        expect_problem(gpu, spec);
       }
     }
   }

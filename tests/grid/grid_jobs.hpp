@@ -64,13 +64,14 @@ class GridJobs {
 };
 
 /// Bytes that a kernel may spill: none, but for the widest keys of wgmma beside a bias
-/// (docs/hopper.md, "What is missing"), and for a softcap together with slopes of ALiBi or packed
-/// sequences.
+/// (docs/hopper.md, "What is missing"), for a softcap together with slopes of ALiBi or packed
+/// sequences, and for a register of wide packed heads beside a bias of fp32.
 inline int spill_allowance(const GridJob& job) {
   const auto has = [&](const char* words) {
     return job.step.source.title.find(words) != std::string::npos;
   };
-  return has("wgmma q128 kv96") || has("softcap alibi") || has("packed softcap") ? 64 : 0;
+  if (has("wgmma q128 kv96") || has("softcap alibi") || has("packed softcap")) return 64;
+  return has("bias=qk,fp32") && has("| q64 packed kv32 s1") ? 4 : 0;
 }
 
 /// The spills of a kernel in words; empty where it has no more than it may.

@@ -19,16 +19,14 @@ struct Softcap : Feature {
 
   ATTNJIT_DEVICE explicit Softcap(const float& c) : cap(c) {}
 
-  // What scores times `scale` are to be multiplied by to be in caps. The largest number instead of
-  // an infinity, which times 0 is NaN.
-  ATTNJIT_DEVICE static float inverse(float cap, float scale) {
-    return ptx::clamp(ptx::clamp(ptx::reciprocal_approx(cap), kMostFloat) * scale, kMostFloat);
-  }
-  // cap tanh(x) in the units of `score`, of which x is `inverse` times as much: the quotient of
-  // polynomials of least relative error up to kFlat, 2^-19.5. tanh of the special function unit has
-  // 2^-11, which is more than lse may be off in a row of few keys.
-  ATTNJIT_DEVICE static float capped(float score, float inverse) {
-    score = ptx::clamp(score, kFlat * ptx::reciprocal_approx(fabsf(inverse)));
+  // The largest number instead of an infinity, which times 0 is NaN.
+  ATTNJIT_DEVICE static float finite(float x) { return ptx::clamp(x, kMostFloat); }
+  ATTNJIT_DEVICE static float inverse(float cap) { return finite(ptx::reciprocal_approx(cap)); }
+  // cap tanh(x) in the units of `score`, of which x is `inverse` times as much, and `flat` where x
+  // is kFlat: the quotient of polynomials of least relative error up to there, 2^-19.5. tanh of the
+  // special function unit has 2^-11, which is more than lse may be off in a row of few keys.
+  ATTNJIT_DEVICE static float capped(float score, float inverse, float flat) {
+    score = ptx::clamp(score, flat);
     const float x = score * inverse, square = x * x;
     const float numerator =
         ((3.99592545e-06f * square + 0.00229310221f) * square + 0.123220712f) * square +
@@ -47,16 +45,17 @@ struct Softcap : Feature {
 
   template <class S>
   ATTNJIT_DEVICE void transform(S& scores, float scale) {
-    const float inverse = this->inverse(cap, scale);
-    scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse); });
+    const float inverse = finite(this->inverse(cap) * scale);
+    const float flat = kFlat * ptx::reciprocal_approx(fabsf(inverse));
+    scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse, flat); });
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
     const float cap = kFresh ? ptx::as_float(ptx::opaque(ptx::as_bits(this->cap))) : this->cap;
-    const float inverse = this->inverse(cap, 1.0f);
+    const float inverse = this->inverse(cap);
     scores.for_each([&](float& score, int m, int n, int e) {
       slopes[m][n][e] *= slope(score * inverse);
-      score = capped(score, inverse);
+      score = capped(score, inverse, kFlat * cap);
     });
   }
 };

@@ -459,6 +459,9 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
+  // Keys of a page, where keys are paged: key_address(), gather_keys() and tile_source() tell where
+  // they lie.
+  static constexpr int kPageSize = 0;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -533,6 +536,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
+  static constexpr int kPageSize = (0 + ... + Features::kPageSize);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -705,6 +709,12 @@ struct StridedKeyOrder {
     return 4 * (row % (keys / 4)) + row / (keys / 4);
   }
 };
+
+// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
+// and pages smaller, those of a page.
+ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
+  return page_size > 0 && page_size < keys ? page_size : keys;
+}
 
 }  // namespace attnjit::kernel
 
@@ -891,6 +901,18 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
   return v;
 }
 
+// Starts loading a chunk of a row at `address`, of which kColumns are valid; zeros unless `valid`.
+template <bool kAligned, int kColumns, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, int chunk,
+                               const uint16* address, bool valid) {
+  if constexpr (kAligned) {
+    ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+  } else {
+    ptx::store_shared_16(tile.address(row, chunk),
+                         load_elements(address, chunk * 8, valid ? kColumns : 0));
+  }
+}
+
 // Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
 // valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
 // are not read. The caller commits, waits and synchronises.
@@ -899,13 +921,7 @@ template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, cla
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
-    const uint16* address = source(row);
-    if constexpr (kAligned) {
-      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
-    } else {
-      ptx::store_shared_16(tile.address(row, chunk),
-                           load_elements(address, chunk * 8, valid ? kColumns : 0));
-    }
+    load_chunk<kAligned, kColumns>(tile, row, chunk, source(row), valid);
   });
 }
 

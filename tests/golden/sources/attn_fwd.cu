@@ -102,6 +102,12 @@ struct StridedKeyOrder {
   }
 };
 
+// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
+// and pages smaller, those of a page.
+ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
+  return page_size > 0 && page_size < keys ? page_size : keys;
+}
+
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -455,6 +461,9 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
+  // Keys of a page, where keys are paged: key_address(), gather_keys() and tile_source() tell where
+  // they lie.
+  static constexpr int kPageSize = 0;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
   // tiles of all batch elements are numbered together. Returns the tile's number in the element.
@@ -529,6 +538,7 @@ struct FeatureSet : Features... {
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
+  static constexpr int kPageSize = (0 + ... + Features::kPageSize);
 
   ATTNJIT_DEVICE explicit FeatureSet(Features... features) : Features(features)... {}
 
@@ -1337,6 +1347,18 @@ ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int co
   return v;
 }
 
+// Starts loading a chunk of a row at `address`, of which kColumns are valid; zeros unless `valid`.
+template <bool kAligned, int kColumns, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, int chunk,
+                               const uint16* address, bool valid) {
+  if constexpr (kAligned) {
+    ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+  } else {
+    ptx::store_shared_16(tile.address(row, chunk),
+                         load_elements(address, chunk * 8, valid ? kColumns : 0));
+  }
+}
+
 // Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
 // valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
 // are not read. The caller commits, waits and synchronises.
@@ -1345,13 +1367,7 @@ template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, cla
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
   for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
     const bool valid = chunk * 8 < kColumns && keep(row);
-    const uint16* address = source(row);
-    if constexpr (kAligned) {
-      ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
-    } else {
-      ptx::store_shared_16(tile.address(row, chunk),
-                           load_elements(address, chunk * 8, valid ? kColumns : 0));
-    }
+    load_chunk<kAligned, kColumns>(tile, row, chunk, source(row), valid);
   });
 }
 
@@ -1415,7 +1431,7 @@ struct RowMaxima<true, kRowTiles> {
 };
 
 // The same of one row tile in shared memory, for a kernel without a register to spare: in them they
-// made one of 128 columns spill 88 bytes (ptxas 13.0). Each thread has places of its own: kPitch
+// made one of 128 columns spill 240 bytes (ptxas 13.0). Each thread has places of its own: kPitch
 // bytes apart for its two rows, and again for every other turn, so that those of a turn are there
 // until the end of the next.
 template <bool kKept, int kPitch>
@@ -1539,7 +1555,7 @@ struct Forward {
   TileRange tiles;      // of the block's share, those that are left
   const uint16 *k, *v;  // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
-  RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
+  [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
   ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
@@ -1569,14 +1585,25 @@ struct Forward {
     block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
     block.thread_key = kShape.lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
-    k = rows_of<kPacked>(static_cast<const uint16*>(params.k), params.k_strides, block, kv_head,
-                         block.kv_begin);
-    v = rows_of<kPacked>(static_cast<const uint16*>(params.v), params.v_strides, block, kv_head,
-                         block.kv_begin);
+    k = keys_of(params.k, params.k_strides, kv_head);
+    v = keys_of(params.v, params.v_strides, kv_head);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(Team(), block, keys);
     tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
+  }
+
+  // Address of a kv head: of the block's batch element, or in the first of all pages.
+  ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
+                                       int kv_head) const {
+    const auto* const first = static_cast<const uint16*>(base);
+    if constexpr (Features::kPageSize > 0) return head_of(first, strides, 0, kv_head);
+    return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
+  }
+  ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
+                                           int key) const {
+    if constexpr (Features::kPageSize > 0) return features.key_address(head, strides, key);
+    return head + key * strides.row;
   }
 
   ATTNJIT_DEVICE Job next_job() {
@@ -1607,11 +1634,20 @@ struct Forward {
   // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
   // NaN included, would reach the output as 0 * NaN.
   template <int kColumns, class Tile>
-  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, int64 row_stride, int index) {
+  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
+                                int index) {
     const int first = index * kConfig.block_kv;
-    const auto source = [=, source = head + first * row_stride](int row) {
-      return source + row * row_stride;
+    const auto seen = [&](int row) {
+      const int key = first + row;
+      return key >= keys.begin && key < keys.end && features.reads_key(key);
     };
+    if constexpr (Features::kPageSize % kConfig.block_kv != 0) {
+      features.template gather_keys<kConfig.aligned, kColumns, kThreads>(tile, head, strides, first,
+                                                                         seen);
+      return;
+    }
+    const auto source = [row_stride = strides.row, source = key_address(head, strides, first)](
+                            int row) { return source + row * row_stride; };
     // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
     // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
     // D128 - 6 %).
@@ -1621,19 +1657,16 @@ struct Forward {
           tile, source, [&](int row) { return features.reads_key(first + row); });
       return;
     }
-    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, [&](int row) {
-      const int key = first + row;
-      return key >= keys.begin && key < keys.end && features.reads_key(key);
-    });
+    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, seen);
   }
   ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
     if (job.exists()) {
-      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides.row, job.tile);
+      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job.tile);
     }
   }
   ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
     if (job.exists()) {
-      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides.row, job.tile);
+      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job.tile);
     }
   }
 
@@ -2491,10 +2524,13 @@ struct PreparedMaskParams {
 
 }  // namespace attnjit::kernel
 
-// Ways of the bits of a packed mask to the registers of the threads that hold its scores.
+// Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
+// read from a source whose `bytes` are those of the plane at hand, and whose params have the words
+// of a row.
 namespace attnjit::kernel {
 
-// Of a plane whose bits lie by rows, for scores with queries in rows.
+// Of a plane whose bits lie by rows, for scores with queries in rows: byte i of a row holds keys 8
+// i to 8 i + 7.
 template <ScoreShape kShape, Extent kExtent>
 struct RowBits {
   static_assert(kShape.queries_in_rows());
@@ -2508,11 +2544,11 @@ struct RowBits {
 
   uint32 word[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
 
-  // Byte i of `plane` holds keys 8 i to 8 i + 7 of its first row.
-  ATTNJIT_DEVICE void read(const uint8* plane, int words_per_row, const Block& block,
-                           int first_key) {
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
     const int byte = (first_key + block.thread_key) / 8;
-    const int num_words = words_per_row - first_key / 32;  // from the tile's first key on
+    // From the tile's first key on.
+    const int num_words = source.params.words_per_row - first_key / 32;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + kShape.row(r);
@@ -2520,7 +2556,7 @@ struct RowBits {
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = plane + query * words_per_row * 4;
+      const uint8* words = source.bytes + query * source.params.words_per_row * 4;
       if constexpr (kBytes) {
         gather(word[r], words + first_key / 8, block.thread_key / 8, num_words);
       } else {
@@ -2568,7 +2604,8 @@ struct RowBits {
   }
 };
 
-// For scores with keys in rows, of a plane whose bits lie by keys, or that all queries share.
+// For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the
+// source has PreparedMaskParams too then, as `prepared`.
 template <ScoreShape kShape, Extent kExtent>
 struct KeyBits {
   static_assert(!kShape.queries_in_rows());
@@ -2578,19 +2615,20 @@ struct KeyBits {
 
   uint32 word[kKeys][kWords];  // bit 0 is that of the thread's first query
 
-  // `words` are those of a key of `plane`, if it has any for each. Keys past the tensor repeat its
-  // last one; they are dropped.
-  ATTNJIT_DEVICE void read(const uint8* plane, int words, const Block& block, int first_key) {
+  // Keys past the tensor repeat its last one; they are dropped.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
       const int key = first_key + block.thread_key + 8 * i;
       const int last = key < block.operand_keys ? key : block.operand_keys - 1;
       if constexpr (kPerPair) {
-        const auto* const of_key = reinterpret_cast<const uint32*>(plane) +
-                                   static_cast<int64>(last) * words + block.first_query / 32;
-        read_queries(word[i], of_key, words - block.first_query / 32, block.thread_row & 31);
+        const int words = source.prepared.words_per_key, first_word = block.first_query / 32;
+        const auto* const of_key = reinterpret_cast<const uint32*>(source.bytes) +
+                                   static_cast<int64>(last) * words + first_word;
+        read_queries(word[i], of_key, words - first_word, block.thread_row & 31);
       } else {
-        word[i][0] = ptx::load_global(plane + last / 8) >> (last & 7);
+        word[i][0] = ptx::load_global(source.bytes + last / 8) >> (last & 7);
       }
     }
   }
@@ -2683,7 +2721,7 @@ struct PackedMask : Feature {
   static constexpr bool kPicksKeys = !kPerPair;
 
   const PackedMaskParams& params;
-  const uint8* bytes;    // words of the block's plane; byte i holds keys 8 i to 8 i + 7
+  const uint8* bytes;    // bits of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
   int known;             // the group of 32 tiles whose classes are at hand, or -1
@@ -2728,7 +2766,7 @@ struct PackedMask : Feature {
     return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if (tile_use == TileUse::kMasked) bits.read(bytes, params.words_per_row, block, first_key);
+    if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {

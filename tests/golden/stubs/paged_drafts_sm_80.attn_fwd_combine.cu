@@ -7,6 +7,7 @@ inline constexpr ForwardCombineConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim_v = 128,
     .num_warps = 8,
+    .row_max = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

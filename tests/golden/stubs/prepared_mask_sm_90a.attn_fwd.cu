@@ -16,6 +16,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .block_kv = 128,
     .num_stages = 2,
     .producer_registers = 40,
+    .row_max = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
