@@ -18,7 +18,7 @@ struct PreparedMask {
   bool for_backward = false;  ///< has the bits by keys too, which backward() reads
 };
 
-/// What a prepared mask is made from.
+/// The mask to be prepared, and the memory for the result.
 struct PrepareMaskArgs {
   Tensor mask;  ///< kBool, true = keep: [n, heads, queries|1, keys], any strides, of 2 keys or more
   /// Whether backward() is to take it. A mask over keys alone has the same form either way.

@@ -89,7 +89,7 @@ void* array(const DeviceTensor& tensor, const char* name, dlpack::Code code,
   return tensor.data;
 }
 
-// Where a contiguous tensor of bytes begins.
+// The address of a contiguous tensor of bytes.
 void* bytes(const DeviceTensor& tensor, const char* name) {
   if (!is(tensor.dtype, dlpack::kUInt, 8)) raise_dtype(name, tensor.dtype, "uint8");
   if (tensor.ndim != 1 || !is_contiguous(tensor)) {

@@ -60,7 +60,7 @@ class ForwardCall {
   attnjit_tensor read_whole(PyObject* object, const char* name) const;
   /// As read_whole(); `copy` keeps a copy in which the elements of a row are neighbours.
   attnjit_tensor read_rows(PyObject* object, const char* name, Object& copy) const;
-  /// Where a contiguous (batch, head, query) fp32 tensor begins; null for None.
+  /// The address of a contiguous (batch, head, query) fp32 tensor; null for None.
   float* read_lse(PyObject* object, const char* name) const;
 
  private:

@@ -151,7 +151,7 @@ bool dbias_in_dkv(DbiasMethod method) {
 
 Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
                       const TemplateSet& templates) {
-  // Who packed the mask makes no other kernel, nor another title: the cache knows it by its text.
+  // A prepared mask makes no other kernel, nor another title: the cache knows it by its text.
   Family family = of_problem;
   family.mask_prepared = false;
   const std::string title =

@@ -194,7 +194,7 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   } else if (!f.scores.positive_scale) {
     return "wgmma needs a positive scale in a backward of up to 128 columns";
   } else if (f.scores.packed && f.deterministic) {
-    // Where the caller's numbers fall, tiles of keys have no thread block, and turns never come.
+    // Numbers that fall leave tiles of keys without a thread block, and turns never come.
     return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
            "backward of packed sequences and up to 128 columns";
   }

@@ -65,7 +65,7 @@ void check_packed(const ProblemSpec& spec) {
   check_seqlens("cu_seqlens_kv", spec.packed, spec.cu_seqlens_kv, spec.batch + 1);
 }
 
-// Where the sizes of a mask's axes limit packed sequences, axes of stride 0 would be missed.
+// Axes of stride 0 would be missed where a mask's sizes limit packed sequences.
 void check_prepared_mask(const ProblemSpec& spec) {
   if (!spec.prepare_mask) return;
   if (!can_prepare_mask(spec)) {

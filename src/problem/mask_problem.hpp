@@ -34,7 +34,7 @@ struct MaskProblem {
 /// Error(kInvalidProblem) that names what is wrong.
 MaskProblem make_problem(const PrepareMaskArgs& args);
 
-/// What `args` make of the mask. Throws Error(kInvalidProblem) for addresses that cannot be.
+/// The result of preparing `args`. Throws Error(kInvalidProblem) for addresses that cannot be.
 PreparedMask result_of(const MaskProblem& problem, const PrepareMaskArgs& args);
 
 inline MaskKey plan_key(const MaskProblem& problem) { return problem.key; }

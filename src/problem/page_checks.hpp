@@ -6,7 +6,7 @@
 
 namespace attnjit::problem::checks {
 
-// What comes with a block table, and what does not.
+// Refuses what does not go with a block table, and what it lacks.
 inline void check_block_table(const ForwardArgs& args) {
   if (args.block_table == nullptr) {
     if (args.max_pages == 0 && args.block_table_stride == 0) return;

@@ -35,8 +35,8 @@ namespace attnjit::kernel {
 //     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
 //     other units         [ mask, P ]              [ dS, to shared ]
 //
-// Where scores are changed by more than an addition, dS = W dP, and W, which is P times the slopes
-// of the scores, waits in the place of dS until dP is there.
+// Features that change scores by more than an addition make dS = W dP: W, which is P times the
+// slopes of the scores, waits in the place of dS until dP is there.
 //
 // The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
 // phases do not come about by themselves: so one multiplies while the other exponentiates.

@@ -38,7 +38,7 @@ struct ByteMask : Feature {
     plane = batch + block.head / params.heads_per_plane * params.head_stride;
     first_plane = batch + first_head / params.heads_per_plane * params.head_stride;
   }
-  // What of a tile of block_q by block_kv its parts need together.
+  // The use of a tile of block_q by block_kv, by the classes of its parts.
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     const int64 mask_plane =
         static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;

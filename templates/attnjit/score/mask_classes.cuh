@@ -32,7 +32,7 @@ ATTNJIT_DEVICE ClassRange touched_classes(int first, int count) {
   return {begin, last};
 }
 
-// What the tile of kQueries by kKeys needs that begins at (first_query, first_key), by `classes`
+// The use of the tile of kQueries by kKeys that begins at (first_query, first_key), by `classes`
 // [num_q_tiles][num_kv_tiles]: one decides only if all that are touched agree. One that is looked
 // at twice, where a tile reaches past the mask, changes nothing.
 template <int kQueries, int kKeys>

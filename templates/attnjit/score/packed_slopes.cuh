@@ -34,7 +34,7 @@ struct PackedSlopes {
   ATTNJIT_DEVICE auto& weights(const uint32 (&)[kGroups][2]) const { return word; }
 };
 
-// Where they all are 1.
+// The same of scores whose derivatives are all 1.
 struct NoSlopes {
   template <class Features, class Scores>
   ATTNJIT_DEVICE void transform(Features&, Scores&) {}

@@ -37,7 +37,7 @@ struct PreparedMask : Feature {
       bytes = rows_of(index);
     }
   }
-  // What of a tile of block_q by block_kv its parts need together.
+  // The use of a tile of block_q by block_kv, by the classes of its parts.
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     constexpr int kQueries = kPerPair ? kShape.block_q : 1;
     return united_use<kQueries, kShape.block_kv>(

@@ -2,7 +2,7 @@
 
 namespace attnjit::kernel {
 
-// Where the largest scores of rows go.
+// The place of the largest scores of rows.
 struct RowMaxParams {
   float* target;  // [row of lse][split]
 };

@@ -2944,7 +2944,7 @@ ATTNJIT_DEVICE ClassRange touched_classes(int first, int count) {
   return {begin, last};
 }
 
-// What the tile of kQueries by kKeys needs that begins at (first_query, first_key), by `classes`
+// The use of the tile of kQueries by kKeys that begins at (first_query, first_key), by `classes`
 // [num_q_tiles][num_kv_tiles]: one decides only if all that are touched agree. One that is looked
 // at twice, where a tile reaches past the mask, changes nothing.
 template <int kQueries, int kKeys>
@@ -2998,7 +2998,7 @@ struct ByteMask : Feature {
     plane = batch + block.head / params.heads_per_plane * params.head_stride;
     first_plane = batch + first_head / params.heads_per_plane * params.head_stride;
   }
-  // What of a tile of block_q by block_kv its parts need together.
+  // The use of a tile of block_q by block_kv, by the classes of its parts.
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
     const int64 mask_plane =
         static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
