@@ -90,8 +90,8 @@ std::string config_of_backward(const instance::ProblemSpec& spec, const codegen:
       tuner::config_zero(problem::plan_key(problem::make_problem(host.backward_args())), arch);
   if (zero.dkv.path == codegen::Path::kMma) return "{}";
   if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
-  const bool stores_dbias = zero.dbias_method == codegen::DbiasMethod::kStore;
-  if (index / 2 % 2 == 0 && !stores_dbias) return plane_backward(zero.dkv.block_q);
+  const bool may_take_planes = !spec.packed && zero.dbias_method != codegen::DbiasMethod::kStore;
+  if (index / 2 % 2 == 0 && may_take_planes) return plane_backward(zero.dkv.block_q);
   return wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
 }
 
