@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import FunctionType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,37 +21,44 @@ _JOINS = {
 }
 
 
+class PackedMask(NamedTuple):
+    """The mask of sequences that are packed into one row of the batch and attend causally."""
+
+    cu_seqlens: Tensor  # (sequences + 1,) int32: the first token of each, and last the number of tokens
+    window: int | None  # keys of a row, itself included; None for all before it
+
+
 def make_mask(
     *, batch_size: int, mask_function: Callable = causal_mask_function, **arguments
-) -> Tensor | None:
-    """A mask, as transformers asks for one.
-
-    Returns:
-        What its sdpa_mask does; but of sequences that are packed into one row of the batch and attend causally,
-        with or without a window, the index of the first token of each, and last the number of tokens, int32:
-        the cu_seqlens of attention_forward. A mask would take the square of the tokens in memory.
-    """
+) -> Tensor | PackedMask | None:
+    """A mask, as transformers asks for one: what its sdpa_mask makes, but a PackedMask where that says the same,
+    for a mask would take the square of the tokens in memory."""
     no_padding = arguments.get("attention_mask") is None
     if batch_size == 1 and no_padding and not torch.compiler.is_compiling():
-        sequences = causal_sequences(mask_function)
-        if sequences is not None:
-            return bounds(sequences[0])
+        packed = packed_mask(mask_function)
+        if packed is not None:
+            return packed
     return masking_utils.sdpa_mask(batch_size=batch_size, mask_function=mask_function, **arguments)
 
 
-def causal_sequences(mask_function: Callable) -> Tensor | None:
-    """The number of each token's sequence, (batch, tokens), if the function keeps the pairs of one packed sequence
-    that are causal, or within a causal window; else None."""
-    parts = list(conditions(mask_function))
-    sequences = [captured(part, packed_sequence_mask_function, "packed_sequence_mask") for part in parts]
-    known = [
-        part is causal_mask_function
-        or numbers is not None
-        or captured(part, sliding_window_overlay, "sliding_window") is not None
-        for part, numbers in zip(parts, sequences, strict=True)
-    ]
-    found = [numbers for numbers in sequences if numbers is not None]
-    return found[0] if all(known) and causal_mask_function in parts and len(found) == 1 else None
+def packed_mask(mask_function: Callable) -> PackedMask | None:
+    """What the function says of a batch of one, if it keeps the pairs of one packed sequence that are causal, or
+    within a causal window; else None."""
+    sequences, windows, is_causal = [], [], False
+    for part in conditions(mask_function):
+        numbers = captured(part, packed_sequence_mask_function, "packed_sequence_mask")
+        window = captured(part, sliding_window_overlay, "sliding_window")
+        if numbers is not None:
+            sequences.append(numbers)
+        elif window is not None:
+            windows.append(window)
+        elif part is causal_mask_function:
+            is_causal = True
+        else:
+            return None
+    if not is_causal or len(sequences) != 1:
+        return None
+    return PackedMask(bounds(sequences[0][0]), min(windows, default=None))
 
 
 def conditions(mask_function: Callable):

@@ -4,14 +4,13 @@ attnjit.hf.register()
 model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="attnjit", dtype=torch.bfloat16)
 """
 
-import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from ._attention import autocast, scalars_of
 from ._autograd import attend
 from ._call import Operands
-from ._hf_masks import make_mask, within_sequences
+from ._hf_masks import PackedMask, make_mask, within_sequences
 from ._served import count
 
 __all__ = ["attention_forward", "register"]
@@ -29,7 +28,7 @@ def attention_forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Tensor | PackedMask | None,
     dropout: float = 0.0,
     scaling: float | None = None,
     is_causal: bool | None = None,
@@ -47,16 +46,16 @@ def attention_forward(
         module: the layer; its is_causal counts where the argument is None.
         query: (batch, heads, length, width).
         key, value: (batch, key and value heads, length, width); not repeated.
-        attention_mask: None, bool with True = keep, numbers to add, or of packed sequences, which then attend to
-            themselves alone, where each begins and the last one ends, (sequences + 1,) int32.
+        attention_mask: None, bool with True = keep, numbers to add, or the PackedMask of packed sequences, which
+            says all that is_causal and sliding_window would.
         position_bias: added to the scores beside the mask, with a gradient.
         scaling: of the scores; 1 / sqrt(width) by default.
         is_causal: query i keeps keys j <= i, unless there is a mask, which then says so itself.
         sliding_window: keys of a causal row, itself included; likewise.
         softcap: c turns scaled scores s into c tanh(s / c), before bias and mask.
         s_aux: (heads,), sinks: a further score of each row of a head, without a key, with a gradient.
-        cu_seq_lens_q, cu_seq_lens_k: bounds of packed sequences, likewise, of rows and of keys. Causal rows
-            end with their sequence's keys, and a mask drops those of other sequences too.
+        cu_seq_lens_q, cu_seq_lens_k: bounds of packed sequences, (sequences + 1,), of rows and of keys. Causal
+            rows end with their sequence's keys, and a mask drops those of other sequences too.
 
     Returns:
         (batch, length, heads, width), contiguous, and None for the weights.
@@ -67,8 +66,9 @@ def attention_forward(
     """
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
-    if attention_mask is not None and attention_mask.dtype == torch.int32:
-        cu_seq_lens_q = cu_seq_lens_k = attention_mask
+    if isinstance(attention_mask, PackedMask):
+        cu_seq_lens_q = cu_seq_lens_k = attention_mask.cu_seqlens
+        is_causal, sliding_window = True, attention_mask.window
         attention_mask = None
     packed = cu_seq_lens_q is not None and cu_seq_lens_k is not None
     if packed and attention_mask is not None:
@@ -92,8 +92,9 @@ def attention_forward(
     if attention_mask is not None and not is_mask:
         bias = attention_mask if bias is None else bias + attention_mask
     q, k, v, bias, sink = autocast(query, key, value, bias, s_aux)
-    cu_seqlens = (cu_seq_lens_q.int(), cu_seq_lens_k.int()) if packed else (None, None)
-    operands = Operands(attention_mask if is_mask else None, bias, sink, None, None, None, *cu_seqlens)
+    operands = Operands(attention_mask if is_mask else None, bias, sink)
+    if packed:
+        operands = operands._replace(cu_seqlens_q=cu_seq_lens_q.int(), cu_seqlens_kv=cu_seq_lens_k.int())
     out, _, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None

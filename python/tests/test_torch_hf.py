@@ -149,13 +149,27 @@ def test_other_masks_of_packed_sequences_stay_masks():
     arguments = {"batch_size": 1, "q_length": 3, "kv_length": 3, "allow_is_causal_skip": False}
     make = lambda function, **more: _hf_masks.make_mask(mask_function=function, **(arguments | more))
     both = masking_utils.and_masks
-    for function in (causal, window):
-        bounds = make(both(function, packed))
-        assert bounds.tolist() == [0, 2, 3] and bounds.dtype == torch.int32
+    for function, keys in ((causal, None), (window, 2)):
+        bounds, found = make(both(function, packed))
+        assert bounds.tolist() == [0, 2, 3] and bounds.dtype == torch.int32 and found == keys
     for function in (every, masking_utils.or_masks(causal, every), both(packed, causal)):
         assert make(both(function, packed)).shape == (1, 1, 3, 3)
     assert make(causal).dtype == torch.bool
     assert make(both(causal, packed), attention_mask=torch.ones(1, 3, dtype=torch.bool)).shape == (1, 1, 3, 3)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_a_packed_mask_says_all_whatever_the_layer_says(window):
+    layer = torch.nn.Module()
+    q = torch.randn(1, 2, 8, 16, device=DEVICE, dtype=DTYPE)
+    mask = _hf_masks.PackedMask(torch.tensor([0, 3, 8], device=DEVICE, dtype=torch.int32), window)
+    out, _ = attnjit.hf.attention_forward(layer, q, q, q, mask, is_causal=False, sliding_window=3)
+    sides = None if window is None else (window - 1, -1)
+    parts = [
+        attnjit.attention(part, part, part, causal="top-left", window=sides)
+        for part in q.split([3, 5], dim=2)
+    ]
+    torch.testing.assert_close(out.transpose(1, 2), torch.cat(parts, dim=2))
 
 
 @pytest.mark.parametrize("is_causal", [True, False])
