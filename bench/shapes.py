@@ -11,9 +11,10 @@ import sys
 
 # The members of an entry, in the order in which their lists cross.
 _MEMBERS = ("dtype", "batch", "heads", "head_dim", "head_dim_v", "seqlens", "causal", "window",
-            "diagonal", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
-             "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv",
-             "page_size", "shared_pages", "tail_mask", "seed", "dbias", "prepared_mask")
+            "diagonal", "alibi", "mask", "mask_kind", "mask_density", "bias", "bias_dtype", "bias_kind",
+            "sink", "scale", "layout", "use_seqlens", "packed", "cu_seqlens_q", "cu_seqlens_kv",
+            "row_max", "max_logits", "page_size", "shared_pages", "tail_mask", "seed", "dbias",
+            "prepared_mask", "softcap")
 # Members whose value is a pair of numbers, and what stands between the two in a name.
 _PAIRS = {"heads": "/", "seqlens": "/", "window": ","}
 # Members whose value is itself a list.
