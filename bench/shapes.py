@@ -45,15 +45,33 @@ class Problem:
     seed: int
     backward: bool
     dbias: bool  # whether the backward computes the bias's gradient
-    others: tuple  # members of the entry that are none of the above
+    options: dict  # members of the entry that are none of the above, by name
+
+    @property
+    def others(self):
+        """The names of the options that are wanted."""
+        return tuple(m for m, value in self.options.items() if value is not False)
 
     def scores(self):
-        """How many scores the diagonal leaves to one head, over the batch."""
-        if not self.causal:
-            return self.batch * self.seqlen_q * self.seqlen_kv
-        shift = self.seqlen_kv - self.seqlen_q if self.causal == "bottom-right" else 0
-        rows = (min(max(i + shift + 1, 0), self.seqlen_kv) for i in range(self.seqlen_q))
-        return self.batch * sum(rows)
+        """How many scores the diagonal and the window leave to one head, over the batch."""
+        if self.options.get("packed"):
+            sizes = [[end - begin for begin, end in itertools.pairwise(self.options[member])]
+                     for member in ("cu_seqlens_q", "cu_seqlens_kv")]
+            return sum(map(self._scores_of, *sizes))
+        return self.batch * self._scores_of(self.seqlen_q, self.seqlen_kv)
+
+    def _scores_of(self, queries, keys):
+        """Those of one sequence."""
+        left, right = self.options.get("window", (-1, -1))
+        if self.causal:
+            right = 0
+        if left < 0 and right < 0:
+            return queries * keys
+        shift = keys - queries if self.causal == "bottom-right" else 0
+        rows = range(queries)
+        ends = [keys if right < 0 else min(max(i + shift + right + 1, 0), keys) for i in rows]
+        begins = [0 if left < 0 else max(i + shift - left, 0) for i in rows]
+        return sum(max(end - begin, 0) for begin, end in zip(begins, ends))
 
     def flop(self):
         """Of the two products of a forward, or the five of a backward; masks and biases count
@@ -114,7 +132,7 @@ def _problem(name, given, backward):
                    bias=_pattern(known.pop("bias", "")), layout=known.pop("layout", "bhsd"),
                    seed=known.pop("seed", 1),
                    backward=backward, dbias=known.pop("dbias", False),
-                   others=tuple(m for m, value in known.items() if value is not False))
+                   options=known)
 
 
 def _cross(entry):
