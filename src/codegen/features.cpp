@@ -19,10 +19,7 @@ std::string sequences(const Family& f, Pass) { return f.packed ? "PackedSequence
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 
-std::string softcap(const Family& f, Pass pass) {
-  if (!f.softcap) return "";
-  return pass == Pass::kBackward ? "Softcap<kConfig.fresh_scalars>" : "Softcap<false>";
-}
+std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
 
 // lse has no digits for a bias that is the same for all keys of a row: the backward adds one as if
 // it were not, at stride 0, before it takes lse off.
@@ -41,7 +38,8 @@ std::string row_bias(const Family& f, Pass pass) {
 
 std::string alibi(const Family& f, Pass) {
   if (!f.alibi) return "";
-  return fmt::format("Alibi<kScores, {}>", literal(std::max(f.head_dim, f.head_dim_v) > 128));
+  return fmt::format("Alibi<kScores, {}, {}>", literal(std::max(f.head_dim, f.head_dim_v) > 128),
+                     literal(f.alibi_one_sided));
 }
 
 std::string packed_mask(const Family& f, Pass pass) {
@@ -99,18 +97,12 @@ const void* value(const FeatureValues& values) {
   return &(values.*member);
 }
 
-template <auto member>
-const void* of_problem(const FeatureValues& values) {
-  return &(values.problem->*member);
-}
-
 using V = FeatureValues;
 constexpr Feature kFeatures[] = {
     {"sequences", "packed_sequences.cuh", "PackedSequencesParams", kDrops, sequences,
      value<&V::sequences>},
     {"seqlens", "seqlens.cuh", "SeqlensParams", kDrops, seqlens, value<&V::seqlens>},
-    {"softcap", "softcap.cuh", "float", kTransforms, softcap,
-     of_problem<&problem::Problem::softcap>},
+    {"softcap", "softcap.cuh", "SoftcapParams", kTransforms, softcap, value<&V::softcap>},
     {"bias", "bias.cuh", "OperandParams", kAdds, bias, value<&V::bias>, &Family::bias_groups_batch,
      &Family::bias_packs_keys},
     {"bias", "row_bias.cuh", "OperandParams", kDrops, row_bias, value<&V::bias>,

@@ -13,6 +13,7 @@
 #include "attnjit/score/row_max_params.h"
 #include "attnjit/score/seqlens_params.h"
 #include "attnjit/score/sink_params.h"
+#include "attnjit/score/softcap_params.h"
 #include "attnjit/score/tail_mask_params.h"
 #include "problem/backward_problem.hpp"
 
@@ -27,9 +28,9 @@ inline constexpr std::size_t kNumFeatures = 17;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
-  const problem::Problem* problem = nullptr;  ///< whose members are parameters themselves
   kernel::PackedSequencesParams sequences{};
   kernel::SeqlensParams seqlens{};
+  kernel::SoftcapParams softcap{};
   kernel::OperandParams bias{};
   kernel::OperandParams row_mask{};
   kernel::PackedMaskParams packed_mask{};  ///< of a forward

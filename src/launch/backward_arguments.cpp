@@ -36,7 +36,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
     : spec_(spec), layout_(layout), workspace_(workspace) {
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
-  set_feature_values(problem.forward, args.forward, values_.features);
+  set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
   if (spec.mask_classes) set_mask(problem.forward, args);
   if (problem.forward.mask_prepared) {
     values_.features.prepared_mask = prepared_mask(problem.forward, *args.forward.prepared_mask);

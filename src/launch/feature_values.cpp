@@ -1,6 +1,8 @@
 #include "launch/feature_values.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace attnjit::launch {
 namespace {
@@ -30,6 +32,26 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
           .operand_keys = p.operand_keys};
 }
 
+// Of scores that are yet to be multiplied by `scale`.
+kernel::SoftcapParams softcap_params(float cap, float scale) {
+  // tanh(x) / x in powers of x^2, for |x| up to 1: the polynomial of least relative error, 2^-20.7,
+  // by Remez's algorithm in double precision.
+  constexpr double kNear[] = {0.9999994110,  -0.3332904333, 0.1328143338,
+                              -0.0516056752, 0.0167431140,  -0.0030670603};
+  constexpr double kMostFloat = std::numeric_limits<float>::max();
+  const double ratio = static_cast<double>(scale) / cap;
+  kernel::SoftcapParams params{
+      .cap = cap, .ratio = static_cast<float>(std::clamp(ratio, -kMostFloat, kMostFloat))};
+  // The powers of other ratios leave the range of fp32: then no score takes the polynomial.
+  if (std::fabs(ratio) < 0x1p-11 || std::fabs(ratio) > 0x1p11) return params;
+  params.most = static_cast<float>(1.0 / std::fabs(ratio));
+  params.lead = static_cast<float>(kNear[5] * std::pow(ratio, 10));
+  for (int i = 0; i < 5; ++i) {
+    params.near[i] = static_cast<float>(kNear[i] / kNear[5] * std::pow(ratio, 2 * i - 10));
+  }
+  return params;
+}
+
 // A moving diagonal moves both sides of the band. Sides past every key are one: the sum of one and
 // two lengths fits 32 bits.
 kernel::BandParams band_params(const problem::Problem& p) {
@@ -43,9 +65,12 @@ kernel::BandParams band_params(const problem::Problem& p) {
 }  // namespace
 
 void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,
-                        codegen::FeatureValues& values) {
+                        codegen::Pass pass, codegen::FeatureValues& values) {
   using problem::Extent;
-  values.problem = &problem;
+  if (problem.softcap > 0.0f) {
+    const bool scaled = pass == codegen::Pass::kBackward;
+    values.softcap = softcap_params(problem.softcap, scaled ? 1.0f : problem.scale);
+  }
   if (problem.packed) values.sequences = packed_sequences(problem, args);
   values.seqlens = {args.seqlens_q, args.seqlens_kv};
   values.band = band_params(problem);

@@ -39,7 +39,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   auto* const base = static_cast<std::byte*>(workspace);
   set_forward(spec, problem, args);
   set_splits(spec, problem, layout, base);
-  set_feature_values(problem, args, values_.features);
+  set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
   if (spec.max_logits) set_maxima(spec, problem, args, layout, base);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (problem.mask_prepared) {

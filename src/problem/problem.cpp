@@ -252,6 +252,7 @@ Family family(const Problem& problem) {
   f.sink = problem.sink.exists;
   f.sink_dtype = problem.sink.dtype;
   f.alibi = problem.alibi.exists;
+  f.alibi_one_sided = f.alibi && problem.bounded_right && problem.right <= 0;
   f.row_max = problem.has_row_max || problem.has_max_logits;
   f.page_size = problem.page_size;
   f.tail_mask = problem.tail_mask.exists;

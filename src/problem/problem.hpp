@@ -161,8 +161,9 @@ struct Family {
   bool sink = false;
   DType sink_dtype = DType::kFloat32;
   bool alibi = false;
-  bool row_max = false;  ///< the largest scores of rows are wanted, of a forward
-  std::int32_t page_size = 0;  ///< keys of a page, 0: keys are not paged
+  bool alibi_one_sided = false;  ///< keys past the diagonal of its slopes are dropped
+  bool row_max = false;          ///< the largest scores of rows are wanted, of a forward
+  std::int32_t page_size = 0;    ///< keys of a page, 0: keys are not paged
   bool tail_mask = false;
   bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
 
@@ -192,16 +193,18 @@ constexpr auto fields(const Family*) {
       base::Field{"bounded_right", &F::bounded_right}, base::Field{"seqlens", &F::seqlens},
       base::Field{"packed", &F::packed}, base::Field{"sink", &F::sink},
       base::Field{"sink_dtype", &F::sink_dtype}, base::Field{"alibi", &F::alibi},
-      base::Field{"row_max", &F::row_max}, base::Field{"page_size", &F::page_size},
-      base::Field{"tail_mask", &F::tail_mask}, base::Field{"mask_prepared", &F::mask_prepared});
+      base::Field{"alibi_one_sided", &F::alibi_one_sided}, base::Field{"row_max", &F::row_max},
+      base::Field{"page_size", &F::page_size}, base::Field{"tail_mask", &F::tail_mask},
+      base::Field{"mask_prepared", &F::mask_prepared});
 }
 
 /// Flags that descriptions name where they are set.
 inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
-    {"left", &Family::bounded_left},     {"right", &Family::bounded_right},
-    {"seqlens", &Family::seqlens},       {"packed", &Family::packed},
-    {"softcap", &Family::softcap},       {"alibi", &Family::alibi},
-    {"tail_mask", &Family::tail_mask},   {"row_max", &Family::row_max}};
+    {"left", &Family::bounded_left},        {"right", &Family::bounded_right},
+    {"seqlens", &Family::seqlens},          {"packed", &Family::packed},
+    {"softcap", &Family::softcap},          {"alibi", &Family::alibi},
+    {"tail_mask", &Family::tail_mask},      {"row_max", &Family::row_max},
+    {"one_sided", &Family::alibi_one_sided}};
 
 Family family(const Problem& problem);
 

@@ -40,7 +40,6 @@ struct BackwardConfig {
                     // the scores are computed, to arrive meanwhile
   Fresh fresh;
 
-  static constexpr bool fresh_scalars = false;
 
   ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
     return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;

@@ -22,7 +22,6 @@ struct BackwardDqWgmmaConfig {
   static constexpr int block_q = 128;          // query rows, 64 for each of two warpgroups
   static constexpr int block_kv = 64;          // keys of a tile
   static constexpr bool late = true;           // features read operands where they use them
-  static constexpr bool fresh_scalars = true;  // what follows from them is not kept in registers
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 3 * 128; }
   // Registers of a thread that multiplies: what those that load leave of a launch's.

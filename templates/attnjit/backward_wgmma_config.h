@@ -28,7 +28,6 @@ struct BackwardWgmmaConfig {
   static constexpr int min_blocks = 1;         // per SM; setmaxnreg needs the launch bound
   static constexpr int block_kv = 128;         // keys of a tile, 64 for each of two warpgroups
   static constexpr bool late = false;          // features read operands before scores are computed
-  static constexpr bool fresh_scalars = true;  // what follows from them is not kept in registers
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds

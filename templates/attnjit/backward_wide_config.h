@@ -24,7 +24,6 @@ struct BackwardWideConfig {
   static constexpr int block_q = 64;           // query rows of a tile
   static constexpr int block_kv = 64;          // keys of a tile
   static constexpr bool late = false;          // features read operands before scores are computed
-  static constexpr bool fresh_scalars = true;  // what follows from them is not kept in registers
 
   // Dq has a kernel of its own, and nobody waits for who adds to it.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }

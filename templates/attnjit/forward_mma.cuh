@@ -67,7 +67,7 @@ struct Forward {
   KeyRange keys;
   TileRange tiles;      // of the block's share, those that are left
   const uint16 *k, *v;  // of the block's kv head
-  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
+  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
@@ -242,7 +242,7 @@ struct Forward {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
-    if constexpr (Features::kTransforms) features.transform(scores, params.score_scale);
+    if constexpr (Features::kTransforms) features.transform(scores);
     if constexpr (kConfig.scale_first) {
       scores *= params.score_scale;
     }

@@ -85,10 +85,11 @@ struct ClosedRow {
   RowOwner owner;
   float keys_lse;  // of the keys alone; -inf for a dead row
   float lse;
-  float inverse;  // of the sum
+  float inverse;  // of the keys' sum
+  float share;    // of the keys in what is summed up; the product of the two may be subnormal
   ATTNJIT_DEVICE float scaled(float value) const {
     // A select, not a product with 0: the sum of a dead row may hold NaN.
-    return keys_lse == -ptx::infinity() ? 0.0f : value * inverse;
+    return keys_lse == -ptx::infinity() ? 0.0f : value * inverse * share;
   }
 };
 
@@ -98,9 +99,9 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
                                    int distance) {
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
-  if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f};
+  if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f, 1.0f};
   const float lse = row.max + ptx::log2_approx(row.sum) * kLn2;
-  return {owner, lse, lse, ptx::reciprocal_approx(row.sum)};
+  return {owner, lse, lse, ptx::reciprocal_approx(row.sum), 1.0f};
 }
 
 template <bool kPacked>

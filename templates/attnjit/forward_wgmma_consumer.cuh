@@ -37,7 +37,9 @@ struct ForwardConsumer {
   static constexpr int kWarpgroups = kConfig.consumers();
   static constexpr bool kPacked = Features::kPacksSequences;
   using Shared = ForwardShared<kConfig>;
-  using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
+  // The largest scores are looked for among changed ones.
+  static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
+  using Softmax = GivenStartSoftmax<kConfig.dtype, 1, kConfig.scale_first>;
 
   // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
   // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
@@ -166,20 +168,31 @@ struct ForwardConsumer {
       ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(query_turn.slot()));
     }
 
-    if constexpr (Features::kTransforms) features.transform(scores, params.base.score_scale);
-    if constexpr (kConfig.scale_first) scores *= params.base.score_scale;
-    features.add(rows.block, scores, first_key);
-    if constexpr (kStep != Step::kPlain) {
-      KeptKeys<kShape> kept;
-      features.keep(rows.block, kept, first_key);
-      kept.apply(scores);
-    }
-    maxima.see(query_turn.turn, scores);
     Probabilities<1, kGroups> fresh;
     RowValues<1> correction;
-    const bool corrects = rows.softmax.template step<kNew>(
-        scores, fresh, params.base.exponent_scale,
-        [&](int m, int h, float factor) { correction[m][h] = factor; });
+    const auto correct = [&](int m, int h, float factor) { correction[m][h] = factor; };
+    const ForwardParams& p = params.base;
+    bool corrects;
+    if constexpr (kStep == Step::kPlain && kInExponents) {
+      features.begin_exponents(rows.block, first_key);
+      corrects = rows.softmax.template step<kNew>(
+          scores, fresh,
+          ChangedExponents<Features, kShape, kConfig.scale_first>{features, rows.block, first_key,
+                                                                  p.score_scale, p.exponent_scale},
+          correct);
+    } else {
+      if constexpr (Features::kTransforms) features.transform(scores);
+      if constexpr (kConfig.scale_first) scores *= p.score_scale;
+      features.add(rows.block, scores, first_key);
+      if constexpr (kStep != Step::kPlain) {
+        KeptKeys<kShape> kept;
+        features.keep(rows.block, kept, first_key);
+        kept.apply(scores);
+      }
+      maxima.see(query_turn.turn, scores);
+      corrects = rows.softmax.template step<kNew>(scores, fresh, ScaledExponents{p.exponent_scale},
+                                                  correct);
+    }
 
     if constexpr (kBehind) {
       ptx::wgmma_wait<0>();

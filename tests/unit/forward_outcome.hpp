@@ -78,6 +78,10 @@ inline void put(Members& m, const kernel::PackedSequencesParams& params) {
                                q.num_sequences, fmt::ptr(used_q), fmt::ptr(used_kv), q.num_rows,
                                operand_queries, operand_keys);
 }
+inline void put(Members& m, const kernel::SoftcapParams& params) {
+  const auto& [cap, ratio, most, lead, near] = params;
+  m["softcap"] = fmt::format("{} {} {} {} {}", cap, ratio, most, lead, fmt::join(near, " "));
+}
 inline void put(Members& m, const kernel::SinkParams& params) {
   const auto& [data, head_stride] = params;
   m["sink"] = fmt::format("{} {}", fmt::ptr(data), head_stride);
@@ -175,12 +179,13 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
   const auto& [forward, features, mask_pack, combine, max_logits] = arguments.values();
-  const auto& [problem, sequences, seqlens, bias, row_mask, packed_mask, byte_mask, band, sink,
+  const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
                alibi, row_max, pages, tail_mask, prepared_mask] = features;
   put(o.values, forward);
   put(o.values, band);
   put(o.values, sequences);
   put(o.values, seqlens);
+  put(o.values, softcap);
   put(o.values, "bias", bias);
   put(o.values, sink);
   put(o.values, alibi);

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attnjit/error.hpp"
@@ -157,6 +159,41 @@ TEST_CASE("the values of the forward kernel") {
   ForwardArguments late(plain.spec, plain.problem, plain.args, plain.layout(), nullptr,
                         encode_nothing);
   CHECK(late.values().forward.base.exponent_scale == 0.125f * kernel::kLog2E);
+}
+
+TEST_CASE("the polynomial of a softcap is tanh up to the cap, and of no use where its powers are") {
+  const auto of = [](float softcap, float scale) {
+    ForwardArgs args = forward_args();
+    args.softcap = softcap;
+    args.scale = scale;
+    Call call(args);
+    return ForwardArguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                            encode_nothing)
+        .values()
+        .features.softcap;
+  };
+  for (const auto& [softcap, scale] :
+       {std::pair{50.0f, 0.125f}, {2.0f, -0.3f}, {0.01f, 1.0f}, {1e3f, 0.5f}}) {
+    CAPTURE(softcap);
+    CAPTURE(scale);
+    const kernel::SoftcapParams p = of(softcap, scale);
+    CHECK(p.ratio == scale / softcap);
+    CHECK(p.most * std::fabs(p.ratio) == doctest::Approx(1.0));
+    for (int i = 1; i <= 100; ++i) {
+      const float score = p.most * static_cast<float>(i) / 100, square = score * score;
+      float ratio = square + p.near[4];
+      for (int j = 3; j >= 0; --j) ratio = std::fma(ratio, square, p.near[j]);
+      const double x = double{scale} / softcap * score;
+      CHECK(std::fabs(ratio * p.lead / (std::tanh(x) / x) - 1.0) < 0x1p-19);
+    }
+  }
+  for (const auto& [softcap, scale] :
+       {std::pair{1e-30f, 1.0f}, {1e30f, 1.0f}, {50.0f, 0.0f}, {1e-4f, 1e38f}}) {
+    const kernel::SoftcapParams p = of(softcap, scale);
+    CHECK(p.most == 0.0f);
+    CHECK(std::isfinite(p.ratio));
+    CHECK(p.lead == 0.0f);
+  }
 }
 
 TEST_CASE("the packed mask has a plane per batch element and head of the mask") {

@@ -8,16 +8,20 @@ namespace attnjit::kernel {
 
 // Takes the head's slope off a score for each key between it and the diagonal. The slope is read
 // when the head begins, unless kLate: then there is no register to keep it through the product.
-template <ScoreShape kShape, bool kLate>
+// kOneSided: keys past the diagonal are dropped, whatever is added to them.
+template <ScoreShape kShape, bool kLate, bool kOneSided>
 struct Alibi : Feature {
-  static constexpr bool kPerHead = true, kLastFirst = true;
+  static constexpr bool kPerHead = true, kLastFirst = true, kAdds = true;
   static constexpr bool kPacked = kShape.packed_heads > 1;
+  static constexpr bool kInExponents = kOneSided && !kPacked;
   static constexpr int kSlopes = kPacked ? kShape.lines() : 1;
 
   const AlibiParams& params;
   float slopes[kSlopes];  // of the head, or of the line's where heads are packed
+  float slope, first;     // of the head, and of what the thread's first score gets: in log2 units
 
-  ATTNJIT_DEVICE explicit Alibi(const AlibiParams& p) : params(p), slopes{} {}
+  ATTNJIT_DEVICE explicit Alibi(const AlibiParams& p)
+      : params(p), slopes{}, slope(0.0f), first(0.0f) {}
 
   ATTNJIT_DEVICE float slope_of(const Block& block, int head) const {
     return ptx::load_global(params.slopes + block.batch * params.batch_stride +
@@ -37,10 +41,14 @@ struct Alibi : Feature {
       }
     }
   }
+  // The thread's first key, less off.
+  ATTNJIT_DEVICE int origin_of(const Block& block, int first_key) const {
+    const int origin = first_key + block.thread_key - params.offset;
+    return params.bottom_right ? origin - block.bottom_right() : origin;
+  }
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    int origin = first_key + block.thread_key - params.offset;  // the key, less off
-    if (params.bottom_right) origin -= block.bottom_right();
+    const int origin = origin_of(block, first_key);
     if constexpr (kPacked) {
       float distances[kSlopes];
 #pragma unroll
@@ -54,9 +62,23 @@ struct Alibi : Feature {
       if constexpr (kLate) slopes[0] = slope_of(block, block.head);
       const float distance = static_cast<float>(block.thread_row - origin);
       for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-        score -= slopes[0] * fabsf(distance + static_cast<float>(kShape.row(line) - key));
+        const float keys = distance + static_cast<float>(kShape.row(line) - key);
+        score -= slopes[0] * (kOneSided ? keys : fabsf(keys));
       });
     }
+  }
+  ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
+    if constexpr (!kInExponents) return;
+    if constexpr (kLate) slopes[0] = slope_of(block, block.head);
+    slope = slopes[0] * kLog2E;
+    const int distance = block.thread_row - origin_of(block, first_key);
+    first = -slope * distance;
+  }
+  // The addend is a difference of two products, whose rounding does not count up to such a slope.
+  ATTNJIT_DEVICE bool in_exponents_fit() const { return fabsf(slope) <= 64.0f; }
+  ATTNJIT_DEVICE float line_addend(float start, int) const { return start + first; }
+  ATTNJIT_DEVICE float addend(float start, int line, int key) const {
+    return fmaf(slope, static_cast<float>(key - kShape.row(line)), start);
   }
 };
 

@@ -23,7 +23,7 @@ struct Bias : Feature {
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows;
   static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
-  static constexpr bool kPerHead = true;
+  static constexpr bool kPerHead = true, kAdds = true;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
                            TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
                                   OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;

@@ -26,7 +26,7 @@ struct Sink : Feature {
                       ptx::exp2_approx((sink - highest) * kLog2E);
     row.lse = highest + ptx::log2_approx(sum) * kLn2;
     if (row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
-    row.inverse *= ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
+    row.share = ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
   }
 };
 

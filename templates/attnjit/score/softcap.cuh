@@ -1,33 +1,38 @@
 #pragma once
 #include "attnjit/ptx/clamp.cuh"
 #include "attnjit/ptx/math.cuh"
-#include "attnjit/ptx/opaque.cuh"
+#include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/softcap_params.h"
 
 namespace attnjit::kernel {
 
-// Bounds scores by a cap: cap tanh(score / cap). kFresh: what follows from the cap is computed anew
-// for each tile in differentiate(), where there is no register to keep it.
-template <bool kFresh>
+// Bounds scores by a cap: cap tanh(score / cap). Two formulas, for tanh of the special function
+// unit has an error of 2^-11, which is more than lse may be off in a row of few keys: a polynomial
+// for scores up to the cap, nearly all that models have, and a quotient, which asks that unit once
+// more than the softmax does and then waits for it.
 struct Softcap : Feature {
-  static constexpr bool kTransforms = true;
-  // tanh is 1 but for 2^-19 from here on.
-  static constexpr float kFlat = 7.0f;
-  static constexpr float kMostFloat = 3.4e38f;
+  static constexpr bool kTransforms = true, kInExponents = true;
+  static constexpr float kFlat = 7.0f;  // tanh is 1 but for 2^-19 from here on
 
-  const float& cap;
+  const SoftcapParams& params;
+  float highest;  // |score| of the tile at hand
 
-  ATTNJIT_DEVICE explicit Softcap(const float& c) : cap(c) {}
+  ATTNJIT_DEVICE explicit Softcap(const SoftcapParams& p) : params(p), highest(0.0f) {}
 
-  // The largest number instead of an infinity, which times 0 is NaN.
-  ATTNJIT_DEVICE static float finite(float x) { return ptx::clamp(x, kMostFloat); }
-  ATTNJIT_DEVICE static float inverse(float cap) { return finite(ptx::reciprocal_approx(cap)); }
-  // cap tanh(x) in the units of `score`, of which x is `inverse` times as much, and `flat` where x
-  // is kFlat: the quotient of polynomials of least relative error up to there, 2^-19.5. tanh of the
-  // special function unit has 2^-11, which is more than lse may be off in a row of few keys.
-  ATTNJIT_DEVICE static float capped(float score, float inverse, float flat) {
+  // What a near score is to be multiplied by, and by params.lead.
+  ATTNJIT_DEVICE float near_ratio(float score) const {
+    const float square = score * score;
+    float ratio = square + params.near[4];
+#pragma unroll
+    for (int i = 3; i >= 0; --i) ratio = fmaf(ratio, square, params.near[i]);
+    return ratio;
+  }
+  // cap tanh(x) in the units of `score`, of which x is `ratio` times as much, and `flat` where x is
+  // kFlat: the quotient of polynomials of least relative error up to there, 2^-19.5.
+  ATTNJIT_DEVICE static float capped(float score, float ratio, float flat) {
     score = ptx::clamp(score, flat);
-    const float x = score * inverse, square = x * x;
+    const float x = score * ratio, square = x * x;
     const float numerator =
         ((3.99592545e-06f * square + 0.00229310221f) * square + 0.123220712f) * square +
         0.999998987f;
@@ -44,18 +49,34 @@ struct Softcap : Feature {
   }
 
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores, float scale) {
-    const float inverse = finite(this->inverse(cap) * scale);
-    const float flat = kFlat * ptx::reciprocal_approx(fabsf(inverse));
-    scores.for_each([&](float& score, int, int, int) { score = capped(score, inverse, flat); });
+  ATTNJIT_DEVICE void transform(S& scores) {
+    const float ratio = params.ratio;
+    const float flat = kFlat * ptx::reciprocal_approx(fabsf(ratio));
+    scores.for_each([&](float& score, int, int, int) { score = capped(score, ratio, flat); });
   }
+  ATTNJIT_DEVICE void begin_exponents(const Block&, int) { highest = 0.0f; }
+  ATTNJIT_DEVICE float transformed(float score) {
+    highest = fmaxf(highest, fabsf(score));
+    return score * near_ratio(score);
+  }
+  ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor * params.lead; }
+  ATTNJIT_DEVICE bool in_exponents_fit() const { return highest <= params.most; }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
-    const float cap = kFresh ? ptx::as_float(ptx::opaque(ptx::as_bits(this->cap))) : this->cap;
-    const float inverse = this->inverse(cap);
+    float highest = 0.0f;
+    scores.for_each([&](float& score, int, int, int) { highest = fmaxf(highest, fabsf(score)); });
+    if (ptx::warp_all(highest <= params.most)) {
+      scores.for_each([&](float& score, int m, int n, int e) {
+        score *= near_ratio(score) * params.lead;
+        const float tanh = score * params.ratio;
+        slopes[m][n][e] *= 1.0f - tanh * tanh;
+      });
+      return;
+    }
+    const float flat = kFlat * params.cap;
     scores.for_each([&](float& score, int m, int n, int e) {
-      slopes[m][n][e] *= slope(score * inverse);
-      score = capped(score, inverse, kFlat * cap);
+      slopes[m][n][e] *= slope(score * params.ratio);
+      score = capped(score, params.ratio, flat);
     });
   }
 };

@@ -450,6 +450,10 @@ struct RowState {
 struct Feature {
   // Whether scores are changed by more than an addition: transform() and differentiate() are there.
   static constexpr bool kTransforms = false;
+  // Whether scores are added to: add() is there.
+  static constexpr bool kAdds = false;
+  // Whether exponents can be computed from the scores that transform() and add() have not changed.
+  static constexpr bool kInExponents = false;
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
   // tiles.
   static constexpr bool kNarrows = false, kPicksKeys = false;
@@ -504,15 +508,25 @@ struct Feature {
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
-  // Changes scores in place, which are yet to be multiplied by `scale`.
+  // Changes scores in place that have no scale yet.
   template <class S>
-  ATTNJIT_DEVICE void transform(S&, float) {}
+  ATTNJIT_DEVICE void transform(S&) {}
   // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(S&, S&) {}
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // What transform() and add() do, score by score on the way to the exponent: scores of the tile
+  // that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the addends
+  // come on top of `start` in log2 units: of a line, and of each of its keys. in_exponents_fit()
+  // tells after the tile whether that was as exact as the other way.
+  ATTNJIT_DEVICE void begin_exponents(const Block&, int) {}
+  ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor; }
+  ATTNJIT_DEVICE float transformed(float score) { return score; }
+  ATTNJIT_DEVICE float line_addend(float start, int) const { return start; }
+  ATTNJIT_DEVICE float addend(float start, int, int) const { return start; }
+  ATTNJIT_DEVICE bool in_exponents_fit() const { return true; }
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
@@ -530,6 +544,11 @@ struct Feature {
 template <class... Features>
 struct FeatureSet : Features... {
   static constexpr bool kTransforms = (Features::kTransforms || ...);
+  static constexpr bool kAdds = (Features::kAdds || ...);
+  // Both at once need more registers than there are.
+  static constexpr bool kInExponents =
+      kTransforms != kAdds &&
+      ((Features::kInExponents || !(Features::kTransforms || Features::kAdds)) && ...);
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
@@ -581,8 +600,8 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores, float scale) {
-    (Features::transform(scores, scale), ...);
+  ATTNJIT_DEVICE void transform(S& scores) {
+    (Features::transform(scores), ...);
   }
   template <class S>
   ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
@@ -593,6 +612,26 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
     (Features::add(block, scores, first_key), ...);
   }
+  ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
+    (Features::begin_exponents(block, first_key), ...);
+  }
+  ATTNJIT_DEVICE float exponent_factor(float factor) const {
+    ((factor = Features::exponent_factor(factor)), ...);
+    return factor;
+  }
+  ATTNJIT_DEVICE float transformed(float score) {
+    ((score = Features::transformed(score)), ...);
+    return score;
+  }
+  ATTNJIT_DEVICE float line_addend(float start, int line) const {
+    ((start = Features::line_addend(start, line)), ...);
+    return start;
+  }
+  ATTNJIT_DEVICE float addend(float start, int line, int key) const {
+    ((start = Features::addend(start, line, key)), ...);
+    return start;
+  }
+  ATTNJIT_DEVICE bool in_exponents_fit() const { return (Features::in_exponents_fit() && ...); }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     (Features::mask(block, scores, first_key), ...);
@@ -1360,7 +1399,6 @@ struct BackwardConfig {
                     // the scores are computed, to arrive meanwhile
   Fresh fresh;
 
-  static constexpr bool fresh_scalars = false;
 
   ATTNJIT_CONSTEXPR bool refreshes(Fresh part) const {
     return (static_cast<int>(fresh) & static_cast<int>(part)) != 0;
@@ -2786,7 +2824,7 @@ struct Bias : Feature {
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows;
   static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
-  static constexpr bool kPerHead = true;
+  static constexpr bool kPerHead = true, kAdds = true;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
                            TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
                                   OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;

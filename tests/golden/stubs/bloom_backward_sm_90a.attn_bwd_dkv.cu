@@ -1,4 +1,4 @@
-// attn_bwd_dkv bf16 d128 gqa1 right alibi | wgmma q64 kv128 s2
+// attn_bwd_dkv bf16 d128 gqa1 right alibi one_sided | wgmma q64 kv128 s2
 #include "attnjit/backward_dkv_wgmma.cuh"
 #include "attnjit/score/alibi.cuh"
 #include "attnjit/score/band.cuh"
@@ -29,6 +29,6 @@ attn_bwd_dkv(
     const __grid_constant__ BandParams band) {
   backward_dkv_wgmma<kConfig>(params,
     NoKeyBiasGrad{},
-    Alibi<kScores, false>(alibi),
+    Alibi<kScores, false, true>(alibi),
     Band<kScores, false, true>(band));
 }

@@ -1,4 +1,4 @@
-// attn_fwd bf16 d128 gqa1 right alibi | q128 kv32 s2 w4 b2 max_free
+// attn_fwd bf16 d128 gqa1 right alibi one_sided | q128 kv32 s2 w4 b2 max_free
 #include "attnjit/forward_mma.cuh"
 #include "attnjit/score/alibi.cuh"
 #include "attnjit/score/band.cuh"
@@ -28,6 +28,6 @@ attn_fwd(
     const __grid_constant__ AlibiParams alibi,
     const __grid_constant__ BandParams band) {
   forward<kConfig>(params,
-    Alibi<kScores, false>(alibi),
+    Alibi<kScores, false, true>(alibi),
     Band<kScores, false, true>(band));
 }

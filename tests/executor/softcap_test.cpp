@@ -1,0 +1,65 @@
+// Softcaps on the paths of both passes: scores up to the cap, whose tanh is a polynomial, and
+// beyond.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench.hpp"
+#include "mutations.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kMma = R"({"softmax": "max_free"})";
+const std::string kWgmma =
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "num_warps": 4,
+        "min_blocks": 1, "pack_heads": false, "softmax": "max_free"})";
+const std::string kSoftcap = "attnjit/score/softcap.cuh";
+
+// Scores of unit variance, by the default scale.
+const ProblemSpec kSmall = {
+    .heads_q = 2, .heads_kv = 1, .seqlen_q = 70, .seqlen_kv = 150, .head_dim = 64};
+
+// All scores below the cap; some of a tile beyond it; nearly all, up to where tanh is flat. What
+// powers of the ratio do to the range of fp32 is the host's to avoid.
+TEST_CASE("softcap: scores on both sides of the cap") {
+  Bench bench;
+  ProblemSpec spec = kSmall;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    for (const float softcap : {50.0f, 3.0f, 0.2f, 1e-3f, 1e4f, 1e30f}) {
+      spec.dtype = dtype;
+      spec.softcap = softcap;
+      for (const float scale : {0.125f, -2.0f, 1e-6f}) {
+        spec.scale = scale;
+        CAPTURE(instance::describe(spec));
+        spec.backward = false;
+        for (const std::string& config : {kMma, kWgmma}) {
+          CAPTURE(config);
+          CHECK(bench.forward(spec, codegen::find_arch("sm_90a"), config) == "");
+        }
+        spec.backward = true;
+        CHECK(bench.backward(spec, codegen::find_arch("sm_90a"), wgmma_backward(64)) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught: a softcap's polynomial for scores beyond the cap") {
+  ProblemSpec spec = kSmall;
+  spec.softcap = 1.0f;
+  expect_report({kSoftcap, "return highest <= params.most;", "return true;"}, {spec, kWgmma},
+                {"rows fail"});
+  expect_report({kSoftcap, "exponent_factor(float factor) const { return factor * params.lead; }",
+                 "exponent_factor(float factor) const { return factor; }"},
+                {{.seqlen_kv = 150, .head_dim = 64, .softcap = 50.0f}, kWgmma}, {"rows fail"});
+  spec.backward = true;
+  expect_report({kSoftcap, "ptx::warp_all(highest <= params.most)", "true"},
+                {spec, wgmma_backward(64)}, {"dq:"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test
