@@ -25,12 +25,19 @@ def parts_of(parts, rows, width, dtype, seed=0):
     return outs.to(dtype), lses
 
 
-def assert_merged(found, outs, lses):
+def assert_merged(found, outs, lses, merges=1):
+    """One merge of fp32 gets lse and out right but for their own rounding. Of several, one after another, each but the
+    last leaves an lse that is off by half an ulp, and the next ones weigh its sum by it: the logarithms of the parts'
+    weights are off by d = (merges - 1) ulp / 2 at most, out by d sum_s w_s (|out_s| + |out|) <= 2 d sum_s w_s |out_s|."""
     out, lse = found
     exact, exact_lse = formulas.merge_lse(outs, lses)
-    torch.testing.assert_close(lse.double(), exact_lse, rtol=1e-6, atol=1e-5)
-    unit = UNITS[out.dtype]
-    torch.testing.assert_close(out.double(), exact, rtol=unit, atol=unit)
+    of_parts, _ = formulas.merge_lse(outs.abs(), lses)
+    largest = exact_lse[exact_lse.isfinite()].abs().max().item()
+    off = (merges - 1) * 2.0 ** (math.frexp(largest)[1] - 24) / 2
+    torch.testing.assert_close(lse.double(), exact_lse, rtol=1e-6, atol=1e-5 + off)
+    allowed = UNITS[out.dtype] * (1 + exact.abs()) + 2 * off * of_parts
+    worst = ((out.double() - exact).abs() / allowed).max().item()
+    assert worst <= 1, f"out: the error is {worst:.2f} of what is allowed"
 
 
 @pytest.mark.parametrize("dtype", UNITS)
@@ -60,7 +67,7 @@ def test_a_sum_that_goes_on_where_it_lies():
     out, lse = attnjit.merge_lse(outs[:1], lses[:1], dtype=torch.float32)
     for part in range(1, 64):
         attnjit.merge_lse(outs[part : part + 1], lses[part : part + 1], carry=(out, lse), out=out, lse=lse)
-    assert_merged((out, lse), outs, lses)
+    assert_merged((out, lse), outs, lses, merges=64)
 
 
 def test_a_captured_merge():
