@@ -77,10 +77,11 @@ def backward(
 
 
 def enqueue_forward(
-    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, operands: Operands, scalars: Scalars
-) -> None:
-    """As forward(), into `out` and, unless it is None, `lse`."""
-    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, None, _CURRENT_STREAM)
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, operands: Operands, scalars: Scalars,
+    max_logits: Tensor | None = None,
+) -> None:  # fmt: skip
+    """As forward(), into `out` and, unless they are None, `lse` and `max_logits`."""
+    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, max_logits, _CURRENT_STREAM)
 
 
 def enqueue_backward(

@@ -182,7 +182,7 @@ def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, 
         weights = weights * share.unsqueeze(-1)
         of_sinks = None if of_sinks is None else of_sinks * share
         lse = given_lse
-    dout = dout.to(dtype)
+    dout = torch.where((weights > 0).any(-1, keepdim=True), dout.to(dtype), 0.0)  # not that of dead rows
     of_lse = torch.zeros_like(lse) if dlse is None else torch.where(lse.isfinite(), dlse.to(dtype), 0.0)
     delta = (dout * out.to(dtype)).sum(-1) - of_lse
     weights = _rounded(weights, rounded)  # before ds is formed, as the kernel of Hopper does

@@ -1,4 +1,5 @@
-"""Random problems over a group, and their results beside those of one process."""
+"""Random problems over a group, and their results beside those of one process. Results are named tensors: out, lse,
+max_logits on request, and the gradients."""
 
 import random
 from dataclasses import replace
@@ -20,6 +21,8 @@ def random_call(seed, device, dtype=None, ranks=1, kind_seed=None):
         seqlens=False,
         softcap=rng.choice((None, None, 2.0)),
         diagonal_offset=rng.choice((0, 0, 5, -9)),
+        sink=rng.choice((None, None, dtype or torch.float32)),
+        alibi=rng.choice((None, None, None, "h", "bh")),
     )
     if dtype is not None:
         kind = replace(kind, dtype=dtype, bias_dtype=dtype)
@@ -30,39 +33,41 @@ def random_call(seed, device, dtype=None, ranks=1, kind_seed=None):
     return call
 
 
-def _options(call):
-    """Those of a call that context_parallel.attention takes."""
-    taken = ("mask", "bias", "causal", "window", "diagonal", "scale", "softcap", "diagonal_offset")
-    return {name: call.options[name] for name in taken}
-
-
 def weights_of(out, lse, seed):
     generator = torch.Generator(out.device).manual_seed(seed)
     dout = torch.randn(out.shape, generator=generator, device=out.device, dtype=out.dtype)
     return dout, torch.randn(lse.shape, generator=generator, device=out.device)
 
 
-def run(attend, leaves, weights, uses_lse):
-    """(out, lse, gradients of `leaves`)."""
-    out, lse = attend()
+def run(attend, inputs, weights, uses_lse):
+    """The results of a call; `inputs` are those that may want a gradient, by the names of the gradients."""
+    out, lse, *max_logits = attend()
     outputs, given = ((out, lse), weights) if uses_lse else ((out,), weights[:1])
-    return out.detach(), lse.detach(), torch.autograd.grad(outputs, leaves, given)
+    leaves = {name: t for name, t in inputs.items() if t is not None and t.requires_grad}
+    gradients = torch.autograd.grad(outputs, tuple(leaves.values()), given)
+    named = {"out": out.detach(), "lse": lse.detach(), **dict(zip(("max_logits",), max_logits))}
+    return named | dict(zip(leaves, gradients, strict=True))
 
 
 def whole(call, weights, uses_lse, attention=attnjit.attention, **more):
-    options = _options(call) | more
+    options = call.options | more
     attend = lambda: attention(call.q, call.k, call.v, return_lse=True, **options)
-    return run(attend, call.leaves(), weights, uses_lse)
+    inputs = {"dq": call.q, "dk": call.k, "dv": call.v, "dbias": call.bias, "dsink": call.sink}
+    return run(attend, inputs, weights, uses_lse)
+
+
+def _has_rows(operand, rows):
+    return operand is not None and operand.dim() >= 2 and operand.shape[-2] == rows > 1
 
 
 def _slice(operand, rows, shard):
     """A mask or bias with this rank's rows, a leaf of its own."""
     if operand is None:
         return None
-    if operand.dim() >= 2 and operand.shape[-2] == rows and rows > 1:
-        operand, wants = shard(operand.detach(), operand.dim() - 2), operand.requires_grad
-        return operand.requires_grad_(wants)
-    return operand.detach().requires_grad_(operand.requires_grad)
+    own = operand.detach()
+    if _has_rows(operand, rows):
+        own = shard(own, operand.dim() - 2)
+    return own.requires_grad_(operand.requires_grad)
 
 
 def sharded(call, weights, uses_lse, group=None, **more):
@@ -71,15 +76,17 @@ def sharded(call, weights, uses_lse, group=None, **more):
     rows, keys = call.q.shape[2], call.k.shape[2]
     q, k, v = (shard(t, 2).requires_grad_() for t in (call.q, call.k, call.v))
     mask, bias = (_slice(t, rows, shard) for t in (call.mask, call.bias))
-    options = _options(call)
-    options |= {"mask": mask, "bias": bias, "group": group, "seqlen_q": rows, "seqlen_kv": keys} | more
+    sink = None if call.sink is None else call.sink.detach().requires_grad_(call.sink.requires_grad)
+    own = {"mask": mask, "bias": bias, "sink": sink, "group": group, "seqlen_q": rows, "seqlen_kv": keys}
+    options = call.options | own | more
     attend = lambda: context_parallel.attention(q, k, v, return_lse=True, **options)
-    leaves = [t for t in (q, k, v, bias) if t is not None and t.requires_grad]
     mine = tuple(shard(t, 2) for t in weights)
-    out, lse, gradients = run(attend, leaves, mine, uses_lse)
-    join = lambda tensor, dim, length: context_parallel.unshard(tensor, dim, group, length=length)
-    dq, dk, dv, *dbias = gradients
-    joined = [join(dq, 2, rows), join(dk, 2, keys), join(dv, 2, keys)]
-    if dbias and bias.shape != call.bias.shape or (dbias and bias.dim() >= 2 and bias.shape[-2] == rows > 1):
-        dbias = [join(dbias[0], dbias[0].dim() - 2, rows)]
-    return join(out, 2, rows), join(lse, 2, rows), (*joined, *dbias)
+    inputs = {"dq": q, "dk": k, "dv": v, "dbias": bias, "dsink": sink}
+    found = run(attend, inputs, mine, uses_lse)
+    lengths = {"out": rows, "lse": rows, "dq": rows, "dk": keys, "dv": keys}
+    if "dbias" in found and _has_rows(call.bias, rows):
+        lengths["dbias"] = rows
+    for name, length in lengths.items():
+        dim = 2 if name != "dbias" else found[name].dim() - 2
+        found[name] = context_parallel.unshard(found[name], dim, group, length=length)
+    return found

@@ -10,6 +10,7 @@ import attnjit
 from attnjit import context_parallel
 
 import accuracy
+import formulas
 import groups
 from sharded_calls import random_call, sharded, weights_of
 
@@ -28,11 +29,16 @@ def _compare(rank, ranks, seed):
         weights = weights_of(out, lse, index)
         uses_lse = index % 2 == 0
         method = ("ring", "ring", "gather", None)[index % 4]
-        out, lse, gradients = sharded(
-            call, weights, uses_lse, group=mesh["cp"], method=method, deterministic=index % 3 == 0
-        )
-        gradients = (*gradients, None) if len(gradients) == 3 else gradients
-        accuracy.check(call.problem, out, lse, gradients, weights[0], weights[1] if uses_lse else None)
+        found = sharded(
+            call, weights, uses_lse, group=mesh["cp"], method=method, deterministic=index % 3 == 0,
+            return_max_logits=index % 5 == 0,
+        )  # fmt: skip
+        if "max_logits" in found:
+            exact = formulas.max_logits(call.q, call.k, *call.problem[3:])
+            torch.testing.assert_close(found["max_logits"].double(), exact, rtol=1e-4, atol=1e-4)
+        gradients = [found.get(name) for name in ("dq", "dk", "dv", "dbias", "dsink")]
+        dlse = weights[1] if uses_lse else None
+        accuracy.check(call.problem, found["out"], found["lse"], gradients, weights[0], dlse)
 
 
 @needs_two
@@ -45,10 +51,9 @@ def _one_rank_is_the_plain_call(rank, ranks):
     rng = random.Random(0)
     for seed in rng.sample(range(100), 4):
         call = random_call(seed, "cuda")
-        options = {name: value for name, value in call.options.items() if not name.startswith("seqlens")}
         results = []
         for attend in (attnjit.attention, context_parallel.attention):
-            out, lse = attend(call.q, call.k, call.v, return_lse=True, deterministic=True, **options)
+            out, lse = attend(call.q, call.k, call.v, return_lse=True, deterministic=True, **call.options)
             results.append((out, lse, *torch.autograd.grad(out, call.leaves(), torch.ones_like(out))))
         assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 

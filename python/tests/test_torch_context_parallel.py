@@ -16,11 +16,10 @@ PROBLEMS = 40
 
 
 def _assert_same(found, expected, message):
-    names = ("out", "lse", "dq", "dk", "dv", "dbias")[: len(expected)]
-    for name, a, b in zip(names, found, expected, strict=True):
-        torch.testing.assert_close(
-            a, b, rtol=2e-4, atol=2e-4, msg=lambda text, name=name: f"{message}, {name}: {text}"
-        )
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        describe = lambda text, name=name: f"{message}, {name}: {text}"
+        torch.testing.assert_close(found[name], tensor, rtol=2e-4, atol=2e-4, msg=describe)
 
 
 def _compare_one(seed, ranks, group):
@@ -29,13 +28,13 @@ def _compare_one(seed, ranks, group):
     shape = (*call.q.shape[:3], call.v.shape[3])
     weights = weights_of(torch.empty(shape), torch.empty(shape[:3]), seed)
     uses_lse = seed % 2 == 0
-    flat = lambda result: (*result[:2], *result[2])
-    expected = flat(whole(call, weights, uses_lse))
-    found = flat(sharded(call, weights, uses_lse, group=group, method=method))
+    maxima = {"return_max_logits": True} if seed % 5 < 2 else {}
+    expected = whole(call, weights, uses_lse, **maxima)
+    found = sharded(call, weights, uses_lse, group=group, method=method, **maxima)
     _assert_same(found, expected, f"problem {seed} on {ranks} ranks by {method}")
     if ranks == 1:  # on the same tensors: products of the CPU depend on how these lie
-        plain = flat(whole(call, weights, uses_lse, attention=context_parallel.attention))
-        assert all(torch.equal(a, b) for a, b in zip(plain, expected, strict=True))
+        plain = whole(call, weights, uses_lse, attention=context_parallel.attention, **maxima)
+        assert all(torch.equal(plain[name], tensor) for name, tensor in expected.items())
 
 
 def _compare(rank, ranks, port):
@@ -46,6 +45,9 @@ def _compare(rank, ranks, port):
     for seed in range(PROBLEMS):
         _compare_one(seed, ranks, mesh)
     _check_a_bias_over_few_keys(mesh)
+    _check_a_bias_of_rows_beside_sinks(mesh, ranks)
+    if ranks > 1:
+        _check_sinks_of_dead_rows(mesh, ranks)
     _check_messages(ranks)
     if ranks == 4:
         mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "cp"))
@@ -70,8 +72,49 @@ def _check_a_bias_over_few_keys(group):
     torch.testing.assert_close(found, context_parallel.shard(expected, 1, group), rtol=1e-4, atol=1e-5)
 
 
+def _check_a_bias_of_rows_beside_sinks(group, ranks):
+    """The gradient of a bias that all keys of a row share comes from lse and the weight of the sink alone."""
+    torch.manual_seed(0)
+    length = 6 * ranks
+    q, k, v = (torch.randn(2, 2, length, 8) for _ in range(3))
+    bias, sink = torch.randn(2, length, 1, requires_grad=True), torch.randn(2, requires_grad=True)
+    own = context_parallel.shard(bias.detach(), 1, group).requires_grad_()
+    mine = [context_parallel.shard(t, 2, group) for t in (q, k, v)]
+    loss = lambda out, lse: out.square().sum() + lse.cos().sum()
+    found = context_parallel.attention(*mine, bias=own, sink=sink, group=group, return_lse=True)
+    expected = attnjit.attention(q, k, v, bias=bias, sink=sink, return_lse=True)
+    dbias, dsink = torch.autograd.grad(loss(*expected), (bias, sink))
+    own_dbias, own_dsink = torch.autograd.grad(loss(*found), (own, sink))
+    torch.testing.assert_close(own_dbias, context_parallel.shard(dbias, 1, group), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(own_dsink, dsink, rtol=1e-4, atol=1e-5)
+
+
+def _check_sinks_of_dead_rows(group, ranks):
+    """A row without a key has its sink as lse, or -inf; a live one lies above its sink even where that hides its keys.
+    dout of a dead row is not looked at."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 3, 6 * ranks, 8) for _ in range(3))
+    q, k, v = (context_parallel.shard(t, 2, group).requires_grad_() for t in (q, k, v))
+    sink = torch.tensor([3.0, -torch.inf, 200.0], requires_grad=True)
+    mask = torch.ones(6, 6 * ranks, dtype=torch.bool)
+    mask[2] = False
+    out, lse = context_parallel.attention(q, k, v, mask=mask, sink=sink, group=group, return_lse=True)
+    assert out[:, :, 2].abs().max() == 0 and lse[0, :, 2].tolist() == [3.0, -torch.inf, 200.0]
+    assert (lse[0, 2, [0, 1, 3, 4, 5]] > 200).all()
+    dout, dlse = torch.ones_like(out), torch.ones_like(lse)
+    dout[:, :, 2] = torch.nan
+    dq, dk, dv, dsink = torch.autograd.grad((out, lse), (q, k, v, sink), (dout, dlse))
+    assert all(t.isfinite().all() for t in (dk, dv, dsink)) and dq[:, :, 2].abs().max() == 0
+    assert dsink[1] == 0 and abs(dsink[2] - 6 * ranks) < 1e-3  # where its weight is 1, dlse
+
+
 def _check_messages(ranks):
     q = torch.randn(1, 2, 6, 8)
+    lengths = torch.tensor([0, 6], dtype=torch.int32)
+    with pytest.raises(NotImplementedError, match="cu_seqlens_q: context_parallel.attention takes no packed"):
+        context_parallel.attention(q, q, q, cu_seqlens_q=lengths, cu_seqlens_kv=lengths)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'sinks'"):
+        context_parallel.attention(q, q, q, sinks=torch.zeros(2))
     with pytest.raises(ValueError, match="method: 'tree'"):
         context_parallel.attention(q, q, q, method="tree")
     with pytest.raises(ValueError, match="seqlen_q: this rank has 6 of 100"):
@@ -79,6 +122,12 @@ def _check_messages(ranks):
     with pytest.raises(ValueError, match="window: say diagonal="):
         context_parallel.attention(q, q, q, window=(1, 1))
     if ranks > 1:
+        with pytest.raises(ValueError, match=r"sink: shape is \(3,\); expected \(2,\)"):
+            context_parallel.attention(q, q, q, sink=torch.zeros(3))
+        with pytest.raises(TypeError, match="sink: dtype is torch.float64"):
+            context_parallel.attention(q, q, q, sink=torch.zeros(2).double())
+        with pytest.raises(ValueError, match="diagonal: unspecified with alibi_slopes"):
+            context_parallel.attention(q, q[:, :, :4], q[:, :, :4], alibi_slopes=torch.ones(2))
         with pytest.raises(ValueError, match=f"mask: key axis is 5; expected 1 or {6 * ranks}"):
             context_parallel.attention(q, q, q, mask=torch.ones(6, 5) > 0)
         short = torch.randn(1, 2, 1, 8)

@@ -141,6 +141,29 @@ def sizes(length, heads_kv=8, backward=False):
     return Sizes(1, 32, heads_kv, length, length, 128, 128, 2, CAUSAL, backward)
 
 
+def test_calls_with_slopes_take_one_piece_and_its_diagonal():
+    rng = random.Random(0)
+    for _ in range(200):
+        ranks, rows, keys = rng.randint(1, 4), rng.randint(1, 24), rng.randint(1, 24)
+        diagonal, causal = rng.randint(-9, 9), rng.random() < 0.5
+        left, right = rng.choice((-1, 0, 5)), rng.choice((-1, 0, 4))
+        scalars = (None, causal, 1, left, right, 0.0, diagonal, None)
+        band = band_of(scalars, rows, keys)
+        for rank in range(ranks):
+            mine = share(rows, ranks, rank)
+            for pieces in ring_pieces(keys, ranks, rank):
+                for call in calls_for(mine, pieces, band, False, diagonal):
+                    first_row, first_key = (
+                        indices(p)[i] for p, i in ((mine, call.rows[0]), (pieces, call.keys[0]))
+                    )
+                    own = call.scalars(None, 0.0)
+                    assert band_of(own, 1, 1) == call.band
+                    assert own[6] == diagonal + first_row - first_key
+                    for at, there in ((call.rows, mine), (call.keys, pieces)):
+                        places = indices(there)[slice(*at)]
+                        assert places == list(range(places[0], places[0] + len(places)))
+
+
 def test_the_cost_rule_gathers_short_sequences_and_passes_on_long_ones():
     assert choose(sizes(1024), 8) == "gather"
     assert choose(sizes(131072), 2) == choose(sizes(131072, backward=True), 8) == "ring"

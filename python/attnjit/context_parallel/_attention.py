@@ -8,14 +8,34 @@ from torch.distributed import DeviceMesh, ProcessGroup
 
 from .._attention import Diagonal, autocast, scalars_of
 from .._attention import attention as attention_here
+from .._call import Operands
 from .._prepared_mask import PreparedMask
 from ._autograd import Attention, forward
 from ._exchange import Gather, members
 from ._problem import Problem, of_rank_4
-from ._schedule import band_of
+from ._schedule import band_of, diagonal_of
 from ._shares import share, whole_length
+from ._sinks import check_sink
 
 _METHODS = (None, "ring", "gather")
+
+# Arguments of attnjit.attention that a call over a group has no share of.
+_NOT_TAKEN = {
+    "seqlens_q": "lengths per batch element; pass a mask",
+    "seqlens_kv": "lengths per batch element; pass a mask",
+    "cu_seqlens_q": "packed sequences; pass a mask, or call once per sequence",
+    "cu_seqlens_kv": "packed sequences; pass a mask, or call once per sequence",
+    "block_table": "paged keys; call attnjit.attention",
+    "tail_mask": "mask over the last keys; pass a mask over all of them",
+}
+
+
+def _refuse(others: dict) -> None:
+    for name, value in others.items():
+        if name not in _NOT_TAKEN:
+            raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+        if value is not None:
+            raise NotImplementedError(f"{name}: context_parallel.attention takes no {_NOT_TAKEN[name]}")
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, method: str | None) -> None:
@@ -37,6 +57,8 @@ def attention(
     *,
     mask: Tensor | None = None,
     bias: Tensor | None = None,
+    sink: Tensor | None = None,
+    alibi_slopes: Tensor | None = None,
     causal: Diagonal | None = None,
     window: tuple[int, int] | None = None,
     group: ProcessGroup | DeviceMesh | None = None,
@@ -47,9 +69,11 @@ def attention(
     seqlen_q: int | None = None,
     seqlen_kv: int | None = None,
     return_lse: bool = False,
+    return_max_logits: bool = False,
     deterministic: bool | None = None,
     method: str | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+    **others: None,
+) -> Tensor | tuple[Tensor, ...]:
     """`attnjit.attention` of sequences that are spread over the ranks of a group, with its gradients.
 
     Each rank passes its share of the rows and of the keys, and gets its share of the result. A sequence is cut
@@ -65,39 +89,50 @@ def attention(
             those of q do, its keys in the order of the whole sequence.
         bias: q's dtype or fp32, shaped as mask is. Its gradient has its shape; over rows that it broadcasts,
             the gradient is summed over all ranks, and is the same on each.
+        sink, alibi_slopes: as those of attnjit.attention, the same on all ranks, and so is the gradient of the sink.
         causal, window, diagonal, diagonal_offset, scale, softcap: as those of attnjit.attention, of the whole
             sequences.
         group: a process group, or a device mesh of one dimension; None is all ranks.
         seqlen_q, seqlen_kv: the lengths of the whole sequences. By default every rank has as much of them, which is
             so where 2N divides them.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, rows of this rank) fp32.
+        return_max_logits: also return the largest score of each head, (Hq,) fp32, over all rows and keys of all ranks.
         deterministic: the same gradients, bit for bit, on every run over as many ranks; by default as
             torch.use_deterministic_algorithms() says.
         method: "ring": shares of the keys go from rank to rank beside the kernels; "gather": each rank gets all of
             them first. None takes whichever the cost rule of docs/scaling.md finds cheaper.
 
     Returns:
-        (B, Hq, rows of this rank, Dv) in q's dtype; with return_lse a pair. Over one rank the bits are those of
-        attnjit.attention.
+        (B, Hq, rows of this rank, Dv) in q's dtype. A tuple of it, lse and the largest scores, as far as they are
+        asked for, where any is. Over one rank the bits are those of attnjit.attention.
 
     Raises:
         ValueError: a shape, stride or option breaks a rule; the message names it. The gradient of a bias
             needs two rows on each rank.
         TypeError, NotImplementedError, RuntimeError: as attnjit.attention; RuntimeError too where a rank does not
-            answer within the group's time-out.
+            answer within the group's time-out. NotImplementedError names an argument of attnjit.attention that is
+            not taken: lengths per batch element, packed sequences, paged keys, tail_mask.
     """
+    _refuse(others)
     _check(q, k, v, mask, method)
     who = members(group)
     whole_q = whole_length("seqlen_q", q.shape[2], seqlen_q, who.ranks, who.rank)
     whole_kv = whole_length("seqlen_kv", k.shape[2], seqlen_kv, who.ranks, who.rank)
     if who.ranks == 1:
         return attention_here(
-            q, k, v, mask=mask, bias=bias, causal=causal, window=window, diagonal=diagonal,
-            diagonal_offset=diagonal_offset, scale=scale, softcap=softcap, return_lse=return_lse,
-            deterministic=deterministic,
+            q, k, v, mask=mask, bias=bias, sink=sink, alibi_slopes=alibi_slopes, causal=causal, window=window,
+            diagonal=diagonal, diagonal_offset=diagonal_offset, scale=scale, softcap=softcap,
+            return_lse=return_lse, return_max_logits=return_max_logits, deterministic=deterministic,
         )  # fmt: skip
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
-    q, k, v, bias, _ = autocast(q, k, v, bias, None)
+    if alibi_slopes is not None and scalars[2] == 0 and whole_q != whole_kv:
+        raise ValueError(
+            f'diagonal: unspecified with alibi_slopes, {whole_q} rows and {whole_kv} keys; expected "top-left" or'
+            ' "bottom-right" (they differ)'
+        )
+    q, k, v, bias, sink = autocast(q, k, v, bias, sink)
+    if sink is not None:
+        check_sink(sink, q)
     mask, bias = (of_rank_4(n, t, q.shape[2], whole_kv) for n, t in (("mask", mask), ("bias", bias)))
     wants_gradient = torch.is_grad_enabled()
     needs_dbias = wants_gradient and bias is not None and bias.requires_grad
@@ -106,7 +141,7 @@ def attention(
             f"bias: its gradient needs two rows on each rank, to tell a row from a broadcast; seqlen_q is"
             f" {whole_q} on {who.ranks} ranks"
         )
-    over_keys = any(t is not None and t.shape[3] > 1 for t in (mask, bias))
+    over_keys = alibi_slopes is not None or any(t is not None and t.shape[3] > 1 for t in (mask, bias))
     # A call with a single key computes the gradient of a bias for a row that keeps no other.
     needs_all_keys = needs_dbias and whole_kv < 4 * who.ranks
     if deterministic is None:
@@ -118,15 +153,18 @@ def attention(
         band=band_of(scalars, whole_q, whole_kv),
         scale=scalars[0],
         softcap=scalars[5],
+        diagonal=None if alibi_slopes is None else diagonal_of(scalars, whole_q, whole_kv),
         join_keys=not over_keys,
         deterministic=deterministic,
         method="gather" if needs_all_keys else method,
     )
-    if wants_gradient and (needs_dbias or q.requires_grad or k.requires_grad or v.requires_grad):
-        out, lse = Attention.apply(q, k, v, bias, mask, problem)
+    operands = Operands(mask, bias, sink, alibi_slopes)
+    if wants_gradient and any(t is not None and t.requires_grad for t in (q, k, v, bias, sink)):
+        out, lse, max_logits = Attention.apply(q, k, v, *operands, problem, return_max_logits)
     else:
-        out, lse = forward(q, k, v, bias, mask, problem)
-    return (out, lse) if return_lse else out
+        out, lse, max_logits = forward(q, k, v, operands, problem, return_max_logits)
+    results = (out, *((lse,) if return_lse else ()), *((max_logits,) if return_max_logits else ()))
+    return results if len(results) > 1 else out
 
 
 def shard(tensor: Tensor, dim: int, group: ProcessGroup | DeviceMesh | None = None) -> Tensor:

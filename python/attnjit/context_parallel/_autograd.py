@@ -1,46 +1,76 @@
 """Forward and backward of a call over a group."""
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .._call import Operands
 from .._layout import new_gradient
 from ._bias_gradient import BiasGradient
 from ._exchange import Part
 from ._kernels import backward_into
 from ._merging import Merging
 from ._problem import Problem, operands_of
+from ._sinks import add_sink, sink_terms
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, bias, mask, problem: Problem) -> tuple[Tensor, Tensor]:
-    """(out, lse) of this rank's rows; mask and bias have four axes."""
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, operands: Operands, problem: Problem, need_max_logits: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(out, lse) of this rank's rows, and on request the largest scores of all ranks' heads; mask and bias have
+    four axes."""
     exchange = problem.exchange(q, k, v, backward=False)
-    merging = Merging(q, v.shape[3], problem.count_parts(exchange))
+    merging = Merging(q, v.shape[3], problem.count_parts(exchange), need_max_logits)
+    of_keys = operands._replace(sink=None)
     for pieces, k_held, v_held in exchange.keys(k.contiguous(), v.contiguous()):
         for call in problem.calls(pieces):
             keys = slice(*call.keys)
             merging.add(
-                call, k_held[:, :, keys], v_held[:, :, keys], operands_of(call, mask, bias),
+                call, k_held[:, :, keys], v_held[:, :, keys], operands_of(call, of_keys),
                 call.scalars(problem.scale, problem.softcap),
             )  # fmt: skip
-    return merging.result()
+    out, lse = merging.result()
+    if operands.sink is not None:
+        lse = add_sink(out, lse, operands.sink)
+    if need_max_logits:
+        dist.all_reduce(merging.max_logits, dist.ReduceOp.MAX, group=problem.who.group)
+    return out, lse, merging.max_logits
 
 
 class _Backward:
     """The gradients of a call: what its calls contribute, one after another."""
 
-    def __init__(self, dout, dlse, q, k, v, out, lse, bias, mask, problem: Problem, need_dbias: bool):
-        self._q, self._bias, self._mask, self._problem = q, bias, mask, problem
+    def __init__(
+        self, dout, dlse, q, k, v, out, lse, operands: Operands, problem: Problem, need_dbias: bool,
+        need_dsink: bool,
+    ):  # fmt: skip
+        self._q, self._operands, self._problem = q, operands, problem
         self._dout, self._out, self._dlse, self._lse = dout, out, dlse, lse
         self._k, self._v = k.contiguous(), v.contiguous()
         self._dq = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
-        self._dbias = BiasGradient(bias, problem.seqlen_kv) if need_dbias else None
+        self._dbias = BiasGradient(operands.bias, problem.seqlen_kv) if need_dbias else None
+        self._need_dsink = need_dsink
 
-    def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def run(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
         exchange = self._problem.exchange(self._q, self._k, self._v, backward=True)
         dk, dv = exchange.gradients(self._k, self._v, self._contribute)
-        dbias = self._dbias and self._dbias.result(self._lse, self._dlse, self._problem.who)
-        return self._dq.to(self._q.dtype), dk.to(self._k.dtype), dv.to(self._v.dtype), dbias
+        dbias, dsink = self._of_rows()
+        return self._dq.to(self._q.dtype), dk.to(self._k.dtype), dv.to(self._v.dtype), dbias, dsink
+
+    def _of_rows(self) -> tuple[Tensor | None, Tensor | None]:
+        """(dbias, dsink), as far as they are wanted: what rows have beside their keys enters them once."""
+        sink, who = self._operands.sink, self._problem.who
+        of_rows = None if self._dlse is None else self._dlse.where(self._lse.isfinite(), 0.0)
+        dsink = None
+        if sink is not None and (self._dbias or self._need_dsink):
+            terms = sink_terms(sink, self._lse, self._dlse, self._dout, self._out)
+            of_rows = terms if of_rows is None else of_rows + terms
+            if self._need_dsink:
+                dsink = -terms.sum((0, 2))
+                dist.all_reduce(dsink, group=who.group)
+                dsink = dsink.to(sink.dtype)
+        return self._dbias and self._dbias.result(of_rows, who), dsink
 
     def _contribute(self, pieces, k: Tensor, v: Tensor) -> list[Part]:
         parts = []
@@ -57,7 +87,7 @@ class _Backward:
         gradients = tuple(new_gradient(t) for t in (q, k, v))
         target = self._dbias and self._dbias.target(call)
         backward_into(
-            dout, dlse, q, k, v, out, lse, operands_of(call, self._mask, self._bias),
+            dout, dlse, q, k, v, out, lse, operands_of(call, self._operands),
             call.scalars(self._problem.scale, self._problem.softcap), gradients, target,
             self._problem.deterministic,
         )  # fmt: skip
@@ -68,24 +98,29 @@ class _Backward:
 
 
 class Attention(torch.autograd.Function):
-    """(out, lse), differentiable in q, k, v, bias."""
+    """(out, lse, largest scores of heads or None), the first two differentiable in q, k, v, bias, sink."""
 
     @staticmethod
-    def forward(ctx, q, k, v, bias, mask, problem):
-        out, lse = forward(q, k, v, bias, mask, problem)
-        ctx.save_for_backward(q, k, v, out, lse, bias, mask)
+    def forward(ctx, q, k, v, *arguments):
+        *operands, problem, need_max_logits = arguments
+        out, lse, max_logits = forward(q, k, v, Operands(*operands), problem, need_max_logits)
+        ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.problem = problem
         ctx.set_materialize_grads(False)  # lse without a use has no gradient
-        return out, lse
+        if need_max_logits:
+            ctx.mark_non_differentiable(max_logits)
+        return out, lse, max_logits
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, dout, dlse):
-        q, k, v, out, lse, bias, mask = ctx.saved_tensors
+    def backward(ctx, dout, dlse, _):
+        q, k, v, out, lse, *operands = ctx.saved_tensors
         if dout is None:
             dout = torch.zeros_like(out)
-        need_dq, need_dk, need_dv, need_dbias = ctx.needs_input_grad[:4]
-        backward = _Backward(dout, dlse, q, k, v, out, lse, bias, mask, ctx.problem, need_dbias)
-        dq, dk, dv, dbias = backward.run()
+        need_dq, need_dk, need_dv, _, need_dbias, need_dsink = ctx.needs_input_grad[:6]
+        backward = _Backward(
+            dout, dlse, q, k, v, out, lse, Operands(*operands), ctx.problem, need_dbias, need_dsink
+        )
+        dq, dk, dv, dbias, dsink = backward.run()
         wanted = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
-        return *wanted, dbias, None, None
+        return *wanted, *Operands(bias=dbias, sink=dsink), None, None

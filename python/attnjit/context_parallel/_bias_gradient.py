@@ -37,11 +37,10 @@ class BiasGradient:
     def _columns(self, call: Call) -> Tensor:
         return self._sums[..., call.start : call.start + call.keys[1] - call.keys[0]]
 
-    def result(self, lse: Tensor, dlse: Tensor | None, who: Members) -> Tensor:
-        """dbias; `lse` and `dlse` are those of the rows."""
-        if self._over_keys and dlse is not None:
-            # Such a bias shifts all scores of a row alike and changes lse alone.
-            self._sums = _sum_to(dlse.where(lse.isfinite(), 0.0).unsqueeze(-1), self._bias.shape)
+    def result(self, of_rows: Tensor | None, who: Members) -> Tensor:
+        """dbias; `of_rows` is the gradient of a score that all keys of a row share, unless it is 0."""
+        if self._over_keys and of_rows is not None:
+            self._sums = _sum_to(of_rows.unsqueeze(-1), self._bias.shape)
         if self._over_rows:
             dist.all_reduce(self._sums, group=who.group)
         return self._sums.to(self._bias.dtype)

@@ -12,14 +12,19 @@ def _is_direct(q: Tensor) -> bool:
     return q.is_cuda and type(q) in (Tensor, torch.nn.Parameter)
 
 
-def forward_into(q, k, v, out: Tensor, lse: Tensor, operands: Operands, scalars) -> None:
+def forward_into(
+    q, k, v, out: Tensor, lse: Tensor, max_logits: Tensor | None, operands: Operands, scalars
+) -> None:
     """One call; `lse` is contiguous."""
     if _is_direct(q):
-        _call.enqueue_forward(q, k, v, out, lse, operands, scalars)
+        _call.enqueue_forward(q, k, v, out, lse, operands, scalars, max_logits)
         return
-    found, found_lse, _ = _dispatch.forward(q, k, v, operands, scalars, True, False, False)
+    need_max_logits = max_logits is not None
+    found, found_lse, largest = _dispatch.forward(q, k, v, operands, scalars, True, need_max_logits, False)
     out.copy_(found)
     lse.copy_(found_lse)
+    if need_max_logits:
+        max_logits.copy_(largest)
 
 
 def backward_into(

@@ -1,4 +1,4 @@
-"""The sum of partial results over the calls of a rank."""
+"""The sum of partial results over the calls of a rank, and the largest of their scores."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._call import Operands
-from .._layout import is_sequence_major, new_tensor
+from .._layout import is_sequence_major, new_max_logits, new_tensor
 from .._merge_lse import merge_lse
 from ._kernels import forward_into
 from ._schedule import Call, overlaps
@@ -19,7 +19,7 @@ class Merging:
     """out and lse of this rank's rows, from calls one after another. A call for rows that the last partial result
     lacks adds to that; any other begins a new one."""
 
-    def __init__(self, q: Tensor, width: int, parts: int):
+    def __init__(self, q: Tensor, width: int, parts: int, need_max_logits: bool):
         """`parts`: how many partial results there will be (count_parts)."""
         self._q = q
         kept = min(max(parts, 1), _MOST_PARTS)
@@ -30,6 +30,8 @@ class Merging:
         self._lses = self._dead(kept)
         self._carry: tuple[Tensor, Tensor] | None = None
         self._rows: list[list[tuple[int, int]]] = []  # that each part has
+        # The largest score of each head so far, on request.
+        self.max_logits = new_max_logits(q).fill_(-math.inf) if need_max_logits else None
 
     def _dead(self, parts: int) -> Tensor:
         return self._q.new_full((parts, *self._q.shape[:3]), -math.inf, dtype=torch.float32)
@@ -46,12 +48,13 @@ class Merging:
         self._rows[-1].append(call.rows)
         rows = slice(*call.rows)
         q, out, lse = self._q[:, :, rows], self._outs[part, :, :, rows], self._lses[part, :, :, rows]
-        if lse.is_contiguous():
-            forward_into(q, k, v, out, lse, operands, scalars)
-        else:
-            dense = torch.empty_like(lse, memory_format=torch.contiguous_format)
-            forward_into(q, k, v, out, dense, operands, scalars)
+        dense = lse if lse.is_contiguous() else torch.empty_like(lse, memory_format=torch.contiguous_format)
+        largest = None if self.max_logits is None else torch.empty_like(self.max_logits)
+        forward_into(q, k, v, out, dense, largest, operands, scalars)
+        if dense is not lse:
             lse.copy_(dense)
+        if largest is not None:
+            torch.maximum(self.max_logits, largest, out=self.max_logits)
 
     def result(self) -> tuple[Tensor, Tensor]:
         """(out in q's dtype, lse)."""

@@ -37,7 +37,8 @@ class Problem:
     band: Band
     scale: float | None
     softcap: float
-    join_keys: bool  # no mask or bias differs from key to key
+    diagonal: int | None  # that slopes count from
+    join_keys: bool  # no mask, bias or slope differs from key to key
     deterministic: bool
     method: str | None
 
@@ -45,7 +46,7 @@ class Problem:
         return share(self.seqlen_q, self.who.ranks, self.who.rank)
 
     def calls(self, keys: tuple[Piece, ...]) -> tuple[Call, ...]:
-        return calls_for(self.rows(), keys, self.band, self.join_keys)
+        return calls_for(self.rows(), keys, self.band, self.join_keys, self.diagonal)
 
     def exchange(self, q: Tensor, k: Tensor, v: Tensor, backward: bool) -> Ring | Gather:
         method = self.method or choose(self.sizes(q, k, v, backward), self.who.ranks)
@@ -69,9 +70,9 @@ class Problem:
         return count_parts([call for keys in exchange.all_pieces() for call in self.calls(keys)])
 
 
-def operands_of(call: Call, mask: Tensor | None, bias: Tensor | None) -> Operands:
-    """The parts of mask and bias that a call reads."""
-    return Operands(mask=_part(call, mask), bias=_part(call, bias))
+def operands_of(call: Call, operands: Operands) -> Operands:
+    """Those of the rank, with the parts of mask and bias that a call reads."""
+    return operands._replace(mask=_part(call, operands.mask), bias=_part(call, operands.bias))
 
 
 def _part(call: Call, operand: Tensor | None) -> Tensor | None:

@@ -11,11 +11,15 @@ Band = tuple[int | None, int | None]
 OPEN: Band = (None, None)
 
 
+def diagonal_of(scalars, seqlen_q: int, seqlen_kv: int) -> int:
+    """The key on the diagonal of row 0 in the whole problem; `scalars` are those of attnjit._call."""
+    return scalars[6] + (seqlen_kv - seqlen_q if scalars[2] == 2 else 0)
+
+
 def band_of(scalars, seqlen_q: int, seqlen_kv: int) -> Band:
-    """The band of the whole problem; `scalars` are those of attnjit._call."""
-    _, causal, diagonal, left, right, _, offset, _ = scalars
-    if diagonal == 2:
-        offset += seqlen_kv - seqlen_q
+    """The band of the whole problem."""
+    _, causal, _, left, right, *_ = scalars
+    offset = diagonal_of(scalars, seqlen_q, seqlen_kv)
     if causal:
         right = 0
     return (offset - left if left >= 0 else None), (offset + right if right >= 0 else None)
@@ -38,16 +42,22 @@ def kept_pairs(rows: int, keys: int, band: Band) -> int:
 @dataclass(frozen=True)
 class Call:
     """One call of the kernels: local rows and keys at hand as (first, end), the place of the keys in the whole
-    sequence (None where they are several), and the band counted from the first row and key."""
+    sequence (None where they are several), and the band, and the diagonal that slopes count from, counted from the
+    first row and key."""
 
     rows: tuple[int, int]
     keys: tuple[int, int]
     start: int | None
     band: Band
+    diagonal: int | None = None
 
     def scalars(self, scale, softcap: float):
         """As `attnjit._call.Scalars`."""
         low, high = self.band
+        if self.diagonal is not None:
+            left = -1 if low is None else self.diagonal - low
+            right = -1 if high is None else high - self.diagonal
+            return scale, False, 1, left, right, softcap, self.diagonal, None
         if high is not None:
             return scale, True, 1, -1 if low is None else high - low, -1, softcap, high, None
         if low is not None:
@@ -84,13 +94,16 @@ def _common_band(rows: Sequence[Piece], keys: Sequence[Piece], band: Band) -> Ba
     return None
 
 
-def _cover(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool) -> list[Call]:
+def _cover(
+    rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: bool, diagonal: int | None
+) -> list[Call]:
     live = [(r, k) for r, k in product(rows, keys) if _kept(r, k, _local_band(r, k, band)) is not None]
     rows = [r for r in rows if any(r is row for row, _ in live)]
     keys = [k for k in keys if any(k is key for _, key in live)]
     if not live:
         return []
-    common = _common_band(rows, keys, band) if join_keys or len(keys) == 1 else None
+    may_join = join_keys or (len(keys) == 1 and (diagonal is None or len(rows) == 1))
+    common = _common_band(rows, keys, band) if may_join else None
     if common is not None:
         first_row, first_key = rows[0].local, keys[0].local
         low, high = (None if bound is None else bound + first_row - first_key for bound in common)
@@ -100,23 +113,29 @@ def _cover(rows: Sequence[Piece], keys: Sequence[Piece], band: Band, join_keys: 
                 (first_key, keys[-1].local + keys[-1].length),
                 keys[0].start if len(keys) == 1 else None,
                 (low, high),
+                None if diagonal is None else diagonal + rows[0].start - keys[0].start,
             )
         ]
     # Calls for different rows share a part of the result.
     if len(rows) > 1 and join_keys:
-        return [call for row in rows for call in _cover([row], keys, band, join_keys)]
+        return [call for row in rows for call in _cover([row], keys, band, join_keys, diagonal)]
     if len(keys) > 1:
-        return [call for key in keys for call in _cover(rows, [key], band, join_keys)]
-    return [call for row in rows for call in _cover([row], keys, band, join_keys)]
+        return [call for key in keys for call in _cover(rows, [key], band, join_keys, diagonal)]
+    return [call for row in rows for call in _cover([row], keys, band, join_keys, diagonal)]
 
 
 def calls_for(
-    rows: tuple[Piece, ...], keys: tuple[Piece, ...], band: Band, join_keys: bool
+    rows: tuple[Piece, ...],
+    keys: tuple[Piece, ...],
+    band: Band,
+    join_keys: bool,
+    diagonal: int | None = None,
 ) -> tuple[Call, ...]:
     """The fewest calls found that compute `rows` by `keys` under `band`, none of them without a kept pair.
-    `join_keys`: one call may take several pieces of the keys, as a mask or bias over the keys forbids. Pieces
-    are two at most of each, and lie at hand one behind the other."""
-    return tuple(_cover(rows, keys, band, join_keys))
+    `join_keys`: one call may take several pieces of the keys, as a mask or bias over the keys forbids, and slopes.
+    `diagonal`: where slopes of the whole problem count from, which makes a call take one piece of the rows as
+    well. Pieces are two at most of each, and lie at hand one behind the other."""
+    return tuple(_cover(rows, keys, band, join_keys, diagonal))
 
 
 def count_parts(calls: Sequence[Call]) -> int:
