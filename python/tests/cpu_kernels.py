@@ -11,14 +11,10 @@ from attnjit._layout import new_gradient, new_lse, new_max_logits, new_tensor
 import formulas
 
 
-def _formulas_of(operands):
-    return formulas if operands.cu_seqlens_q is None else packed_formulas
-
-
 def _forward(q, k, v, *arguments):
     *flat, need_lse, need_max_logits, sequence_major = arguments
     operands, scalars = _operators.grouped(flat)
-    formulas_of_call = _formulas_of(operands)
+    formulas_of_call = packed_formulas.formulas_for(operands)
     out, lse = formulas_of_call.attend(q, k, v, operands, scalars)
     out = new_tensor(q, v.shape[3], sequence_major).copy_(out)
     absent = [q.new_empty(0, dtype=torch.float32) for _ in range(2)]
@@ -31,7 +27,7 @@ def _forward(q, k, v, *arguments):
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     *flat, need_dbias, need_dsink, _ = arguments
     operands, scalars = _operators.grouped(flat)
-    *found, dbias, dsink = _formulas_of(operands).gradients(
+    *found, dbias, dsink = packed_formulas.formulas_for(operands).gradients(
         out, dout, dlse, q, k, v, operands, scalars, given_lse=lse
     )
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]

@@ -115,7 +115,7 @@ def _softmax(q, k, operands, scalars):
     scores, keep = _scores(q, k, operands, scalars)
     alive = keep.any(-1, keepdim=True)
     scores = torch.where(alive, torch.where(keep, scores, -math.inf), 0.0)
-    total = scores.logsumexp(-1, keepdim=True)
+    total = torch.where(alive, scores.logsumexp(-1, keepdim=True), 0.0)
     lse, of_sinks = torch.where(alive, total, -math.inf), None
     if sink is not None:
         of_head = sink.to(q.dtype).reshape(1, -1, 1, 1)

@@ -1,5 +1,6 @@
 """Attention of packed sequences from the formulas: a call of `formulas` for each sequence."""
 
+import sys
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -47,13 +48,19 @@ def _sequences(operands):
     return [_Sequence(index, len(ranges), *of) for index, of in enumerate(ranges)]
 
 
-def attend(q, k, v, operands, scalars):
+def formulas_for(operands):
+    """The formulas of a call with these operands: this module or `formulas`."""
+    return formulas if operands.cu_seqlens_q is None else sys.modules[__name__]
+
+
+def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     """(out, lse) as `formulas.attend`. Masks and biases have as many rows and keys as the longest sequence."""
-    out = q.new_zeros((*q.shape[:3], v.shape[3]), dtype=torch.float64)
-    lse = q.new_full(q.shape[:3], -torch.inf, dtype=torch.float64)
+    out = q.new_zeros((*q.shape[:3], v.shape[3]), dtype=dtype)
+    lse = q.new_full(q.shape[:3], -torch.inf, dtype=dtype)
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
-        out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, s.own(k, operands), scalars)
+        own = s.own(k, operands)
+        out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, own, scalars, dtype, rounded)
     return out, lse
 
 
@@ -66,17 +73,17 @@ def max_logits(q, k, operands, scalars):
     return torch.stack(each).amax(0)
 
 
-def gradients(out, dout, dlse, q, k, v, operands, scalars, given_lse=None):
+def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None):
     """(dq, dk, dv, dbias, dsink) as `formulas.gradients`."""
-    dq, dk, dv = (torch.zeros_like(t, dtype=torch.float64) for t in (q, k, v))
+    dq, dk, dv = (torch.zeros_like(t, dtype=dtype) for t in (q, k, v))
     dbias, dsink = (
-        None if t is None else torch.zeros_like(t, dtype=torch.float64)
-        for t in (operands.bias, operands.sink)
+        None if t is None else torch.zeros_like(t, dtype=dtype) for t in (operands.bias, operands.sink)
     )
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
         *of_out, lse = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse, given_lse))
-        found = formulas.gradients(*of_out, *tensors, s.own(k, operands), scalars, given_lse=lse)
+        own = s.own(k, operands)
+        found = formulas.gradients(*of_out, *tensors, own, scalars, dtype, rounded, given_lse=lse)
         dq[:, :, s.rows], dk[:, :, s.keys], dv[:, :, s.keys] = found[:3]
         if dbias is not None:
             dbias[s.place(dbias, k.shape[2])] += found[3]

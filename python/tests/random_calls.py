@@ -2,7 +2,7 @@
 kind several shapes and layouts."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -11,8 +11,8 @@ from attnjit._call import Operands
 
 @dataclass(frozen=True)
 class Kind:
-    """What is drawn once per kind; patterns are words of b, s (half of the batch), h, g, q, k and 1 per axis (of
-    alibi without 1), or None."""
+    """What is drawn once per kind; patterns are words of b, s (half of the batch), h, g, q, k, t (the keys of all packed
+    sequences) and 1 per axis (of alibi without 1), or None."""
 
     dtype: torch.dtype
     head_dim: int
@@ -29,6 +29,7 @@ class Kind:
     diagonal_offset: int = 0
     sink: torch.dtype | None = None
     alibi: str | None = None
+    packed: bool = False
 
 
 def random_kind(rng: random.Random) -> Kind:
@@ -50,6 +51,23 @@ def random_kind(rng: random.Random) -> Kind:
     )
 
 
+def with_features(kind: Kind, rng: random.Random) -> Kind:
+    """`kind` with more of what enters scores."""
+    return replace(
+        kind,
+        softcap=rng.choice((None, None, 2.0)),
+        diagonal_offset=rng.choice((0, 0, 5, -9)),
+        sink=rng.choice((None, None, None, kind.bias_dtype)),
+        alibi=rng.choice((None, None, None, None, None, None, "h", "bh")),
+    )
+
+
+def of_packed_sequences(kind: Kind, rng: random.Random) -> Kind:
+    """`kind` with sequences in the place of batch elements."""
+    mask, bias = rng.choice((kind.mask, kind.mask, "111t")), rng.choice((kind.bias, kind.bias, "1h1t"))
+    return replace(kind, packed=True, mask=mask, bias=bias)
+
+
 def _memory_order(shape, rng, dtype, device):
     """Normal values in a random one of the layouts that models use."""
     batch, heads, length, width = shape
@@ -65,6 +83,14 @@ def _memory_order(shape, rng, dtype, device):
     ].transpose(1, 2)
 
 
+def _packed_lengths(count: int, longest: int, rng: random.Random) -> tuple[list[int], int]:
+    """Where `count` sequences of at most `longest` begin and end, and the length of the tensor, which may be larger."""
+    begins = [0]
+    for _ in range(count):
+        begins.append(begins[-1] + rng.choice((0, 1, longest, rng.randint(0, longest))))
+    return begins, max(1, begins[-1] + rng.choice((0, 0, 3)))
+
+
 class Call:
     """One problem of a kind: tensors, the arguments of attention(), and those of the formulas."""
 
@@ -76,11 +102,23 @@ class Call:
             batch *= 2
         rows, keys = rng.choice(lengths), rng.choice(lengths)
         heads, heads_kv = kind.heads
-        sizes = {"b": batch, "s": batch // 2, "h": heads, "g": heads_kv, "q": rows, "k": keys, "1": 1}
+        tensor_batch, all_rows, all_keys = batch, rows, keys
+        self.cu_seqlens_q = self.cu_seqlens_kv = None
+        if kind.packed:
+            (begins_q, all_rows), (begins_kv, all_keys) = (
+                _packed_lengths(batch, longest, rng) for longest in (rows, keys)
+            )
+            tensor_batch = 1
+            self.cu_seqlens_q, self.cu_seqlens_kv = (
+                torch.tensor(begins, dtype=torch.int32, device=device) for begins in (begins_q, begins_kv)
+            )
+        sizes = {
+            "b": batch, "s": batch // 2, "h": heads, "g": heads_kv, "q": rows, "k": keys, "t": all_keys, "1": 1
+        }  # fmt: skip
         make = lambda *shape: _memory_order(shape, rng, kind.dtype, device).detach().requires_grad_()
-        self.q = make(batch, heads, rows, kind.head_dim)
-        self.k = make(batch, heads_kv, keys, kind.head_dim)
-        self.v = make(batch, heads_kv, keys, kind.head_dim_v)
+        self.q = make(tensor_batch, heads, all_rows, kind.head_dim)
+        self.k = make(tensor_batch, heads_kv, all_keys, kind.head_dim)
+        self.v = make(tensor_batch, heads_kv, all_keys, kind.head_dim_v)
         shape_of = lambda pattern: tuple(sizes[axis] for axis in pattern)
         self.mask = self.bias = self.sink = self.alibi_slopes = self.seqlens_q = self.seqlens_kv = None
         if kind.mask:
@@ -111,14 +149,17 @@ class Call:
             "diagonal_offset": kind.diagonal_offset,
             "seqlens_q": self.seqlens_q,
             "seqlens_kv": self.seqlens_kv,
+            "cu_seqlens_q": self.cu_seqlens_q,
+            "cu_seqlens_kv": self.cu_seqlens_kv,
         }
         left, right = kind.window or (-1, -1)
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
         cap = kind.softcap or 0.0
         scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset, None)
         operands = Operands(
-            self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv
-        )
+            self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv,
+            self.cu_seqlens_q, self.cu_seqlens_kv,
+        )  # fmt: skip
         self.problem = (self.q, self.k, self.v, operands, scalars)
 
     def leaves(self):

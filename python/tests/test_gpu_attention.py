@@ -2,8 +2,8 @@
 
 import math
 import random
-from dataclasses import replace
 
+import packed_formulas
 import pytest
 import torch
 
@@ -11,26 +11,20 @@ import attnjit
 from attnjit._call import Operands
 
 import accuracy
-import formulas
-from random_calls import Call, random_kind
+from random_calls import Call, of_packed_sequences, random_kind, with_features
 
 pytestmark = pytest.mark.gpu
 
 OPEN = (None, False, 0, -1, -1, 0.0, 0, None)
-KINDS, CALLS = 42, 12  # 504 problems
+KINDS, PACKED_KINDS, CALLS = 42, 18, 12  # 504 problems of a batch, 216 of packed sequences
 
 
-@pytest.mark.parametrize("seed", range(KINDS))
+@pytest.mark.parametrize("seed", range(KINDS + PACKED_KINDS))
 def test_random_problems(seed):
     rng = random.Random(seed)
-    kind = random_kind(rng)
-    kind = replace(
-        kind,
-        softcap=rng.choice((None, None, 2.0)),
-        diagonal_offset=rng.choice((0, 0, 5, -9)),
-        sink=rng.choice((None, None, None, kind.bias_dtype)),
-        alibi=rng.choice((None, None, None, None, None, None, "h", "bh")),
-    )
+    kind = with_features(random_kind(rng), rng)
+    if seed >= KINDS:
+        kind = of_packed_sequences(kind, rng)
     maxima = {"return_max_logits": True} if seed % 4 == 0 else {}
     for index in range(CALLS):
         call = Call(kind, 1000 * seed + index, "cuda")
@@ -40,6 +34,7 @@ def test_random_problems(seed):
             call.q, call.k, call.v, **call.options, **maxima, return_lse=True, deterministic=deterministic
         )
         for found in max_logits:
+            formulas = packed_formulas.formulas_for(call.problem[3])
             exact = formulas.max_logits(call.q, call.k, *call.problem[3:])
             torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-4)
         dout = torch.randn_like(out)

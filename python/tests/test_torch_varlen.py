@@ -1,11 +1,16 @@
 """Packed sequences on CPU tensors: attnjit.attention with cu_seqlens, and flash_attn_varlen_func."""
 
+import random
+from dataclasses import replace
 from itertools import pairwise
 
+import packed_formulas
 import pytest
 import torch
 
 import attnjit
+
+from random_calls import Call, of_packed_sequences, random_kind, with_features
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
@@ -76,6 +81,28 @@ def test_flash_attn_varlen_func():
     expected = each_sequence(*leaves, causal="bottom-right", window=(2, 0), softcap=3.0)
     assert out.shape == (q.shape[0], H, DV) and out.is_contiguous()
     assert_same(out, expected, leaves)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_problems_beside_the_derivatives_of_formulas(seed):
+    rng = random.Random(seed)
+    kind = replace(random_kind(rng), dtype=torch.float32, bias_dtype=torch.float32)
+    kind = of_packed_sequences(with_features(kind, rng), rng)
+    for index in range(4):
+        call = Call(kind, 100 * seed + index, "cpu")
+        found = attnjit.attention(
+            call.q, call.k, call.v, **call.options, return_lse=True, return_max_logits=True
+        )
+        expected = packed_formulas.attend(*call.problem)
+        largest = packed_formulas.max_logits(call.q, call.k, *call.problem[3:])
+        weights = [torch.randn_like(t).masked_fill(t.isinf(), 0) for t in found[:2]]
+        gradients = call.gradients(found[:2], weights)
+        theirs = call.gradients(expected, weights)
+        names = ("out", "lse", "max_logits", "dq", "dk", "dv", "dbias", "dsink")
+        for name, ours, exact in zip(names, (*found, *gradients), (*expected, largest, *theirs), strict=True):
+            if ours is not None:
+                describe = lambda text, name=name, index=index: f"call {index}, {name}: {text}"
+                torch.testing.assert_close(ours.double(), exact.double(), rtol=2e-4, atol=2e-4, msg=describe)
 
 
 def test_compiled_code_is_the_same():
