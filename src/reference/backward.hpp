@@ -18,9 +18,9 @@ struct Gradient {
 
   /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|; this is
   /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
-  /// dbias that is broadcast over keys the terms are those of its sum, dlse. What a p below
-  /// kSmallestNormal contributes is divided by kTermTolerance, for all of it may be missing; dv,
-  /// where nothing cancels, has no other terms.
+  /// dbias that is broadcast over keys the terms are those of its sum, dlse. What a p, or for dq
+  /// and dk a p times the slope of a softcap, below kSmallestNormal contributes is divided by
+  /// kTermTolerance, for all of it may be missing; dv, where nothing cancels, has no other terms.
   std::vector<double> terms;
 
   /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times that where p is

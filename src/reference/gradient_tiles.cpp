@@ -98,8 +98,7 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
     dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
-    const Real size = p < Real{kSmallestNormal} ? p * Real{2 / kTermTolerance} : p;
-    terms_[at] = kept_[at] ? size * dout_norm_[row] * value_norm_[column] : Real{0};
+    terms_[at] = kept_[at] ? p * counted(p) * dout_norm_[row] * value_norm_[column] : Real{0};
   }
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "attnjit/backward.hpp"
+#include "reference/backward.hpp"
 #include "reference/forward.hpp"
 #include "reference/score_tiles.hpp"
 
@@ -10,6 +11,14 @@ namespace attnjit::reference {
 
 /// Rows of a query head that are taken together.
 inline constexpr std::int64_t kGradientRows = 64;
+
+/// By what a term of weight p, or p times the slope of its score, counts in Gradient::terms:
+/// kernels may have 0 in place of one below kSmallestNormal, and the accuracy rule allows all of it
+/// then.
+template <typename Real>
+Real counted(Real weight) {
+  return weight < Real{kSmallestNormal} ? Real{2 / kTermTolerance} : Real{1};
+}
 
 /// The inputs that all tasks of one backward share. Rows are all rows of the problem.
 struct GradientContext {
@@ -45,7 +54,7 @@ class GradientTiles {
     return slopes_.data();
   }                                                    ///< of the scores by scale q k^T, where kept
   const Real* dqk() const { return dqk_.data(); }      ///< ds times slopes: makes dq and dk
-  const Real* terms() const { return terms_.data(); }  ///< of ds: p |dout| |v|
+  const Real* terms() const { return terms_.data(); }  ///< of ds: p |dout| |v|, times counted(p)
   const std::uint8_t* kept() const { return kept_.data(); }
 
   /// [padded rows, Dv padded to kColumnStep], 0 in dead rows.

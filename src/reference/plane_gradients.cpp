@@ -165,7 +165,9 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
       if (!tiles.kept()[at]) {
         continue;
       }
-      const Real term = tiles.terms()[at] * tiles.slopes()[at];
+      const Real slope = tiles.slopes()[at];
+      const Real term =
+          tiles.terms()[at] * slope * counted(tiles.p()[at] * slope) / counted(tiles.p()[at]);
       const Real square = term * term;
       dq.squares[row] += square * key_squares[column];
       dk_.squares[keys.begin + column] += square * query_square;

@@ -320,6 +320,17 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases a
   }
 }
 
+// The gradient of a row's only score is its dlse, of which a softcap leaves 1 / cosh(x)^2: here of
+// every size from 1 down to 0, some of which are above 2^-126 where exp(-2 |x|) is below.
+TEST_CASE_FIXTURE(WgmmaBackward, "backward on each path: slopes of a softcap down to 2^-126") {
+  ProblemSpec spec{.heads_q = 4, .seqlen_q = 500, .seqlen_kv = 1, .head_dim = 64};
+  spec.scale = 30;
+  spec.softcap = 8;
+  spec.backward = spec.want_dlse = true;
+  expect_right(spec, "{}");
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a softcap, beside masks, biases and slopes") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;

@@ -187,6 +187,34 @@ TEST_CASE("a gradient may lack what probabilities below 2^-126 contribute") {
   CHECK_FALSE(passes_without(119 - 84 + 1));
 }
 
+TEST_CASE("dq may lack what slopes of a softcap below 2^-126 weigh") {
+  // Rows of one key, whose scores rise by 1 a row: that of row 43 has a slope of 2^-122.07, that of
+  // row 45 one of 2^-127.8. The key is so large that dq is not below 2^-126 there.
+  ProblemSpec spec{.seqlen_q = 60, .seqlen_kv = 1, .head_dim = 8};
+  spec.scale = spec.softcap = 1;
+  spec.backward = spec.want_dlse = true;
+  const HostProblem problem(spec, 1);
+  const BackwardArgs args = problem.backward_args();
+  for (std::int64_t d = 0; d < 8; ++d) {
+    store(args.forward.k.data, spec.dtype, d, d == 0 ? 0x1p16 : 0);
+    for (std::int64_t row = 0; row < 60; ++row) {
+      store(args.forward.q.data, spec.dtype, row * 8 + d,
+            d == 0 ? 0x1p-16 * static_cast<double>(row) : 0);
+      store(args.dout.data, spec.dtype, row * 8 + d, 1);
+    }
+  }
+  const Gradient exact = backward(args, Arithmetic::kExact, Planes::every(), 1).dq;
+  const Gradient rounded = backward(args, Arithmetic::kRounded, Planes::every(), 1).dq;
+  const auto passes_without = [&](std::int64_t first) {
+    std::vector<double> values = rounded.values;
+    std::fill(values.begin() + first * 8, values.end(), 0.0);
+    tensor::store_dense(args.dq, values);
+    return check_gradient(args.dq, spec.dtype, exact, rounded).pass;
+  };
+  CHECK(passes_without(45));
+  CHECK_FALSE(passes_without(43));
+}
+
 TEST_CASE("NaN, an unwritten element and a dead row that is not 0 fail") {
   Solved solved(small_spec());
   SUBCASE("NaN") { solved.set(1, 3, 69, 23, std::nan("")); }
