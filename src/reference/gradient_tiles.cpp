@@ -48,7 +48,7 @@ template <typename Real>
 void GradientTiles<Real>::load_row_state(std::int64_t row) {
   const std::int64_t query = tiles_.query(row);
   const std::int64_t index = context_.row_index(block_.batch, block_.head, query);
-  lse_[row] = static_cast<Real>(context_.forward.lse[index]);
+  lse_[row] = static_cast<Real>(context_.lse(index));
   dead_[row] = context_.forward.dead[index];
   if (dead_[row]) {
     return;

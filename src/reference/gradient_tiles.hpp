@@ -1,5 +1,7 @@
 #pragma once
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "attnjit/backward.hpp"
@@ -20,6 +22,10 @@ Real counted(Real weight) {
   return weight < Real{kSmallestNormal} ? Real{2 / kTermTolerance} : Real{1};
 }
 
+/// The |lse| from which on a row promises no gradients: an ulp of fp32 is 1/4 there, and what
+/// several roundings leave of s - lse is an exponent.
+inline constexpr double kTooLargeLse = 0x1p21;
+
 /// The inputs that all tasks of one backward share. Rows are all rows of the problem.
 struct GradientContext {
   const BackwardArgs& args;
@@ -29,6 +35,11 @@ struct GradientContext {
   /// The index of a row among all [B, Hq, Lq].
   std::int64_t row_index(std::int64_t batch, std::int64_t head, std::int64_t query) const {
     return (batch * args.forward.q.shape[1] + head) * args.forward.q.shape[2] + query;
+  }
+  /// The lse of a live row; NaN where that is too large, which leaves what it adds to unjudged.
+  double lse(std::int64_t row) const {
+    const double lse = forward.lse[row];
+    return std::fabs(lse) < kTooLargeLse ? lse : std::numeric_limits<double>::quiet_NaN();
   }
 };
 

@@ -26,7 +26,7 @@ SinkTerm sink_term(const GradientContext& context, std::int64_t batch, std::int6
     dout_square += dout[d] * dout[d];
     out_square += out[d] * out[d];
   }
-  const double share = std::exp(sink - lse);
+  const double share = std::exp(sink - context.lse(index));
   return {-share * (dot - dlse), share * std::sqrt(dout_square * out_square)};
 }
 

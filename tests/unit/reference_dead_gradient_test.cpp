@@ -99,6 +99,39 @@ TEST_CASE("a kept key follows IEEE rules") {
   CHECK(std::isfinite(result.dv.values[5 * 24]));  // needs no v
 }
 
+TEST_CASE("a row whose lse is 2^21 or more promises no gradient, nor do the keys that it keeps") {
+  ProblemSpec spec = small_backward();
+  spec.causal = true;
+  spec.diagonal = Diagonal::kTopLeft;
+  spec.alibi = "h";
+  spec.slopes = {1};
+  spec.sink_dtype = DType::kFloat32;
+  spec.use_sink = spec.want_dsink = true;
+  // The last key is the nearest: lse of row i is about 89 - i - the offset.
+  const auto finite = [&](std::int64_t offset) {
+    spec.diagonal_offset = offset;
+    spec.sinks = {static_cast<float>(-offset)};
+    const BackwardResult result = run(HostProblem(spec, 1), Arithmetic::kExact);
+    const auto is_finite = [](double x) { return std::isfinite(x); };
+    const auto count = [&](const Gradient& gradient) {
+      return std::count_if(gradient.values.begin(), gradient.values.end(), is_finite);
+    };
+    return std::vector<std::int64_t>{count(result.dq), count(result.dk), count(result.dv),
+                                     count(result.dbias), count(result.dsink)};
+  };
+  using Counts = std::vector<std::int64_t>;
+  const std::int64_t dq = 2 * 4 * 70 * 16, dk = 2 * 2 * 90 * 16, dv = 2 * 2 * 90 * 24;
+  CHECK(finite((1 << 21) - 100) == Counts{dq, dk, dv, 4 * 70 * 90, 4});
+  const Counts some = finite((1 << 21) + 40);
+  CHECK(some[0] > 0);
+  CHECK(some[0] < dq);
+  CHECK(some[0] % 16 == 0);
+  CHECK(some[1] == 0);  // each key is kept by the last rows
+  CHECK(some[2] == 0);
+  CHECK(some[3] > 0);
+  CHECK(some[4] == 0);
+}
+
 TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse") {
   for (const char* pattern : {"1hq1", "b1q1", "bg11", "1111"}) {
     for (const Arithmetic arithmetic : kArithmetics) {
