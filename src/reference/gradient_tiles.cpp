@@ -95,6 +95,7 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     kept_[at] = !dead_[row] && scores_[at] != ScoreTiles<Real>::kDropped;
     const Real p = kept_[at] ? std::exp(scores_[at] - lse_[row]) : Real{0};
     p_[at] = round_probability(dtype, p);
+    slopes_[at] = round_if_rounded(dtype, slopes_[at]);
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
     dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};

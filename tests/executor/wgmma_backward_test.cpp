@@ -329,6 +329,9 @@ TEST_CASE_FIXTURE(WgmmaBackward, "backward on each path: slopes of a softcap dow
   spec.backward = spec.want_dlse = true;
   expect_right(spec, "{}");
   expect_right(spec);
+  spec.dtype = DType::kFloat16;
+  expect_right(spec, "{}");
+  expect_right(spec);
 }
 
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a softcap, beside masks, biases and slopes") {
