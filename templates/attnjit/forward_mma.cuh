@@ -15,6 +15,7 @@
 #include "attnjit/tile/row_maxima.cuh"
 #include "attnjit/tile/shared_tile.cuh"
 #include "attnjit/tile/team.cuh"
+#include "attnjit/tile/tile_pages.cuh"
 
 // The portable forward: out = softmax(scale q k^T + features) v for every GPU from sm_80 on,
 // with mma.sync, ldmatrix and cp.async.
@@ -47,6 +48,7 @@ struct Forward {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
   static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr bool kPaged = Features::kPageSize > 0;
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
@@ -55,18 +57,24 @@ struct Forward {
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
 
   // A tile of keys to be worked on; none after the last.
-  struct Job {
+  struct PlainJob {
     int tile;
     TileUse use;
     ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
   };
+  struct PagedJob : PlainJob {
+    TilePages<kConfig.block_kv, Features::kPageSize> pages;
+  };
+  using Job = TypeIf<kPaged, PagedJob, PlainJob>;
+  struct Nothing {};
 
   const ForwardParams& params;
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;      // of the block's share, those that are left
-  const uint16 *k, *v;  // of the block's kv head
+  TileRange tiles;  // of the block's share, those that are left
+  [[no_unique_address]] TypeIf<kPaged, Job, Nothing> ahead;  // the next one, where keys are paged
+  const uint16 *k, *v;                                       // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
@@ -110,22 +118,34 @@ struct Forward {
   ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
                                        int kv_head) const {
     const auto* const first = static_cast<const uint16*>(base);
-    if constexpr (Features::kPageSize > 0) return head_of(first, strides, 0, kv_head);
+    if constexpr (kPaged) return head_of(first, strides, 0, kv_head);
     return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
   }
-  ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
-                                           int key) const {
-    if constexpr (Features::kPageSize > 0) return features.key_address(head, strides, key);
-    return head + key * strides.row;
-  }
 
-  ATTNJIT_DEVICE Job next_job() {
+  ATTNJIT_DEVICE PlainJob find_job() {
     while (tiles.next < tiles.end) {
       const int tile = Features::kLastFirst ? --tiles.end : tiles.next++;
       const TileUse use = features.use(block, tile);
       if (use != TileUse::kSkip) return {tile, use};
     }
     return {0, TileUse::kSkip};
+  }
+  ATTNJIT_DEVICE Job next_job() {
+    if constexpr (kPaged) {
+      return ahead;
+    } else {
+      return find_job();
+    }
+  }
+  // Finds the job after the one whose copies have begun, where keys are paged: its pages come from
+  // memory, and are wanted when its own copies begin.
+  ATTNJIT_DEVICE void look_ahead() {
+    if constexpr (kPaged) {
+      ahead = {find_job(), {}};
+      if (!ahead.exists()) return;
+      ahead.pages =
+          features.template find_pages<kConfig.block_kv>(ahead.tile * kConfig.block_kv, keys);
+    }
   }
 
   // Addresses of rows of the block's tile in a tensor, as a function of the row.
@@ -148,39 +168,38 @@ struct Forward {
   // NaN included, would reach the output as 0 * NaN.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
-                                int index) {
-    const int first = index * kConfig.block_kv;
+                                const Job& job) {
+    const int first = job.tile * kConfig.block_kv;
     const auto seen = [&](int row) {
       const int key = first + row;
       return key >= keys.begin && key < keys.end && features.reads_key(key);
     };
-    if constexpr (Features::kPageSize % kConfig.block_kv != 0) {
-      features.template gather_keys<kConfig.aligned, kColumns, kThreads>(tile, head, strides, first,
-                                                                         seen);
-      return;
-    }
-    const auto source = [row_stride = strides.row, source = key_address(head, strides, first)](
-                            int row) { return source + row * row_stride; };
+    const auto source = [row_stride = strides.row, source = head + first * strides.row](int row) {
+      return source + row * row_stride;
+    };
+    const auto load = [&](auto keep) {
+      if constexpr (kPaged) {
+        features.template load_keys<kConfig.aligned, kColumns, kThreads>(tile, job.pages, first,
+                                                                         head, strides, keep);
+      } else {
+        load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, keep);
+      }
+    };
     // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
     // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
     // D128 - 6 %).
     const bool whole = first >= keys.begin && first + kConfig.block_kv <= keys.end;
     if (kColumns > 128 && whole) {
-      load_tile<kConfig.aligned, kColumns, kThreads>(
-          tile, source, [&](int row) { return features.reads_key(first + row); });
+      load([&](int row) { return features.reads_key(first + row); });
       return;
     }
-    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, seen);
+    load(seen);
   }
   ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
-    if (job.exists()) {
-      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job.tile);
-    }
+    if (job.exists()) load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job);
   }
   ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
-    if (job.exists()) {
-      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job.tile);
-    }
+    if (job.exists()) load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job);
   }
 
   // scores = Q K^T
@@ -260,6 +279,7 @@ struct Forward {
     Job job = next_job();
     load_k(0, job);
     ptx::copy_async_commit();
+    look_ahead();
     while (job.exists()) {
       ptx::copy_async_wait<0>();
       ptx::block_sync();  // K is there for all; all are done with the previous V
@@ -271,6 +291,7 @@ struct Forward {
         ptx::block_sync();  // V is there for all; all are done with this K
         load_k(0, next);
         ptx::copy_async_commit();
+        look_ahead();
       });
       job = next;
     }
@@ -285,6 +306,7 @@ struct Forward {
       load_k(s, jobs[s]);
       load_v(s, jobs[s]);
       ptx::copy_async_commit();
+      look_ahead();
     }
     for (int slot = 0; jobs[0].exists(); slot = slot + 1 == kStages ? 0 : slot + 1) {
       ptx::copy_async_wait<kStages - 2>();
@@ -294,6 +316,7 @@ struct Forward {
       load_k(freed, jobs[kStages - 1]);
       load_v(freed, jobs[kStages - 1]);
       ptx::copy_async_commit();
+      look_ahead();
       attend(jobs[0], slot, [] {});
 #pragma unroll
       for (int s = 0; s + 1 < kStages; ++s) jobs[s] = jobs[s + 1];
@@ -374,6 +397,7 @@ struct Forward {
   ATTNJIT_DEVICE void run() {
     locate();
     if (kPacked && block.first_row >= block.num_rows) return;
+    look_ahead();
     load_q();  // joins the first group of copies
     softmax.begin();
     maxima.begin();

@@ -58,7 +58,7 @@ class PagedKeys {
 
 TEST_CASE_FIXTURE(PagedKeys,
                   "paged keys: pages of one key, a prime, parts of a tile and whole ones") {
-  for (const std::int64_t page_size : {1, 7, 16, 64, 100, 128}) {
+  for (const std::int64_t page_size : {1, 3, 7, 16, 64, 100, 128, 256}) {
     expect_right(paged(page_size), {mma(32, 64), mma(16, 32, 2)});
   }
 }
@@ -148,6 +148,9 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: wide heads, and rows of no multiple of
   expect_right(spec);
   spec.head_dim = 33;
   expect_right(spec);
+  spec = paged(3);
+  spec.head_dim = 80;  // idle threads in a pass
+  expect_right(spec, {mma(16, 64), mma(16, 32, 3)});
   spec = paged(128);
   spec.head_dim = 256;
   expect_right(spec, {"{}", wgmma(64, 64)});
@@ -204,15 +207,18 @@ extern "C" __global__ void addresses(const attnjit::kernel::PagedKeysParams para
                                      const attnjit::kernel::RowStrides strides,
                                      attnjit::kernel::int64* found) {
   using namespace attnjit::kernel;
-  if (ptx::thread_index() != 0) return;
   PagedKeys<32> pages(params);
   Block block{};
   block.batch = 1;
   pages.begin(block);
   const auto* const head = reinterpret_cast<const uint16*>(int64{1} << 32);
+  const auto all = pages.find_pages<96>(0, {0, 96});
   for (int i = 0; i < 3; ++i) {
-    ptx::store_global(found + i, static_cast<int64>(pages.key_address(head, strides, 40 * i) - head));
+    const int page = all.at(i);
+    if (ptx::thread_index() != 0) continue;
+    ptx::store_global(found + i, static_cast<int64>(pages.address(head, strides, 40 * i, page) - head));
   }
+  if (ptx::thread_index() != 0) return;
   const auto tile = pages.tile_source<96>(0, 3, {0, 70});
   for (int i = 0; i < 3; ++i) ptx::store_global(found + 3 + i, static_cast<int64>(tile.batch[i]));
 }
@@ -251,19 +257,23 @@ TEST_CASE_FIXTURE(Mutations, "caught: pages of another batch element, another pa
   const Run run{long_rows(16), mma(32, 64)};
   expect_report({kPages, "params.pages + block.batch * params.stride", "params.pages"}, run,
                 {"copy_async_16: reads 16 bytes"});
-  expect_report({kPages, "pages + static_cast<uint32>(key) / kSize",
-                 "pages + static_cast<uint32>(key + 1) / kSize"},
-                run, {"copy_async_16: reads 16 bytes"});
-  expect_report(
-      {kPages, "address(head, strides, first + row, page)", "address(head, strides, first, page)"},
-      run, {"lse of 20 rows fails"});
+  expect_report({kPages, "(pages + first + index)", "(pages + first + (index ^ 1))"}, run,
+                {"copy_async_16: reads 16 bytes"});
+  expect_report({kPages, "(row - first) * row_stride", "row * row_stride"}, run, {"fails"});
+  expect_report({kPages, "address(head, strides, first_key + row, page)",
+                 "address(head, strides, first_key, page)"},
+                {long_rows(7), mma(32, 64)}, {"lse of 20 rows fails"});
+  expect_report({"attnjit/tile/tile_pages.cuh", "index / 32 == i", "false"},
+                {long_rows(1), mma(32, 64)}, {"fails"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: entries past the keys in use") {
-  expect_report({"attnjit/tile/gather.cuh", "|| !keep(row)) continue;", ") continue;"},
-                {paged(16), mma(32, 64)}, {"copy_async_16: reads 16 bytes"});
-  expect_report({kPages, "seen ? page_of(first) : -1", "page_of(first)"},
-                {paged(32), wgmma(64, 96)}, {"past the end of block_table [6, 1, 1, 8]"});
+  const std::string past = "past the end of block_table [6, 1, 1, ";
+  expect_report({kPages, "first + index <= index_of(keys.end - 1)", "true"},
+                {paged(16, 208), mma(32, 64)}, {past + "13]"});
+  expect_report({kPages, "seen ? ptx::load_global(pages + index_of(first)) : -1",
+                 "ptx::load_global(pages + index_of(first))"},
+                {paged(32), wgmma(64, 96)}, {past + "8]"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: pages of the copy engine at another place of a tile") {

@@ -53,8 +53,7 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
-  // Keys of a page, where keys are paged: key_address(), gather_keys() and tile_source() tell where
-  // they lie.
+  // Keys of a page, where keys are paged: find_pages(), load_keys() and tile_source() are there.
   static constexpr int kPageSize = 0;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if

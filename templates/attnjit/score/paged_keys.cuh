@@ -1,18 +1,22 @@
 #pragma once
 #include "attnjit/forward_params.h"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/paged_keys_params.h"
+#include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/gather.cuh"
 #include "attnjit/tile/key_order.h"
+#include "attnjit/tile/shared_tile.cuh"
 #include "attnjit/tile/strided_keys.cuh"
+#include "attnjit/tile/tile_pages.cuh"
 
 namespace attnjit::kernel {
 
 // Paged keys, as a policy of addresses: K and V are pools of pages of kSize keys, and a table says
 // which page holds the keys of a batch element from j kSize on. The loops count keys as if they
-// lay one after another; where a tile begins, or a row of one that several pages hold, is asked
-// here. Entries of pages without a key that the block of rows may see are not looked at.
+// lay one after another; where a tile lies is asked here. Entries of pages without a key that the
+// block of rows may see are not looked at.
 template <int kSize>
 struct PagedKeys : Feature {
   static constexpr int kPageSize = kSize;
@@ -26,19 +30,52 @@ struct PagedKeys : Feature {
     pages = params.pages + block.batch * params.stride;
   }
 
-  // Address of a key in a pool whose first page has the head at `head`.
-  ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
-                                           int key) const {
-    return address(head, strides, key, page_of(key));
+  // Looks up the pages of the tile of kKeys keys that begins at `first_key`, those that have any of
+  // `keys`. Warps call it whole.
+  template <int kKeys>
+  ATTNJIT_DEVICE TilePages<kKeys, kSize> find_pages(int first_key, const KeyRange& keys) const {
+    using Pages = TilePages<kKeys, kSize>;
+    const int first = index_of(first_key);
+    Pages found;
+#pragma unroll
+    for (int i = 0; i < Pages::kWords; ++i) {
+      const int index = Pages::index(i, ptx::lane_index());
+      const bool seen = index < Pages::kCount && first + index >= index_of(keys.begin) &&
+                        first + index <= index_of(keys.end - 1);
+      found.word[i] = seen ? static_cast<uint32>(ptx::load_global(pages + first + index)) : 0;
+    }
+    return found;
   }
-  // Loads a tile whose keys, from `first` on, lie in several pages; keep(row) tells the rows that
-  // are read.
-  template <bool kAligned, int kColumns, int kThreads, class Tile, class Keep>
-  ATTNJIT_DEVICE void gather_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
-                                  int first, Keep keep) const {
-    gather_tile<kAligned, kColumns, kThreads>(
-        tile, [&](int row) { return page_of(first + row); },
-        [&](int row, int page) { return address(head, strides, first + row, page); }, keep);
+  // Starts loading the tile of the pool whose first page has the head at `head`; keep(row) tells
+  // the rows that are read. Page by page where one has enough rows for all threads, and otherwise
+  // row by row.
+  template <bool kAligned, int kColumns, int kThreads, int kKeys, int kPadded, class Keep>
+  ATTNJIT_DEVICE void load_keys(const SharedTile<kKeys, kPadded>& tile,
+                                const TilePages<kKeys, kSize>& found, int first_key,
+                                const uint16* head, const RowStrides& strides, Keep keep) const {
+    constexpr int kPiece = keys_of_piece(kSize, kKeys);
+    constexpr int kPass = kRowsOfPass<kThreads, kPadded>;
+    if constexpr (kSize % kPiece == 0 && kKeys % kPiece == 0 && kPiece >= kPass) {
+      constexpr int kUnrolled = 8 * kPass >= kPiece ? 8 * kPass / kPiece : 1;
+#pragma unroll kUnrolled
+      for (int first = 0; first < kKeys; first += kPiece) {
+        const auto source = [row_stride = strides.row, first,
+                             source = address(head, strides, first_key + first,
+                                              found.at(first / kPiece))](int row) {
+          return source + (row - first) * row_stride;
+        };
+        load_rows<kAligned, kColumns, kThreads, kPiece>(tile, first, source, keep);
+      }
+    } else {
+      gather_tile<kAligned, kColumns, kThreads>(
+          tile, [&](int row) { return found.at(index_of(first_key + row) - index_of(first_key)); },
+          [&](int row, int page) { return address(head, strides, first_key + row, page); }, keep);
+    }
+  }
+  // Address of a key of `page`.
+  ATTNJIT_DEVICE static const uint16* address(const uint16* head, const RowStrides& strides,
+                                              int key, int64 page) {
+    return head + page * strides.batch + row_of(key) * strides.row;
   }
   // The place of a tile of kKeys keys for the copy engine, page by page. A page without any of
   // `keys` lies outside of the pool, where the engine reads zeros.
@@ -50,18 +87,14 @@ struct PagedKeys : Feature {
     for (int i = 0; i < kKeys / kPiece; ++i) {
       const int first = first_key + i * kPiece;
       const bool seen = first < keys.end && first + kPiece > keys.begin;
-      source.batch[i] = seen ? page_of(first) : -1;
+      source.batch[i] = seen ? ptx::load_global(pages + index_of(first)) : -1;
     }
     return source;
   }
 
  private:
-  ATTNJIT_DEVICE static const uint16* address(const uint16* head, const RowStrides& strides,
-                                              int key, int64 page) {
-    return head + page * strides.batch + row_of(key) * strides.row;
-  }
-  ATTNJIT_DEVICE int page_of(int key) const {
-    return ptx::load_global(pages + static_cast<uint32>(key) / kSize);
+  ATTNJIT_DEVICE static int index_of(int key) {
+    return static_cast<int>(static_cast<uint32>(key) / kSize);
   }
   ATTNJIT_DEVICE static int row_of(int key) {
     return static_cast<int>(static_cast<uint32>(key) % kSize);

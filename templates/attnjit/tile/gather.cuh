@@ -6,9 +6,9 @@
 
 namespace attnjit::kernel {
 
-// As load_tile(), of rows whose addresses have to be looked up: address(row, find(row)). A thread
-// looks up to eight of its rows up before it starts their copies, so that the latencies are paid
-// together. find() is called for rows alone that are kept.
+// As load_tile(), of rows that lie in different places: address(row, find(row)). A thread finds the
+// places of up to eight of its rows before it starts their copies, so that the latencies are paid
+// together. Warps call find() whole, of any row.
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Find,
           class Address, class Keep>
 ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find find, Address address,
@@ -19,22 +19,22 @@ ATTNJIT_DEVICE void gather_tile(const SharedTile<kRows, kPadded>& tile, Find fin
   constexpr int kTogether = kPasses < 8 ? kPasses : 8;
   const int chunk = ptx::thread_index() % kChunks;
   const int begin = ptx::thread_index() / kChunks;
-  if (kThreads % kChunks != 0 && begin >= kRowsPerPass) return;
+  const bool copies = kThreads % kChunks == 0 || begin < kRowsPerPass;
 #pragma unroll 1
-  for (int first = begin; first < kRows; first += kTogether * kRowsPerPass) {
-    int found[kTogether] = {};
+  for (int pass = 0; pass < kPasses; pass += kTogether) {
+    const int first = pass * kRowsPerPass + begin;
+    int found[kTogether];
     uint32 kept = 0;
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       const int row = first + i * kRowsPerPass;
-      if (row >= kRows || chunk * 8 >= kColumns || !keep(row)) continue;
       found[i] = find(row);
-      kept |= 1u << i;
+      if (copies && row < kRows && chunk * 8 < kColumns && keep(row)) kept |= 1u << i;
     }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       const int row = first + i * kRowsPerPass;
-      if (row >= kRows) continue;
+      if (!copies || row >= kRows) continue;
       load_chunk<kAligned, kColumns>(tile, row, chunk, address(row, found[i]),
                                      (kept >> i & 1) != 0);
     }

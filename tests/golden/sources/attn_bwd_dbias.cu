@@ -463,8 +463,7 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
-  // Keys of a page, where keys are paged: key_address(), gather_keys() and tile_source() tell where
-  // they lie.
+  // Keys of a page, where keys are paged: find_pages(), load_keys() and tile_source() are there.
   static constexpr int kPageSize = 0;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
@@ -952,16 +951,28 @@ ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, 
   }
 }
 
-// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
-// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
-// are not read. The caller commits, waits and synchronises.
+// Rows of a tile that are kColumns wide which one pass of the threads covers.
+template <int kThreads, int kColumns>
+constexpr int kRowsOfPass = kThreads / (kColumns / 8);
+
+// Starts loading kCount rows of `tile`, from `first` on, from the rows of 16-bit elements at
+// source(row), of which kColumns are valid. Rows for which keep(row) is false, and columns from
+// kColumns on, become zero and are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kCount, int kRows, int kPadded,
+          class Source, class Keep>
+ATTNJIT_DEVICE void load_rows(const SharedTile<kRows, kPadded>& tile, int first, Source source,
+                              Keep keep) {
+  for_each_chunk<kCount, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(first + row);
+    load_chunk<kAligned, kColumns>(tile, first + row, chunk, source(first + row), valid);
+  });
+}
+
+// The same of all rows.
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
           class Keep>
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
-  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
-    const bool valid = chunk * 8 < kColumns && keep(row);
-    load_chunk<kAligned, kColumns>(tile, row, chunk, source(row), valid);
-  });
+  load_rows<kAligned, kColumns, kThreads, kRows>(tile, 0, source, keep);
 }
 
 // Writes the first `rows` rows and kColumns columns of `tile` to target(row).
