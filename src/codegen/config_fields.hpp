@@ -38,7 +38,7 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"pack_heads", &C::pack_heads},
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
-      base::Field{"num_stages", &C::num_stages},
+      base::Field{"piece_kv", &C::piece_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"row_max", &C::row_max});
 }

@@ -35,9 +35,11 @@ kernel::BackwardConfig backward_config(const BackwardFamily& f, const BackwardTi
 // (ptxas 13.0).
 int producer_registers(const Family& f, const ForwardTunables& tunables) {
   if (tunables.block_q == 192) return 32;
-  const int own = f.bias != Extent::kPerPair ? 40 : f.head_dim > 128 ? 56 : 48;
+  const bool paged = f.page_size > 0;
+  // Two warpgroups that multiply have as many beside 56 as beside 48.
+  const int own = f.bias != Extent::kPerPair ? 40 : f.head_dim > 128 || paged ? 56 : 48;
   // Places of pages want some more, and a single warpgroup that multiplies leaves them.
-  return tunables.block_q == 64 && f.page_size > 0 ? std::max(own, 48) : own;
+  return tunables.block_q == 64 && paged ? std::max(own, 48) : own;
 }
 
 }  // namespace
@@ -67,6 +69,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .pack_heads = tunables.pack_heads,
           .block_q = tunables.block_q,
           .block_kv = tunables.block_kv,
+          .piece_kv = kernel::keys_of_piece(f.page_size, tunables.block_kv),
           .num_stages = tunables.num_stages,
           .producer_registers = producer_registers(f, tunables),
           .row_max = f.row_max};

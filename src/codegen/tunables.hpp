@@ -108,9 +108,11 @@ bool has_wide_heads(const problem::BackwardFamily& family);
 /// backward, from Path::kWgmma, or nullopt.
 std::optional<std::string> why_no_wgmma(const problem::Family& family, const Arch& arch);
 /// Whether the copy engine brings tiles of `block_kv` keys out of pages of `page_size`: a tile is a
-/// part of a page, or whole pages; keys that are not paged (0) lie anywhere.
+/// part of a page, or whole pages of 16 or a multiple of 32; keys that are not paged (0) lie
+/// anywhere.
 constexpr bool fits_pages(int block_kv, int page_size) {
-  return page_size % block_kv == 0 || (page_size % 32 == 0 && block_kv % page_size == 0);
+  const bool pieces = page_size == 16 || page_size % 32 == 0;
+  return page_size % block_kv == 0 || (pieces && block_kv % page_size == 0);
 }
 std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, const Arch& arch);
 

@@ -120,13 +120,15 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
 }
 
 // The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. `tail` is for the tile with
-// the rows past the last multiple of 4, and for pieces that begin `anywhere` or are not alone.
+// the rows past the last multiple of 4, and for those that begin `anywhere`.
 void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int box_keys, bool anywhere,
                  kernel::TensorMap& map, kernel::TensorMap& tail) {
-  const std::int64_t fours = std::max(1, s.rows / 4);
-  const std::array axes{Axis{fours, 4 * s.strides.row, static_cast<cuuint32_t>(box_keys / 4)},
-                        Axis{s.rows < 4 ? 1 : 4, s.strides.row, 4}, Axis{s.heads, s.strides.head},
-                        Axis{s.batch, s.strides.batch}};
+  const int stride = kernel::StridedKeyOrder::stride(box_keys);
+  const auto step = static_cast<cuuint32_t>(stride);
+  const auto box = static_cast<cuuint32_t>(box_keys / stride);
+  const std::array axes{Axis{std::max(1, s.rows / stride), stride * s.strides.row, box},
+                        Axis{s.rows < stride ? 1 : stride, s.strides.row, step},
+                        Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, axes, map);
   if (s.rows % 4 == 0 && !anywhere) return;
   const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_keys), 4},
@@ -187,8 +189,8 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
     encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
   }
-  const int piece = kernel::keys_of_piece(p.page_size, config.block_kv);
-  const bool anywhere = p.packed || piece < config.block_kv;
+  const int piece = config.piece_kv;
+  const bool anywhere = p.packed;
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};

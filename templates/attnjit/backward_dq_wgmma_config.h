@@ -46,7 +46,7 @@ struct BackwardDqWgmmaConfig {
             .block_kv = block_kv,
             .packed_heads = 1,
             .gqa_ratio = gqa_ratio,
-            .strided_keys = true};
+            .strided_keys = block_kv};
   }
 
   // Shared memory, in bytes: [Q | dO | stages of K | stages of V | barriers, jobs].

@@ -17,6 +17,7 @@ struct ForwardWgmmaConfig {
   bool pack_heads;         // rows are the query heads of a kv head, query by query
   int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
   int block_kv;            // keys of a tile
+  int piece_kv;            // keys of a tile that lie in one place: all, or those of a page
   int num_stages;          // tiles of K and of V in the ring
   int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
   bool row_max;            // the largest scores of rows are kept
@@ -51,7 +52,7 @@ struct ForwardWgmmaConfig {
             .block_kv = block_kv,
             .packed_heads = packed_heads(),
             .gqa_ratio = gqa_ratio,
-            .strided_keys = true};
+            .strided_keys = piece_kv};
   }
 
   // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs]
@@ -100,6 +101,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
     return "block_q must be a multiple of gqa_ratio where heads are packed";
   if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys up to 256";
+  if (config.piece_kv < 1 || config.piece_kv % 16 != 0 || config.block_kv % config.piece_kv != 0)
+    return "piece_kv must be a multiple of 16 keys that divides block_kv";
   if (config.num_stages < 2 || config.num_stages > 4) return "num_stages must be 2 to 4";
   if (config.producer_registers < 24 || config.producer_registers > 56 ||
       config.producer_registers % 8 != 0)
@@ -115,9 +118,9 @@ struct ForwardWgmmaParams {
   ForwardSchedule schedule;
   uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
   // Boxes of 64 columns: of q of block_q rows, heads before queries where they are packed; of k and
-  // v of a tile's rows in StridedKeyOrder, a quarter of a tile in those of the tails, which serve a
-  // tile with a row past the last multiple of four; of out of the 16 rows of a warp. Of a bias over
-  // queries and keys, a tile of scores.
+  // v of a piece's rows in StridedKeyOrder, a quarter of a tile in those of the tails, which serve
+  // a tile with a row past the last multiple of four; of out of the 16 rows of a warp. Of a bias
+  // over queries and keys, a tile of scores.
   TensorMap q, k, v, k_tail, v_tail, out, bias;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/forward_rows.cuh"
 #include "attnjit/forward_wgmma_shared.cuh"
+#include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/sync.cuh"
@@ -12,6 +13,7 @@
 #include "attnjit/tile/schedule.cuh"
 #include "attnjit/tile/strided_keys.cuh"
 #include "attnjit/tile/team.cuh"
+#include "attnjit/tile/tile_pages.cuh"
 
 // The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
 // tiles, and loads; another, where keys may have to be hidden, sets rows of V to zero.
@@ -125,13 +127,11 @@ struct ForwardProducer {
   typename Shared::QueryTurn query_turn = {};
   typename Shared::TileTurn k_turn = {}, v_turn = {};
 
-  // Pages that hold a tile together, or 1.
-  static constexpr int kPieces =
-      kConfig.block_kv / keys_of_piece(Features::kPageSize, kConfig.block_kv);
+  static constexpr bool kPaged = Features::kPageSize > 0;
 
   // The place of K and V of a job, and whether rows of V are to be hidden.
   struct Source {
-    KeySource<kPieces> keys;
+    TypeIf<kPaged, PagedTile<kConfig.block_kv, Features::kPageSize>, KeySource<>> keys;
     bool hides;
   };
 
@@ -162,12 +162,28 @@ struct ForwardProducer {
 
  private:
   // Of the walk's last job. Pages are looked up here, and wanted when the next job is known.
-  ATTNJIT_DEVICE KeySource<kPieces> key_source(int first_key) const {
+  ATTNJIT_DEVICE auto key_source(int first_key) const {
     const int head = walk.block.head / kConfig.gqa_ratio;
-    if constexpr (Features::kPageSize > 0) {
-      return walk.features.template tile_source<kConfig.block_kv>(first_key, head, walk.keys);
+    if constexpr (kPaged) {
+      return PagedTile<kConfig.block_kv, Features::kPageSize>{
+          first_key, head,
+          walk.features.template find_pages<kConfig.block_kv>(first_key, walk.keys)};
     } else {
-      return {walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
+      return KeySource<>{walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
+    }
+  }
+  // Whether this thread starts the copies of a tile. Pages make many of them, which ptxas would
+  // wrap in a loop over the lanes each if it did not know that one thread is left.
+  ATTNJIT_DEVICE bool starts_copies() const {
+    if constexpr (kPaged) return ptx::elect_lane();
+    return issues;
+  }
+  // That of `source` for the copy engine; the warp calls it whole.
+  ATTNJIT_DEVICE decltype(auto) boxes_of(const Source& source) const {
+    if constexpr (kPaged) {
+      return walk.features.tile_source(source.keys);
+    } else {
+      return (source.keys);
     }
   }
   ATTNJIT_DEVICE void load_q() {
@@ -196,27 +212,28 @@ struct ForwardProducer {
     const uint32 slot = k_turn.slot();
     ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());
     k_turn.advance();
-    if (!issues) return;
+    const auto& boxes = boxes_of(source);
+    if (!starts_copies()) return;
     shared.put(Shared::job_word(slot), next.as_word());
     const uint32 full = shared.k_full(slot);
     ptx::barrier_arrive_expecting(full, kConfig.k_bytes());
-    load_tile<kConfig.padded_head_dim()>(shared.k(slot), params.k, params.k_tail, full, source);
+    load_tile<kConfig.padded_head_dim()>(shared.k(slot), params.k, params.k_tail, full, boxes);
   }
   ATTNJIT_DEVICE void load_v(const Source& source) {
     const uint32 slot = v_turn.slot();
     ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());
     v_turn.advance();
-    if (!issues) return;
+    const auto& boxes = boxes_of(source);
+    if (!starts_copies()) return;
     const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
     ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
-    load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, source);
+    load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, boxes);
   }
-  template <int kColumns>
+  template <int kColumns, class Boxes>
   ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
-                                uint32 full, const Source& source) {
+                                uint32 full, const Boxes& boxes) {
     load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
-        tile, map, tail, full, source.keys,
-        Features::kPageSize > 0 ? Features::kPageSize : params.base.seqlen_kv);
+        tile, map, tail, full, boxes, kPaged ? Features::kPageSize : params.base.seqlen_kv);
   }
 };
 
@@ -237,7 +254,9 @@ ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& 
     uint32 hidden[kConfig.block_kv / 32];
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 32; ++i) {
-      const int key = StridedKeyOrder::key(kConfig.block_kv, 32 * i + ptx::lane_index());
+      const int row = 32 * i + ptx::lane_index(), piece = kConfig.piece_kv;
+      const int within = piece == kConfig.block_kv ? row : row % piece;
+      const int key = row - within + StridedKeyOrder::key(piece, within);
       hidden[i] = ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key));
     }
     ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);

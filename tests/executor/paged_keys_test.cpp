@@ -68,6 +68,8 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: the path of Hopper") {
   expect_right(paged(32), {wgmma(64, 32), wgmma(64, 96), wgmma(128, 128, true)});
   expect_right(paged(64), {wgmma(64, 64), wgmma(64, 128), wgmma(64, 32, true)});
   expect_right(paged(192, 384), {wgmma(64, 64), wgmma(192, 96)});
+  expect_right(paged(256, 512), {wgmma(64, 128)});
+  expect_right(paged(16), {wgmma(64, 32), wgmma(64, 96), wgmma(128, 128, true)});
   ProblemSpec spec = paged(64);
   spec.head_dim = 40;
   spec.head_dim_v = 192;
@@ -91,6 +93,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: a prefix that batch elements share") {
   spec.seqlens_kv = {200, 256, 130, 128, 255, 17};
   spec.shared_pages = 8;
   expect_right(spec, {mma(32, 64)});
+  expect_right(spec, {wgmma(64, 128)});
   spec.page_size = 64;
   spec.shared_pages = 2;
   expect_right(spec, {mma(32, 64), wgmma(64, 128)});
@@ -105,7 +108,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: one query, packed heads, split keys") 
     spec.seqlen_q = 1;
     expect_right(spec, {"{}", R"({"pack_heads": true, "block_q": 16, "num_warps": 1})"});
     spec.seqlen_q = 30;
-    if (page_size == 64) expect_right(spec, {wgmma(64, 64, true)});
+    expect_right(spec, {wgmma(64, 64, true)});
   }
 }
 
@@ -117,7 +120,7 @@ TEST_CASE_FIXTURE(PagedKeys,
     spec.memory.row_padding = 8;
     spec.memory.v_differs = true;
     expect_right(spec, {mma(32, 64)});
-    if (page_size == 64) expect_right(spec, {wgmma(64, 64)});
+    expect_right(spec, {wgmma(64, 64)});
     spec.memory.base_offset = 3;
     expect_right(spec, {mma(32, 64)});
   }
@@ -134,11 +137,11 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: beside all that else enters the scores
     spec.diagonal_offset = -5;
     spec.use_sink = spec.use_seqlens_q = spec.poison_dropped_keys = true;
     expect_right(spec, {mma(32, 64)});
-    if (page_size == 64) expect_right(spec, {wgmma(64, 64)});
+    expect_right(spec, {wgmma(64, 64)});
     spec.mask = "b11k";
     spec.tail_mask = "b";
     expect_right(spec, {mma(32, 32)});
-    if (page_size == 64) expect_right(spec, {wgmma(64, 128)});
+    expect_right(spec, {wgmma(64, 128)});
   }
 }
 
@@ -194,7 +197,8 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: an entry in use that the pool has no p
   const auto plan = launch::make_forward_plan_spec(key.family, tuner::config_zero(key, arch), arch,
                                                    bench.templates());
   CHECK_THROWS_WITH_AS(bench.executor().forward(plan, problem, args),
-                       doctest::Contains("past the end of k"), executor::Violation);
+                       doctest::Contains("copy_async_16: reads 16 bytes, the first"),
+                       executor::Violation);
 }
 
 // Pages at both ends of pools of more than 2^31 elements: as kernels find their rows, and with what
@@ -218,8 +222,8 @@ extern "C" __global__ void addresses(const attnjit::kernel::PagedKeysParams para
     if (ptx::thread_index() != 0) continue;
     ptx::store_global(found + i, static_cast<int64>(pages.address(head, strides, 40 * i, page) - head));
   }
+  const auto tile = pages.tile_source(PagedTile<96, 32>{0, 3, pages.find_pages<96>(0, {0, 64})});
   if (ptx::thread_index() != 0) return;
-  const auto tile = pages.tile_source<96>(0, 3, {0, 70});
   for (int i = 0; i < 3; ++i) ptx::store_global(found + 3 + i, static_cast<int64>(tile.batch[i]));
 }
 )";
@@ -239,8 +243,7 @@ extern "C" __global__ void addresses(const attnjit::kernel::PagedKeysParams para
   memory.add("found", executor::view_of(results, {1, 1, 1, 6}), 8, executor::TensorRole::kOutput);
   CHECK(executor::run_block(kernel.function(), 32, parameters, memory) == "");
   CHECK(found == std::vector<std::int64_t>{0, 8'000'000ll * 4096 + 8 * 128,
-                                           2'147'483'647ll * 4096 + 16 * 128, 0, 8'000'000,
-                                           2'147'483'647});
+                                           2'147'483'647ll * 4096 + 16 * 128, 0, 8'000'000, -1});
 }
 
 const std::string kPages = "attnjit/score/paged_keys.cuh";
@@ -257,7 +260,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: pages of another batch element, another pa
   const Run run{long_rows(16), mma(32, 64)};
   expect_report({kPages, "params.pages + block.batch * params.stride", "params.pages"}, run,
                 {"copy_async_16: reads 16 bytes"});
-  expect_report({kPages, "(pages + first + index)", "(pages + first + (index ^ 1))"}, run,
+  expect_report({kPages, "(pages + page)", "(pages + (page ^ 1))"}, run,
                 {"copy_async_16: reads 16 bytes"});
   expect_report({kPages, "(row - first) * row_stride", "row * row_stride"}, run, {"fails"});
   expect_report({kPages, "address(head, strides, first_key + row, page)",
@@ -269,17 +272,24 @@ TEST_CASE_FIXTURE(Mutations, "caught: pages of another batch element, another pa
 
 TEST_CASE_FIXTURE(Mutations, "caught: entries past the keys in use") {
   const std::string past = "past the end of block_table [6, 1, 1, ";
-  expect_report({kPages, "first + index <= index_of(keys.end - 1)", "true"},
-                {paged(16, 208), mma(32, 64)}, {past + "13]"});
-  expect_report({kPages, "seen ? ptx::load_global(pages + index_of(first)) : -1",
-                 "ptx::load_global(pages + index_of(first))"},
-                {paged(32), wgmma(64, 96)}, {past + "8]"});
+  expect_report({kPages, "page < end", "true"}, {paged(16, 208), mma(32, 64)}, {past + "13]"});
+  expect_report({kPages, "page < end", "true"}, {paged(32), wgmma(64, 96)}, {past + "8]"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: pages of the copy engine at another place of a tile") {
   expect_report(
-      {"attnjit/tile/strided_keys.cuh", "i * kKeys / 4 / kPieces", "(kPieces - 1 - i) * 8"},
+      {"attnjit/tile/strided_keys.cuh", "tile + i * kPiece", "tile + (kPieces - 1 - i) * kPiece"},
       {long_rows(32), wgmma(64, 96)}, {"lse of 20 rows fails"});
+  ProblemSpec spec = long_rows(16);
+  spec.mask = "b11k";
+  spec.poison_dropped_keys = true;
+  expect_report(
+      {"attnjit/forward_wgmma_producer.cuh", "row - within + StridedKeyOrder", "StridedKeyOrder"},
+      {spec, wgmma(64, 64)}, {"20 rows fail"});
+  spec.poison_dropped_keys = false;
+  spec.mask = "b1qk";
+  expect_report({"attnjit/score/mask_bits.cuh", "word >> 12", "word >> 16"}, {spec, wgmma(64, 64)},
+                {"fails"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a tail that begins elsewhere, and tiles that leave it out") {

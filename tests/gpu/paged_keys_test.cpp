@@ -41,6 +41,26 @@ TEST_CASE("paged keys: pages of several sizes, one query and many") {
   }
 }
 
+TEST_CASE("paged keys: masks and biases, for threads with four neighbouring keys and with eight") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t page_size : {16, 64}) {
+    for (const std::int64_t queries : {20, 300}) {
+      for (const int head_dim : {64, 128, 256}) {
+        ProblemSpec spec = paged(page_size, queries);
+        spec.head_dim = head_dim;
+        spec.mask = "b1qk";
+        spec.window = {700, 0};
+        spec.diagonal = Diagonal::kBottomRight;
+        expect_problem(gpu, spec);
+        spec.bias = "1hqk";
+        spec.mask = "b11k";
+        spec.poison_dropped_keys = true;
+        expect_problem(gpu, spec);
+      }
+    }
+  }
+}
+
 TEST_CASE("tail mask: with pages and without") {
   ATTNJIT_NEED_GPU(gpu);
   for (const std::int64_t page_size : {16, 64}) {

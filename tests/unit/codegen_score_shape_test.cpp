@@ -54,7 +54,7 @@ TEST_CASE(
   for (const int groups : {4, 8, 12, 16}) {
     ScoreShape strided = shape(QueryAxis::kRows);
     strided.groups = groups;
-    strided.strided_keys = true;
+    strided.strided_keys = 8 * groups;
     CHECK(positions_of(strided) == rectangle(32, 8 * groups));
     for (int n = 0; n < groups; ++n) {
       for (int e = 0; e < 2; ++e) CHECK(strided.key(0, n, e) % 32 < 8);
@@ -64,6 +64,25 @@ TEST_CASE(
       for (int c = 0; c < 8; ++c) {
         const int key = strided.lane_key(c / 2) + strided.key(0, n, c % 2);
         CHECK(attnjit::kernel::StridedKeyOrder::key(8 * groups, 8 * n + c) == key);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "strided keys in pieces: the same within each, and four neighbours where they are 16 keys") {
+  for (const int piece : {16, 32, 64}) {
+    ScoreShape strided = shape(QueryAxis::kRows);
+    strided.groups = 16;
+    strided.strided_keys = piece;
+    CHECK(strided.neighbours() == (piece == 16 ? 4 : 8));
+    CHECK(positions_of(strided) == rectangle(32, 128));
+    for (int n = 0; n < strided.groups; ++n) {
+      for (int c = 0; c < 8; ++c) {
+        CHECK(strided.key(0, n, c % 2) % strided.span() < strided.neighbours());
+        const int row = 8 * n + c, first = row / piece * piece;
+        const int key = strided.lane_key(c / 2) + strided.key(0, n, c % 2);
+        CHECK(first + attnjit::kernel::StridedKeyOrder::key(piece, row % piece) == key);
       }
     }
   }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -74,12 +75,17 @@ TEST_CASE("each rule of a wgmma tile, broken once") {
 
 TEST_CASE("tiles of wgmma are parts of a page or whole pages") {
   problem::Family paged = kFamily;
-  paged.page_size = 16;
-  CHECK(unfit(kTunables, paged) == "path: wgmma needs pages of a multiple of 32 keys; use mma");
+  for (const int page_size : {1, 8, 24, 48, 80}) {
+    paged.page_size = page_size;
+    CHECK(unfit(kTunables, paged) ==
+          "path: wgmma needs pages of 16 or of a multiple of 32 keys; use mma");
+  }
   const int block_kv = kTunables.block_kv;
-  for (const int page_size : {32, 64, 128, 256}) {
+  for (const int page_size : {16, 32, 64, 128, 256}) {
     paged.page_size = page_size;
     CHECK(unfit(kTunables, paged) == "");
+    CHECK(codegen::forward_wgmma_config(paged, kTunables).piece_kv ==
+          std::min(page_size, block_kv));
   }
   paged.page_size = 3 * block_kv;
   CHECK(unfit(kTunables, paged) == "");

@@ -35,7 +35,8 @@ CUresult CUDAAPI record(CUtensorMap*, CUtensorMapDataType, cuuint32_t rank, void
   return answer;
 }
 
-void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1) {
+void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1,
+              int piece_kv = 64) {
   asked.clear();
   const kernel::ForwardWgmmaConfig config{.dtype = kernel::DType::kBFloat16,
                                           .head_dim = head_dim,
@@ -45,6 +46,7 @@ void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1)
                                           .pack_heads = packed_heads > 1,
                                           .block_q = 128,
                                           .block_kv = 64,
+                                          .piece_kv = piece_kv,
                                           .num_stages = 2,
                                           .producer_registers = 40};
   kernel::ForwardWgmmaParams params{};
@@ -95,13 +97,22 @@ TEST_CASE("pages take the place of batch elements, and a tile of several has a b
   CHECK(asked[2].box == Small{64, 16, 4, 1, 1});
 
   args = forward_args({.seqlen_kv = 256, .head_dim = 128, .head_dim_v = 128});
+  const ForwardArgs in_a_row = args;
   test::page_keys(args, 32);
-  set_maps(args);
-  REQUIRE(asked.size() == 6);
-  CHECK(asked[3].address == args.k.data);
-  CHECK(asked[3].extents == Numbers{128, 32, 8, 33});
-  CHECK(asked[3].box == Small{64, 32, 1, 1});
-  CHECK(asked[3].steps == Small{1, 4, 1, 1});
+  set_maps(args, 128, 1, 32);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[2].address == args.k.data);
+  CHECK(asked[2].extents == Numbers{128, 8, 4, 8, 33});
+  CHECK(asked[2].box == Small{64, 8, 4, 1, 1});
+
+  // Every other row of 16 keys.
+  args = in_a_row;
+  test::page_keys(args, 16);
+  set_maps(args, 128, 1, 16);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[2].extents == Numbers{128, 8, 2, 8, 65});
+  CHECK(asked[2].strides == Numbers{512, 256, 4096, 32768});
+  CHECK(asked[2].box == Small{64, 8, 2, 1, 1});
 }
 
 TEST_CASE("packed heads are an axis of q of their own, and out and a bias have no map") {

@@ -7,13 +7,15 @@
 
 namespace attnjit::kernel {
 
-// The keys of a tile that a thread keeps, a bit each, for shapes whose threads hold eight
-// neighbouring keys of each span of 32: byte s of a line's words is that of span s. Features take
+// The keys of a tile that a thread keeps, a bit each, for shapes whose threads hold neighbouring
+// keys of each span: those of span s follow those of span s - 1 in a line's words. Features take
 // bits away, and one pass over the scores drops what is left out.
 template <ScoreShape kShape>
 struct KeptKeys {
-  static constexpr int kSpans = kShape.keys() / 32;
-  static constexpr int kWords = ceil_div(kSpans, 4);
+  static constexpr int kSpan = kShape.span(), kBits = kShape.neighbours();
+  static constexpr int kSpans = kShape.keys() / kSpan;
+  static constexpr int kPerWord = 32 / kBits;  // spans
+  static constexpr int kWords = ceil_div(kSpans, kPerWord);
   uint32 word[kShape.lines()][kWords];
 
   ATTNJIT_DEVICE KeptKeys() {
@@ -28,34 +30,39 @@ struct KeptKeys {
   // first key.
   ATTNJIT_DEVICE void from(int line, int begin) {
 #pragma unroll
-    for (int s = 0; s < kSpans; ++s)
-      word[line][s / 4] &= ~(low_bits(begin - 32 * s) << 8 * (s % 4));
+    for (int s = 0; s < kSpans; ++s) drop(line, s, low_bits(begin - kSpan * s));
   }
   ATTNJIT_DEVICE void before(int line, int end) {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       uint32 kept = 0;
 #pragma unroll
-      for (int s = 4 * i; s < kSpans && s < 4 * i + 4; ++s) {
-        kept |= low_bits(end - 32 * s) << 8 * (s % 4);
+      for (int s = kPerWord * i; s < kSpans && s < kPerWord * (i + 1); ++s) {
+        kept |= low_bits(end - kSpan * s) << kBits * (s % kPerWord);
       }
       word[line][i] &= kept;
     }
+  }
+
+  // Drops the keys of span `s` whose bits are set.
+  ATTNJIT_DEVICE void drop(int line, int s, uint32 bits) {
+    word[line][s / kPerWord] &= ~(bits << kBits * (s % kPerWord));
   }
 
   // Sets the others' scores to -inf.
   template <class S>
   ATTNJIT_DEVICE void apply(S& scores) const {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 bit = 1u << (8 * (key / 32 % 4) + key % 32);
-      if ((word[line][key / 128] & bit) == 0) score = -ptx::infinity();
+      const int s = key / kSpan;
+      const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
+      if ((word[line][s / kPerWord] & bit) == 0) score = -ptx::infinity();
     });
   }
 
  private:
-  // As many ones as `count`, of eight.
+  // As many ones as `count`, of a span's bits.
   ATTNJIT_DEVICE static uint32 low_bits(int count) {
-    const int most = count < 8 ? count : 8;
+    const int most = count < kBits ? count : kBits;
     return (1u << (most > 0 ? most : 0)) - 1;
   }
 };

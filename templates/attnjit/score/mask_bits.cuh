@@ -20,10 +20,11 @@ struct RowBits {
   static constexpr int kSpans = kShape.keys() / 32;
   // Whether the words of a tile of keys always lie inside of their row.
   static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
-  // The thread's eight keys of each span: a word a span, or for keep() a byte.
-  static constexpr bool kBytes = kShape.strided_keys;
+  // The thread's eight keys of each span: a word a span, or as keep() wants them, close together.
+  static constexpr bool kClose = kShape.strided_keys > 0;
+  static constexpr int kBits = kShape.neighbours();
 
-  uint32 word[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
+  uint32 word[kRows][kClose ? ceil_div(kSpans, 4) : kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
@@ -38,8 +39,8 @@ struct RowBits {
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
       const uint8* words = source.bytes + query * source.params.words_per_row * 4;
-      if constexpr (kBytes) {
-        gather(word[r], words + first_key / 8, block.thread_key / 8, num_words);
+      if constexpr (kClose) {
+        gather(word[r], words + first_key / 8, block.thread_key, num_words);
       } else {
 #pragma unroll
         for (int s = 0; s < kSpans; ++s) {
@@ -49,9 +50,14 @@ struct RowBits {
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int span = key >> 5, r = kPerPair ? line : 0;
-    const uint32 bits = kBytes ? word[r][span / 4] >> (8 * (span % 4)) : word[r][span];
-    return (bits >> (key & 31) & 1) == 0;
+    const int r = kPerPair ? line : 0;
+    if constexpr (kClose) {
+      constexpr int kPerWord = 32 / kBits;
+      const int span = key / kShape.span();
+      const int bit = kBits * (span % kPerWord) + key % kShape.span();
+      return (word[r][span / kPerWord] >> bit & 1) == 0;
+    }
+    return (word[r][key >> 5] >> (key & 31) & 1) == 0;
   }
 
  private:
@@ -59,12 +65,13 @@ struct RowBits {
   ATTNJIT_DEVICE static bool inside(int index, int num_words) {
     return kInside || index < num_words;
   }
-  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
-  // of span s.
+  // Of each of a row's words of a tile, the bits that are the thread's, from `key` on; byte s of
+  // the result is that of word s.
   template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte,
+  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int key,
                                     int num_words) {
-    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
+    // The byte of two words.
+    const uint32 pick = kBits == 8 ? static_cast<uint32>(key / 8) * 0x11 + 0x40 : 0x40;
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       ptx::Vector16 v{};
@@ -79,10 +86,16 @@ struct RowBits {
           v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
         }
       }
+      if constexpr (kBits == 4) {
+#pragma unroll
+        for (int s = 0; s < 4; ++s) v.word[s] = two_spans(v.word[s] >> key);
+      }
       kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
                                    ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
     }
   }
+  // The lowest four bits of either half of a word, as a byte.
+  ATTNJIT_DEVICE static uint32 two_spans(uint32 word) { return (word & 0xf) | (word >> 12 & 0xf0); }
 };
 
 // For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the

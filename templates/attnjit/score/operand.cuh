@@ -7,15 +7,16 @@
 // Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
-// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
-// lie together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, neighbouring keys of
+// every span (tile/key_order.h), straight from global memory. kVectorized: they are aligned and lie
+// together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
-  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static_assert(kShape.queries_in_rows(), "neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
-  static constexpr int kSpans = kShape.keys() / 32;
-  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+  static constexpr int kSpan = kShape.span(), kKeys = kShape.neighbours();
+  static constexpr int kSpans = kShape.keys() / kSpan;
+  static constexpr int kWords = kKeys * kElementBytes / 4;  // 32-bit words of a span's elements
 
   // The beginning of the thread's keys of one of its rows.
   struct Row {
@@ -33,7 +34,7 @@ struct OperandRegisters {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
                   block.operand_keys);
       }
     }
@@ -45,23 +46,23 @@ struct OperandRegisters {
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + kSpan * s * kElementBytes);
     }
   }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
-    const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+    const int i = key % kSpan;
+    return word[kOwnRows ? line : 0][key / kSpan][i / kPerWord] >>
            (8 * kElementBytes * (i % kPerWord));
   }
 
  private:
-  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
   ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
                                        const Params& params, int seqlen_kv) {
-    if (kVectorized && key + 8 <= seqlen_kv) {
+    if (kVectorized && key + kKeys <= seqlen_kv) {
       read_vector(span, row + static_cast<int64>(key) * kElementBytes);
       return;
     }
@@ -70,13 +71,19 @@ struct OperandRegisters {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) span[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i, address += step) {
+    for (int i = 0; i < kKeys; ++i, address += step) {
       if (key + i >= seqlen_kv) continue;
       constexpr int kPerWord = 4 / kElementBytes;
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    if constexpr (kWords == 2) {
+      const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
+      span[0] = static_cast<uint32>(pair);
+      span[1] = static_cast<uint32>(pair >> 32);
+      return;
+    }
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {

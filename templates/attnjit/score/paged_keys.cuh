@@ -31,18 +31,18 @@ struct PagedKeys : Feature {
   }
 
   // Looks up the pages of the tile of kKeys keys that begins at `first_key`, those that have any of
-  // `keys`. Warps call it whole.
+  // `keys`: a page without any is -1. Warps call it whole.
   template <int kKeys>
   ATTNJIT_DEVICE TilePages<kKeys, kSize> find_pages(int first_key, const KeyRange& keys) const {
     using Pages = TilePages<kKeys, kSize>;
     const int first = index_of(first_key);
+    const int end = keys.end > 0 ? index_of(keys.end - 1) + 1 : 0;
     Pages found;
 #pragma unroll
     for (int i = 0; i < Pages::kWords; ++i) {
-      const int index = Pages::index(i, ptx::lane_index());
-      const bool seen = index < Pages::kCount && first + index >= index_of(keys.begin) &&
-                        first + index <= index_of(keys.end - 1);
-      found.word[i] = seen ? static_cast<uint32>(ptx::load_global(pages + first + index)) : 0;
+      const int index = Pages::index(i, ptx::lane_index()), page = first + index;
+      const bool seen = index < Pages::kCount && page >= index_of(keys.begin) && page < end;
+      found.word[i] = seen ? static_cast<uint32>(ptx::load_global(pages + page)) : ~0u;
     }
     return found;
   }
@@ -77,18 +77,14 @@ struct PagedKeys : Feature {
                                               int key, int64 page) {
     return head + page * strides.batch + row_of(key) * strides.row;
   }
-  // The place of a tile of kKeys keys for the copy engine, page by page. A page without any of
-  // `keys` lies outside of the pool, where the engine reads zeros.
+  // The place of that tile for the copy engine, page by page: a page -1 lies outside of the pool,
+  // where the engine reads zeros. Warps call it whole.
   template <int kKeys>
-  ATTNJIT_DEVICE auto tile_source(int first_key, int head, const KeyRange& keys) const {
-    constexpr int kPiece = keys_of_piece(kSize, kKeys);
-    KeySource<kKeys / kPiece> source{row_of(first_key), head, {}};
+  ATTNJIT_DEVICE static auto tile_source(const PagedTile<kKeys, kSize>& tile) {
+    constexpr int kPieces = kKeys / keys_of_piece(kSize, kKeys);
+    KeySource<kPieces> source{row_of(tile.first_key), tile.head, {}};
 #pragma unroll
-    for (int i = 0; i < kKeys / kPiece; ++i) {
-      const int first = first_key + i * kPiece;
-      const bool seen = first < keys.end && first + kPiece > keys.begin;
-      source.batch[i] = seen ? ptx::load_global(pages + index_of(first)) : -1;
-    }
+    for (int i = 0; i < kPieces; ++i) source.batch[i] = tile.pages.at(i);
     return source;
   }
 

@@ -15,19 +15,24 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 // first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;              // of the fragments, 16 rows each
-  int groups;                 // of the fragments, 8 columns each
-  int block_q;                // rows of a tile of the thread block
-  int block_kv;               // its keys
-  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;              // query heads that share a kv head
-  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
+  int row_tiles;         // of the fragments, 16 rows each
+  int groups;            // of the fragments, 8 columns each
+  int block_q;           // rows of a tile of the thread block
+  int block_kv;          // its keys
+  int packed_heads;      // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;         // query heads that share a kv head
+  int strided_keys = 0;  // of a piece in StridedKeyOrder, 0: the order is KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
   ATTNJIT_INLINE_CONSTEXPR int keys() const {
     return queries_in_rows() ? 8 * groups : 16 * row_tiles;
   }
+  // With queries in rows a thread holds so many neighbouring keys of each span of so many keys.
+  ATTNJIT_INLINE_CONSTEXPR int neighbours() const {
+    return strided_keys > 0 ? StridedKeyOrder::neighbours(strided_keys) : 8;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int span() const { return 4 * neighbours(); }
   ATTNJIT_INLINE_CONSTEXPR int lines() const {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
@@ -42,14 +47,16 @@ struct ScoreShape {
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
-    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
+    return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
   ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
-    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+    if (!queries_in_rows()) return lane / 4;
+    return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
+                            : KeyOrder::thread_key(lane);
   }
 };
 

@@ -40,19 +40,20 @@ struct TailMask : Feature {
       const uint8* row = plane + (query < last ? query : last) * params.query_stride;
 #pragma unroll
       for (int s = 0; s < K::kSpans; ++s) {
-        const int column = first_key + block.thread_key + 32 * s - tail;
-        kept.word[line][s / 4] &= ~(dropped(row, column, last) << 8 * (s % 4));
+        const int column = first_key + block.thread_key + K::kSpan * s - tail;
+        kept.drop(line, s, dropped(row, column, last));
       }
     }
   }
 
  private:
-  // A bit for each of the eight columns from `column` on that `row` drops. Without a branch, which
-  // products that are under way do not survive: columns outside of the tail read one of its ends.
+  // A bit for each of the thread's columns from `column` on that `row` drops. Without a branch,
+  // which products that are under way do not survive: columns outside of the tail read one of its
+  // ends.
   ATTNJIT_DEVICE uint32 dropped(const uint8* row, int column, int last) const {
     uint32 bits = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kShape.neighbours(); ++i) {
       const int at = column + i;
       const int inside = at < 0 ? 0 : at < last ? at : last;
       const bool drops = ptx::load_global(row + inside * params.key_stride) == 0;

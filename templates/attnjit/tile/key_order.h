@@ -26,25 +26,39 @@ struct KeyOrder {
   }
 };
 
-// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
-// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
-// keys
+// The same for wgmma, whose operands the copy engine brings in pieces: a tensor map can bring every
+// fourth row of a piece, then the next row of every four, and so on. So of the S spans of 32 keys
+// of a piece
 //
 //     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
 //
-// and each thread holds eight neighbouring keys of each span again.
+// and each thread holds eight neighbouring keys of each span again. In pieces of 16 keys it is
+// every other row, and a thread holds four neighbouring keys of each span of 16.
 struct StridedKeyOrder {
-  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
-    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  // Which rows of a piece of `keys` keys follow each other in shared memory.
+  ATTNJIT_INLINE_CONSTEXPR static int stride(int keys) { return keys % 32 == 0 ? 4 : 2; }
+  // Keys of a thread that are neighbours, and the span that holds those of a quad.
+  ATTNJIT_INLINE_CONSTEXPR static int neighbours(int keys) { return 2 * stride(keys); }
+  ATTNJIT_INLINE_CONSTEXPR static int span(int keys) { return 8 * stride(keys); }
+
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int keys, int n, int e) {
+    const int spans = keys / span(keys), group = n % (keys / 8);
+    return keys * (n / (keys / 8)) + span(keys) * (group % spans) + stride(keys) * (e & 1) +
+           group / spans;
   }
-  // The key of row `row` of a tile of `keys` keys, as the copy engine brings it.
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int keys, int lane) {
+    return neighbours(keys) * (lane & 3);
+  }
+  // The key of row `row` of a piece, as the copy engine brings it.
   ATTNJIT_INLINE_CONSTEXPR static int key(int keys, int row) {
-    return 4 * (row % (keys / 4)) + row / (keys / 4);
+    return stride(keys) * (row % (keys / stride(keys))) + row / (keys / stride(keys));
   }
 };
 
-// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
-// and pages smaller, those of a page.
+// Keys of a tile that the copy engine brings from one place, a piece: all of them, or where keys
+// are paged and pages smaller, those of a page.
 ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
   return page_size > 0 && page_size < keys ? page_size : keys;
 }

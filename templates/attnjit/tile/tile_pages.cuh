@@ -31,4 +31,11 @@ struct TilePages {
   }
 };
 
+// A tile of one head of a pool.
+template <int kKeys, int kSize>
+struct PagedTile {
+  int first_key, head;
+  TilePages<kKeys, kSize> pages;
+};
+
 }  // namespace attnjit::kernel

@@ -731,25 +731,39 @@ struct KeyOrder {
   }
 };
 
-// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
-// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
-// keys
+// The same for wgmma, whose operands the copy engine brings in pieces: a tensor map can bring every
+// fourth row of a piece, then the next row of every four, and so on. So of the S spans of 32 keys
+// of a piece
 //
 //     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
 //
-// and each thread holds eight neighbouring keys of each span again.
+// and each thread holds eight neighbouring keys of each span again. In pieces of 16 keys it is
+// every other row, and a thread holds four neighbouring keys of each span of 16.
 struct StridedKeyOrder {
-  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
-    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  // Which rows of a piece of `keys` keys follow each other in shared memory.
+  ATTNJIT_INLINE_CONSTEXPR static int stride(int keys) { return keys % 32 == 0 ? 4 : 2; }
+  // Keys of a thread that are neighbours, and the span that holds those of a quad.
+  ATTNJIT_INLINE_CONSTEXPR static int neighbours(int keys) { return 2 * stride(keys); }
+  ATTNJIT_INLINE_CONSTEXPR static int span(int keys) { return 8 * stride(keys); }
+
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int keys, int n, int e) {
+    const int spans = keys / span(keys), group = n % (keys / 8);
+    return keys * (n / (keys / 8)) + span(keys) * (group % spans) + stride(keys) * (e & 1) +
+           group / spans;
   }
-  // The key of row `row` of a tile of `keys` keys, as the copy engine brings it.
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int keys, int lane) {
+    return neighbours(keys) * (lane & 3);
+  }
+  // The key of row `row` of a piece, as the copy engine brings it.
   ATTNJIT_INLINE_CONSTEXPR static int key(int keys, int row) {
-    return 4 * (row % (keys / 4)) + row / (keys / 4);
+    return stride(keys) * (row % (keys / stride(keys))) + row / (keys / stride(keys));
   }
 };
 
-// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
-// and pages smaller, those of a page.
+// Keys of a tile that the copy engine brings from one place, a piece: all of them, or where keys
+// are paged and pages smaller, those of a page.
 ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
   return page_size > 0 && page_size < keys ? page_size : keys;
 }
@@ -769,19 +783,24 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 // first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;              // of the fragments, 16 rows each
-  int groups;                 // of the fragments, 8 columns each
-  int block_q;                // rows of a tile of the thread block
-  int block_kv;               // its keys
-  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;              // query heads that share a kv head
-  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
+  int row_tiles;         // of the fragments, 16 rows each
+  int groups;            // of the fragments, 8 columns each
+  int block_q;           // rows of a tile of the thread block
+  int block_kv;          // its keys
+  int packed_heads;      // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;         // query heads that share a kv head
+  int strided_keys = 0;  // of a piece in StridedKeyOrder, 0: the order is KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
   ATTNJIT_INLINE_CONSTEXPR int keys() const {
     return queries_in_rows() ? 8 * groups : 16 * row_tiles;
   }
+  // With queries in rows a thread holds so many neighbouring keys of each span of so many keys.
+  ATTNJIT_INLINE_CONSTEXPR int neighbours() const {
+    return strided_keys > 0 ? StridedKeyOrder::neighbours(strided_keys) : 8;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int span() const { return 4 * neighbours(); }
   ATTNJIT_INLINE_CONSTEXPR int lines() const {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
@@ -796,14 +815,16 @@ struct ScoreShape {
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
-    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
+    return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
   ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
-    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+    if (!queries_in_rows()) return lane / 4;
+    return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
+                            : KeyOrder::thread_key(lane);
   }
 };
 
@@ -2506,15 +2527,16 @@ ATTNJIT_DEVICE void fence_async_proxy() {
 // Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
-// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
-// lie together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, neighbouring keys of
+// every span (tile/key_order.h), straight from global memory. kVectorized: they are aligned and lie
+// together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
-  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static_assert(kShape.queries_in_rows(), "neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
-  static constexpr int kSpans = kShape.keys() / 32;
-  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+  static constexpr int kSpan = kShape.span(), kKeys = kShape.neighbours();
+  static constexpr int kSpans = kShape.keys() / kSpan;
+  static constexpr int kWords = kKeys * kElementBytes / 4;  // 32-bit words of a span's elements
 
   // The beginning of the thread's keys of one of its rows.
   struct Row {
@@ -2532,7 +2554,7 @@ struct OperandRegisters {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
                   block.operand_keys);
       }
     }
@@ -2544,23 +2566,23 @@ struct OperandRegisters {
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + kSpan * s * kElementBytes);
     }
   }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
-    const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+    const int i = key % kSpan;
+    return word[kOwnRows ? line : 0][key / kSpan][i / kPerWord] >>
            (8 * kElementBytes * (i % kPerWord));
   }
 
  private:
-  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
   ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
                                        const Params& params, int seqlen_kv) {
-    if (kVectorized && key + 8 <= seqlen_kv) {
+    if (kVectorized && key + kKeys <= seqlen_kv) {
       read_vector(span, row + static_cast<int64>(key) * kElementBytes);
       return;
     }
@@ -2569,13 +2591,19 @@ struct OperandRegisters {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) span[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i, address += step) {
+    for (int i = 0; i < kKeys; ++i, address += step) {
       if (key + i >= seqlen_kv) continue;
       constexpr int kPerWord = 4 / kElementBytes;
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    if constexpr (kWords == 2) {
+      const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
+      span[0] = static_cast<uint32>(pair);
+      span[1] = static_cast<uint32>(pair >> 32);
+      return;
+    }
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {

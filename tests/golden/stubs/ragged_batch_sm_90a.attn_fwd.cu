@@ -14,6 +14,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_heads = false,
     .block_q = 128,
     .block_kv = 128,
+    .piece_kv = 128,
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = false,

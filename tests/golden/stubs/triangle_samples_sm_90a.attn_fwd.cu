@@ -16,6 +16,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .pack_heads = false,
     .block_q = 128,
     .block_kv = 128,
+    .piece_kv = 128,
     .num_stages = 2,
     .producer_registers = 48,
     .row_max = false,
