@@ -72,7 +72,8 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .piece_kv = kernel::keys_of_piece(f.page_size, tunables.block_kv),
           .num_stages = tunables.num_stages,
           .producer_registers = producer_registers(f, tunables),
-          .row_max = f.row_max};
+          .row_max = f.row_max,
+          .packs_sequences = f.packed};
 }
 
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {

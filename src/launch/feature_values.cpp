@@ -23,15 +23,6 @@ kernel::PackedRows packed_rows(const std::int32_t* begins, const problem::Proble
   return {.begins = begins, .num_sequences = p.batch, .num_rows = rows};
 }
 
-kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const ForwardArgs& args) {
-  return {.q = packed_rows(args.cu_seqlens_q, p, p.seqlen_q),
-          .kv = packed_rows(args.cu_seqlens_kv, p, p.seqlen_kv),
-          .used_q = args.seqlens_q,
-          .used_kv = args.seqlens_kv,
-          .operand_queries = p.operand_queries,
-          .operand_keys = p.operand_keys};
-}
-
 // Of scores that are yet to be multiplied by `scale`.
 kernel::SoftcapParams softcap_params(float cap, float scale) {
   // tanh(x) / x in powers of x^2, for |x| up to 1: the polynomial of least relative error, 2^-20.7,
@@ -60,6 +51,26 @@ kernel::BandParams band_params(const problem::Problem& p) {
   };
   const std::int64_t offset = p.diagonal_offset;
   return {side(p.left - offset), side(p.right + offset), p.bottom_right};
+}
+
+kernel::PackedOrder packed_order(const problem::Problem& p) {
+  const kernel::BandParams band = band_params(p);
+  const auto bound = static_cast<kernel::int32>(problem::kMaxSeqlen);
+  const bool bounded = p.bounded_left && p.bounded_right;
+  return {.rising = p.bounded_right,
+          .bottom_right = band.bottom_right,
+          .ahead = p.bounded_right ? band.right : 0,
+          .widest = bounded ? std::clamp(band.left + band.right + 1, 0, bound) : bound};
+}
+
+kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const ForwardArgs& args) {
+  return {.q = packed_rows(args.cu_seqlens_q, p, p.seqlen_q),
+          .kv = packed_rows(args.cu_seqlens_kv, p, p.seqlen_kv),
+          .used_q = args.seqlens_q,
+          .used_kv = args.seqlens_kv,
+          .operand_queries = p.operand_queries,
+          .operand_keys = p.operand_keys,
+          .order = packed_order(p)};
 }
 
 }  // namespace

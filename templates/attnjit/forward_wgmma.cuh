@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/forward_wgmma_consumer.cuh"
+#include "attnjit/forward_wgmma_plan.cuh"
 #include "attnjit/forward_wgmma_producer.cuh"
 #include "attnjit/ptx/sync.cuh"
 
@@ -13,12 +14,12 @@
 // A thread block stays on its SM and takes one block of block_q rows after another. Its warps have
 // roles:
 //
-//   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 hides keys; the
-//   others end warpgroups 1 ..  64 rows each: multiply, exponentiate, write
-//   (forward_wgmma_consumer.cuh)
+//   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 hides keys; warp 2
+//                    plans the order of packed sequences; the others end
+//   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward_wgmma_consumer.cuh)
 //
 // Shared memory: [ Q, then O: 1 or 2 buffers | K: num_stages tiles | V: num_stages tiles |
-// barriers, jobs | maxima of rows, where they are kept ].
+// barriers, jobs, planned places | maxima of rows, where they are kept ].
 namespace attnjit::kernel {
 
 template <ForwardWgmmaConfig kConfig, class... Features>
@@ -34,6 +35,9 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
     if (warp == 0) ForwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1 && (Set::kNarrows || Set::kPicksKeys))
       hide_keys<kConfig>(params, Set(features...));
+    if constexpr (Set::kPacksSequences) {
+      if (warp == 2) plan_rows<kConfig>(params, Set(features...));
+    }
   } else {
     ptx::take_registers<kConfig.consumer_registers()>();
     ForwardConsumer<kConfig, Set>(params, Set(features...), warpgroup - 1).run();

@@ -21,9 +21,11 @@ struct ForwardWgmmaConfig {
   int num_stages;          // tiles of K and of V in the ring
   int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
   bool row_max;            // the largest scores of rows are kept
+  bool packs_sequences;    // a warp of its own plans the order of the blocks of rows
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 256;  // of barriers and jobs
+  static constexpr int kPlanBytes = 64;      // of places that are planned, likewise
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.
@@ -55,14 +57,17 @@ struct ForwardWgmmaConfig {
             .strided_keys = piece_kv};
   }
 
-  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs]
-  // [maxima].
+  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs,
+  // plan] [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int staged_bytes() const {
     return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
+  }
+  ATTNJIT_CONSTEXPR int control_bytes() const {
+    return kControlBytes + (packs_sequences ? kPlanBytes : 0);
   }
   // A number for each of a thread's two rows, of this block of rows and of the one before.
   ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
@@ -72,7 +77,7 @@ struct ForwardWgmmaConfig {
   // global memory.
   ATTNJIT_CONSTEXPR bool stages_out() const {
     return !pack_heads && 2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) +
-                                  kControlBytes + maxima_bytes() <=
+                                  control_bytes() + maxima_bytes() <=
                               kMaxSharedBytes;
   }
   ATTNJIT_CONSTEXPR int q_buffers() const { return stages_out() ? 2 : 1; }
@@ -80,7 +85,7 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return v_offset() + num_stages * v_bytes(); }
-  ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + kControlBytes; }
+  ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + control_bytes(); }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
   // Of a thread: scores, output, and two sets of probabilities.
   ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + out_columns() / 2; }

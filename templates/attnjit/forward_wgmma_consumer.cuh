@@ -237,7 +237,7 @@ struct ForwardConsumer {
   }
 
   ATTNJIT_DEVICE void begin_rows() {
-    const RowsPlace place = shared.take_place(query_turn.slot());
+    const RowsPlace place = shared.take_place(Shared::query_word(query_turn.slot()));
     rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
     rows.split = place.split;
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);

@@ -31,9 +31,9 @@ struct ForwardWalk {
   RowsPlace place;      // of the block of rows
   uint32 left, masked;  // of the 32 tiles at hand, the last of them first: to come, with a mask
   int last;             // of these
-  int round;            // of the schedule, the next one
+  int round;            // of the schedule or the plan, the next one
   bool first;           // no tile of the block of rows has been named
-  bool begun;           // there was a block of rows
+  bool more;            // of packed sequences: the plan has not ended
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),
@@ -45,7 +45,7 @@ struct ForwardWalk {
         last(0),
         round(0),
         first(false),
-        begun(false) {}
+        more(true) {}
 
   // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
@@ -57,16 +57,17 @@ struct ForwardWalk {
         return job(last - lane, (masked >> lane & 1) != 0);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
-      ForwardWork work;
-      do {
-        work = params.schedule.work(static_cast<int>(ptx::block_index()), round++);
-      } while (work.plane == ForwardWork::kNothing);
-      if (work.plane == ForwardWork::kEnd) return {0, ForwardJob::kEnd};
-      begin_rows(work);
-      // Only the very first block of rows may have none: consumers wait for one.
       if constexpr (Features::kPacksSequences) {
-        first = !begun || block.first_row < block.num_rows;
-        begun = true;
+        take_planned();
+        if (!more) return {0, ForwardJob::kEnd};
+        enter_rows();
+      } else {
+        ForwardWork work;
+        do {
+          work = params.schedule.work(static_cast<int>(ptx::block_index()), round++);
+        } while (work.plane == ForwardWork::kNothing);
+        if (work.plane == ForwardWork::kEnd) return {0, ForwardJob::kEnd};
+        begin_rows(work);
       }
     }
   }
@@ -102,10 +103,22 @@ struct ForwardWalk {
     first = false;
     return {tile, needs};
   }
+  // The next place of plan_rows().
+  ATTNJIT_DEVICE void take_planned() {
+    const ForwardShared<kConfig> shared;
+    const typename ForwardShared<kConfig>::PlaceTurn turn{static_cast<uint32>(round++)};
+    ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());
+    place = shared.take_place(shared.planned_word(turn.slot()));
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));
+    more = place.split >= 0;
+  }
   ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
-    const ForwardParams& p = params.base;
     place = find_rows<kConfig.block_q, kConfig.packed_heads()>(
-        p, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
+        params.base, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
+    enter_rows();
+  }
+  ATTNJIT_DEVICE void enter_rows() {
+    const ForwardParams& p = params.base;
     block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
     features.begin(block);
     keys = {0, block.kv_len};
@@ -191,7 +204,7 @@ struct ForwardProducer {
     ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
     query_turn.advance();
     if (!issues) return;
-    shared.put_place(slot, walk.place);
+    shared.put_place(Shared::query_word(slot), walk.place);
     ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {

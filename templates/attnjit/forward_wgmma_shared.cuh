@@ -41,6 +41,8 @@ struct ForwardShared {
   static constexpr int kQueries = kConfig.q_buffers();
   using QueryTurn = RingTurn<kQueries>;
   using TileTurn = RingTurn<kStages>;
+  static constexpr int kPlaces = 2;
+  using PlaceTurn = RingTurn<kPlaces>;
 
   uint32 base = ptx::shared_base();
 
@@ -62,6 +64,10 @@ struct ForwardShared {
   // V has landed and still has rows to be set to zero.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return barrier(4 + 4 * kStages + slot); }
 
+  // A planned place waits for those who walk.
+  ATTNJIT_DEVICE uint32 place_full(uint32 slot) const { return plan() + 8 * slot; }
+  ATTNJIT_DEVICE uint32 place_empty(uint32 slot) const { return plan() + 8 * (kPlaces + slot); }
+
   // The place of a thread's first maximum, where the config keeps them.
   ATTNJIT_DEVICE uint32 maxima(int consumer_thread) const {
     return base + kConfig.maxima_offset() + 4 * consumer_thread;
@@ -81,6 +87,12 @@ struct ForwardShared {
       ptx::barrier_init(v_empty(i), kReaders);
       ptx::barrier_init(v_landed(i), 1);
     }
+    if constexpr (kConfig.packs_sequences) {
+      for (int i = 0; i < kPlaces; ++i) {
+        ptx::barrier_init(place_full(i), 1);
+        ptx::barrier_init(place_empty(i), 2);  // the producer and the warp that hides keys
+      }
+    }
     ptx::barrier_init_fence();
   }
 
@@ -91,16 +103,20 @@ struct ForwardShared {
   ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
     return 4 * kQueries + static_cast<int>(tile_slot);
   }
-  ATTNJIT_DEVICE void put_place(uint32 query_slot, const RowsPlace& place) const {
-    const int word = static_cast<int>(4 * query_slot);
+  ATTNJIT_DEVICE static int query_word(uint32 query_slot) {
+    return static_cast<int>(4 * query_slot);
+  }
+  ATTNJIT_DEVICE static int planned_word(uint32 place_slot) {
+    return kFirstPlanned + static_cast<int>(4 * place_slot);
+  }
+  ATTNJIT_DEVICE void put_place(int word, const RowsPlace& place) const {
     put(word, static_cast<uint32>(place.batch));
     put(word + 1, static_cast<uint32>(place.head));
     put(word + 2, static_cast<uint32>(place.q_tile));
     put(word + 3, static_cast<uint32>(place.split));
   }
   // For the whole warp.
-  ATTNJIT_DEVICE RowsPlace take_place(uint32 query_slot) const {
-    const int word = static_cast<int>(4 * query_slot);
+  ATTNJIT_DEVICE RowsPlace take_place(int word) const {
     const uint32 mine[4] = {take(word), take(word + 1), take(word + 2), take(word + 3)};
     const auto all = [&](int i) { return static_cast<int>(ptx::warp_broadcast(mine[i], 0)); };
     return {all(0), all(1), all(2), all(3)};
@@ -117,7 +133,13 @@ struct ForwardShared {
  private:
   static constexpr int kWordsOffset = 8 * (4 + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
+  static constexpr int kFirstPlanned =
+      (ForwardWgmmaConfig::kControlBytes + 8 * 2 * kPlaces - kWordsOffset) / 4;
+  static_assert(32 * kPlaces <= ForwardWgmmaConfig::kPlanBytes);
 
+  ATTNJIT_DEVICE uint32 plan() const {
+    return base + kConfig.control_offset() + ForwardWgmmaConfig::kControlBytes;
+  }
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;
   }

@@ -73,10 +73,12 @@ inline void put(Members& m, const kernel::SeqlensParams& params) {
   m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
 }
 inline void put(Members& m, const kernel::PackedSequencesParams& params) {
-  const auto& [q, kv, used_q, used_kv, operand_queries, operand_keys] = params;
+  const auto& [q, kv, used_q, used_kv, operand_queries, operand_keys, order] = params;
   m["sequences"] = fmt::format("{} {} {} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
                                q.num_sequences, fmt::ptr(used_q), fmt::ptr(used_kv), q.num_rows,
                                operand_queries, operand_keys);
+  m["order"] =
+      fmt::format("{} {} {} {}", order.rising, order.bottom_right, order.ahead, order.widest);
 }
 inline void put(Members& m, const kernel::SoftcapParams& params) {
   const auto& [cap, ratio, most, lead, near] = params;

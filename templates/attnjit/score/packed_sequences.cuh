@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_params.h"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/score/costliest_first.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/tile/packed_rows.cuh"
@@ -20,6 +21,7 @@ struct PackedSequences : Feature {
   static constexpr bool kNarrows = true, kPacksSequences = true;
 
   const PackedSequencesParams& params;
+  CostliestFirst way;  // of a warp that asks for blocks of rows one after another
 
   ATTNJIT_DEVICE explicit PackedSequences(const PackedSequencesParams& p) : params(p) {}
 
@@ -28,6 +30,16 @@ struct PackedSequences : Feature {
     const PackedTile found = find_tile<kHeads>(params.q, tile, size);
     sequence = found.sequence;
     return found.tile;
+  }
+  // In place of find_queries(): block of rows `index`, the costliest first, for numbers that rise.
+  // False after the last one, and a tile past all rows.
+  template <int kSize, int kHeads>
+  ATTNJIT_DEVICE bool find_costliest(int index, int& sequence, int& tile) {
+    PackedTile place;
+    const bool found = way.find<kSize, kHeads>(params, index, place);
+    sequence = place.sequence;
+    tile = place.tile;
+    return found;
   }
   ATTNJIT_DEVICE int find_keys(int& sequence, int tile, int size) const {
     const PackedTile found = find_tile(params.kv, tile, size);

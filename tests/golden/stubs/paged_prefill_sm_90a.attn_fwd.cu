@@ -19,6 +19,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .num_stages = 2,
     .producer_registers = 40,
     .row_max = false,
+    .packs_sequences = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
