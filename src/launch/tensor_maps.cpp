@@ -119,18 +119,18 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
           .element_bytes = 1};
 }
 
-// The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. `tail` is for the tile with
-// the rows past the last multiple of 4, and for those that begin `anywhere`.
+// The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin `anywhere`,
+// a box has one row of each four. `tail` is for the tile with the rows past the last multiple of 4.
 void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int box_keys, bool anywhere,
                  kernel::TensorMap& map, kernel::TensorMap& tail) {
   const int stride = kernel::StridedKeyOrder::stride(box_keys);
-  const auto step = static_cast<cuuint32_t>(stride);
+  const auto step = static_cast<cuuint32_t>(anywhere ? 1 : stride);
   const auto box = static_cast<cuuint32_t>(box_keys / stride);
   const std::array axes{Axis{std::max(1, s.rows / stride), stride * s.strides.row, box},
                         Axis{s.rows < stride ? 1 : stride, s.strides.row, step},
                         Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, axes, map);
-  if (s.rows % 4 == 0 && !anywhere) return;
+  if (s.rows % 4 == 0) return;
   const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_keys), 4},
                                 Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
   encode_map(encode, s, dtype, every_fourth, tail);
@@ -194,7 +194,7 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    encode_keys(encode, any, p.dtype, piece, anywhere, params.k, params.k_tail);
+    encode_keys(encode, any, p.dtype, piece, p.packed, params.k, params.k_tail);
     params.v_tail = params.k_tail;
     params.v = params.k;
     return;
@@ -202,8 +202,8 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   const std::int32_t planes = p.key_planes(), rows = p.key_rows();
   const Source k{"k", args.k.data, p.k, planes, p.num_heads_kv, rows, p.head_dim};
   const Source v{"v", args.v.data, p.v, planes, p.num_heads_kv, rows, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, piece, anywhere, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, piece, anywhere, params.v, params.v_tail);
+  encode_keys(encode, k, p.dtype, piece, p.packed, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, piece, p.packed, params.v, params.v_tail);
 }
 
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,

@@ -123,9 +123,9 @@ struct ForwardWgmmaParams {
   ForwardSchedule schedule;
   uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
   // Boxes of 64 columns: of q of block_q rows, heads before queries where they are packed; of k and
-  // v of a piece's rows in StridedKeyOrder, a quarter of a tile in those of the tails, which serve
-  // a tile with a row past the last multiple of four; of out of the 16 rows of a warp. Of a bias
-  // over queries and keys, a tile of scores.
+  // v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and in
+  // those of the tails, which serve a tile with a row past the last multiple of four; of out of the
+  // 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
   TensorMap q, k, v, k_tail, v_tail, out, bias;
 };
 

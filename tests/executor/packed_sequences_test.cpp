@@ -82,6 +82,8 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: the path of Hopper") {
   spec.head_dim = 64;
   expect_right(spec, tile(64, 64, false));
   expect_right(spec, tile(192, 96, false), 2);
+  spec.seqlen_kv = 322;  // two keys past the last four
+  expect_right(spec, tile(64, 64, false), 3);
   spec.head_dim_v = 128;
   spec.use_sink = spec.use_seqlens_q = spec.use_seqlens_kv = spec.causal = true;
   spec.diagonal = Diagonal::kBottomRight;

@@ -142,6 +142,21 @@ TEST_CASE("rows past the last four have maps of their own") {
   CHECK(asked[3].steps == Small{1, 4, 1, 1});
 }
 
+TEST_CASE("boxes of packed sequences have one row of each four, for these begin anywhere") {
+  const std::int32_t begins[3] = {0, 70, 200};
+  for (const int keys : {200, 203}) {
+    ForwardArgs args =
+        forward_args({.batch = 1, .seqlen_q = 200, .seqlen_kv = keys, .head_dim = 128});
+    args.cu_seqlens_q = args.cu_seqlens_kv = begins;
+    args.num_sequences = 2;
+    set_maps(args);
+    REQUIRE(asked.size() == (keys == 200 ? 4 : 6));
+    CHECK(asked[2].extents == Numbers{128, 50, 4, 8, 1});
+    CHECK(asked[2].box == Small{64, 16, 1, 1, 1});
+    if (keys == 203) CHECK(asked[3].steps == Small{1, 4, 1, 1});
+  }
+}
+
 TEST_CASE("out has no map where it is written from registers") {
   set_maps(forward_args({.seqlen_q = 100, .seqlen_kv = 200, .head_dim = 256}), 256);
   CHECK(asked.size() == 3);
