@@ -59,6 +59,27 @@ TEST_CASE("packed sequences: 70,000 of them") {
   expect_problem(gpu, gradients(spec));
 }
 
+// More blocks of rows than thread blocks, so that these take several, of costs that differ much:
+// sequences of 2000 rows to none, in sections of 1024, at any row of a four, with two rows past it.
+TEST_CASE("packed sequences: thread blocks with several blocks of rows") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const int count : {60, 1500}) {
+    Begins begins = {0};
+    for (int b = 0; b < count; ++b)
+      begins.push_back(begins.back() + 120'000 / count / (b % 37 + 1));
+    const std::int64_t rows = (begins.back() + 4) / 4 * 4 + 2;
+    ProblemSpec spec = packed(begins, begins, rows, rows);
+    spec.poison_dropped_keys = true;
+    expect_problem(gpu, spec);
+    spec.causal = true;
+    spec.diagonal = Diagonal::kBottomRight;
+    expect_problem(gpu, spec);
+    spec.causal = false;
+    spec.window = {200, 10};
+    expect_problem(gpu, spec);
+  }
+}
+
 // Outputs may hold anything then; the bytes around them stay as they are.
 TEST_CASE("packed sequences: numbers that fall or leave the tensor") {
   ATTNJIT_NEED_GPU(gpu);
