@@ -1,12 +1,15 @@
 // The way of a warp through blocks of rows of packed sequences, as a small kernel.
+#include <array>
 #include <random>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "attnjit/score/packed_sequences_params.h"
 #include "bench.hpp"
 #include "block.hpp"
+#include "changed_templates.hpp"
 #include "executor/host_kernel.hpp"
 #include "packed_problems.hpp"
 
@@ -133,6 +136,33 @@ TEST_CASE_FIXTURE(PackedOrders, "packed order: faulty numbers end as well") {
   for (int b = 0; b < 40; ++b) overlapping.push_back(b % 2 == 0 ? 900 : 0);
   const std::size_t most = static_cast<std::size_t>(kernel::num_packed_tiles(1800, 40, kSize));
   CHECK(walk({1, 1, 0, 1 << 29}, overlapping, overlapping, 900, 900).size() == most);
+}
+
+// A thread block that has all blocks of rows, so that places of the plan are used again.
+TEST_CASE("caught in packed order: places that are taken or replaced too early") {
+  codegen::Arch arch = codegen::find_arch("sm_90a");
+  arch.sm_count = 1;
+  const std::string config =
+      R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "num_warps": 4,
+          "min_blocks": 1, "softmax": "max_free", "pack_heads": false})";
+  const char* const plan = "attnjit/forward_wgmma_plan.cuh";
+  const char* const walk = "attnjit/forward_wgmma_producer.cuh";
+  const std::string race = "with no barrier of the block in between";
+  for (const auto& [file, before, after, report] :
+       {std::array<std::string, 4>{
+            plan, "ptx::barrier_wait(shared.place_empty(slot), turn.empty());", "", race},
+        {plan, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_full(slot));", "",
+         "0 of 1 arrivals"},
+        {walk, "ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());", "",
+         "which nobody has written"},
+        {walk, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));",
+         "", "0 of 2 arrivals"}}) {
+    CAPTURE(before);
+    Bench changed(changed_templates(file, before, after));
+    const std::string text = changed.forward(ragged(), arch, config);
+    CAPTURE(text);
+    CHECK(text.find(report) != std::string::npos);
+  }
 }
 
 }  // namespace
