@@ -190,7 +190,6 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
     encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
   }
   const int piece = config.piece_kv;
-  const bool anywhere = p.packed;
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};

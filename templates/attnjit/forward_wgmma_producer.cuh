@@ -185,10 +185,10 @@ struct ForwardProducer {
       return KeySource<>{walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
     }
   }
-  // Whether this thread starts the copies of a tile. Pages make many of them, which ptxas would
-  // wrap in a loop over the lanes each if it did not know that one thread is left.
+  // Whether this thread starts the copies of a tile. Pages and packed sequences make many of them,
+  // which ptxas would wrap in a loop over the lanes each if it did not know that one thread is left.
   ATTNJIT_DEVICE bool starts_copies() const {
-    if constexpr (kPaged) return ptx::elect_lane();
+    if constexpr (kPaged || Features::kPacksSequences) return ptx::elect_lane();
     return issues;
   }
   // That of `source` for the copy engine; the warp calls it whole.

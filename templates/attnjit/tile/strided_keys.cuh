@@ -34,19 +34,21 @@ ATTNJIT_DEVICE void load_strided_keys(uint32 tile, const TensorMap& map, const T
         ptx::tensor_load(tile + i * kPiece * 128, map, full, 64 * slab, source.first_key / kStride,
                          0, source.head, source.batch[i]);
       }
-      continue;
-    }
-    if constexpr (kPieces == 1) {
+    } else if (whole) {
+      // Unrolled: what a turn computes has the latency of uniform registers, and others wait for
+      // it.
+#pragma unroll
+      for (int row = 0; row < 4; ++row) {
+        const uint32 key = source.first_key + row;
+        ptx::tensor_load(tile + row * kKeys / 4 * 128, map, full, 64 * slab,
+                         static_cast<int>(key / 4), static_cast<int>(key % 4), source.head,
+                         source.batch[0]);
+      }
+    } else if constexpr (kPieces == 1) {
 #pragma unroll 1
       for (int row = 0; row < 4; ++row) {
-        const uint32 rows = tile + row * kKeys / 4 * 128;
-        const int key = source.first_key + row;
-        if (whole) {
-          ptx::tensor_load(rows, map, full, 64 * slab, key / 4, key % 4, source.head,
-                           source.batch[0]);
-        } else {
-          ptx::tensor_load(rows, tail, full, 64 * slab, key, source.head, source.batch[0]);
-        }
+        ptx::tensor_load(tile + row * kKeys / 4 * 128, tail, full, 64 * slab,
+                         source.first_key + row, source.head, source.batch[0]);
       }
     }
   }
