@@ -85,25 +85,39 @@ struct KeyOrder {
   }
 };
 
-// The same for wgmma, whose operands the copy engine brings: a tensor map can bring every fourth
-// row of a tile, then the next row of every four, and so on. So of S = block_kv / 32 spans of 32
-// keys
+// The same for wgmma, whose operands the copy engine brings in pieces: a tensor map can bring every
+// fourth row of a piece, then the next row of every four, and so on. So of the S spans of 32 keys
+// of a piece
 //
 //     group n (0 ... 4 S - 1), column 2t + e   stands for key   32 (n mod S) + 8t + 4e + n div S
 //
-// and each thread holds eight neighbouring keys of each span again.
+// and each thread holds eight neighbouring keys of each span again. In pieces of 16 keys it is
+// every other row, and a thread holds four neighbouring keys of each span of 16.
 struct StridedKeyOrder {
-  ATTNJIT_CONSTEXPR static int offset(int spans, int n, int e) {
-    return 32 * (n % spans) + 4 * (e & 1) + n / spans;
+  // Which rows of a piece of `keys` keys follow each other in shared memory.
+  ATTNJIT_INLINE_CONSTEXPR static int stride(int keys) { return keys % 32 == 0 ? 4 : 2; }
+  // Keys of a thread that are neighbours, and the span that holds those of a quad.
+  ATTNJIT_INLINE_CONSTEXPR static int neighbours(int keys) { return 2 * stride(keys); }
+  ATTNJIT_INLINE_CONSTEXPR static int span(int keys) { return 8 * stride(keys); }
+
+  // Key of element `e` of column group `n`, relative to the thread's first key of the tile.
+  ATTNJIT_CONSTEXPR static int offset(int keys, int n, int e) {
+    const int spans = keys / span(keys), group = n % (keys / 8);
+    return keys * (n / (keys / 8)) + span(keys) * (group % spans) + stride(keys) * (e & 1) +
+           group / spans;
   }
-  // The key of row `row` of a tile of `keys` keys, as the copy engine brings it.
+  // The thread's first key, relative to the tile.
+  ATTNJIT_INLINE_CONSTEXPR static int thread_key(int keys, int lane) {
+    return neighbours(keys) * (lane & 3);
+  }
+  // The key of row `row` of a piece, as the copy engine brings it.
   ATTNJIT_INLINE_CONSTEXPR static int key(int keys, int row) {
-    return 4 * (row % (keys / 4)) + row / (keys / 4);
+    return stride(keys) * (row % (keys / stride(keys))) + row / (keys / stride(keys));
   }
 };
 
-// Keys of a tile that the copy engine brings from one place: all of them, or where keys are paged
-// and pages smaller, those of a page.
+// Keys of a tile that the copy engine brings from one place, a piece: all of them, or where keys
+// are paged and pages smaller, those of a page.
 ATTNJIT_CONSTEXPR int keys_of_piece(int page_size, int keys) {
   return page_size > 0 && page_size < keys ? page_size : keys;
 }
@@ -123,19 +137,24 @@ enum class QueryAxis : int { kRows = 0, kColumns = 1 };
 // first key, Block::thread_key: constants once loops are unrolled.
 struct ScoreShape {
   QueryAxis query_axis;
-  int row_tiles;              // of the fragments, 16 rows each
-  int groups;                 // of the fragments, 8 columns each
-  int block_q;                // rows of a tile of the thread block
-  int block_kv;               // its keys
-  int packed_heads;           // query heads that take turns in the rows; 1: rows are queries
-  int gqa_ratio;              // query heads that share a kv head
-  bool strided_keys = false;  // the order of the keys is StridedKeyOrder, not KeyOrder
+  int row_tiles;         // of the fragments, 16 rows each
+  int groups;            // of the fragments, 8 columns each
+  int block_q;           // rows of a tile of the thread block
+  int block_kv;          // its keys
+  int packed_heads;      // query heads that take turns in the rows; 1: rows are queries
+  int gqa_ratio;         // query heads that share a kv head
+  int strided_keys = 0;  // of a piece in StridedKeyOrder, 0: the order is KeyOrder
 
   ATTNJIT_INLINE_CONSTEXPR bool queries_in_rows() const { return query_axis == QueryAxis::kRows; }
   // Keys that the scores verbs see at a time.
   ATTNJIT_INLINE_CONSTEXPR int keys() const {
     return queries_in_rows() ? 8 * groups : 16 * row_tiles;
   }
+  // With queries in rows a thread holds so many neighbouring keys of each span of so many keys.
+  ATTNJIT_INLINE_CONSTEXPR int neighbours() const {
+    return strided_keys > 0 ? StridedKeyOrder::neighbours(strided_keys) : 8;
+  }
+  ATTNJIT_INLINE_CONSTEXPR int span() const { return 4 * neighbours(); }
   ATTNJIT_INLINE_CONSTEXPR int lines() const {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
@@ -150,14 +169,16 @@ struct ScoreShape {
   // The key of element (m, n, e).
   ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
-    return strided_keys ? StridedKeyOrder::offset(groups / 4, n, e) : KeyOrder::offset(n, e);
+    return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
   ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
   ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
-    return queries_in_rows() ? KeyOrder::thread_key(lane) : lane / 4;
+    if (!queries_in_rows()) return lane / 4;
+    return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
+                            : KeyOrder::thread_key(lane);
   }
 };
 
@@ -465,8 +486,7 @@ struct Feature {
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
   static constexpr bool kKeepsMaxima = false;
-  // Keys of a page, where keys are paged: key_address(), gather_keys() and tile_source() tell where
-  // they lie.
+  // Keys of a page, where keys are paged: find_pages(), load_keys() and tile_source() are there.
   static constexpr int kPageSize = 0;
 
   // Sets the batch element of tile `tile` of queries, whose rows are kHeads of each, or of keys, if
@@ -1464,16 +1484,28 @@ ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, 
   }
 }
 
-// Starts loading `tile` from the rows of 16-bit elements at source(row), of which kColumns are
-// valid. Rows for which keep(row) is false, and columns from kColumns on, become zero and
-// are not read. The caller commits, waits and synchronises.
+// Rows of a tile that are kColumns wide which one pass of the threads covers.
+template <int kThreads, int kColumns>
+constexpr int kRowsOfPass = kThreads / (kColumns / 8);
+
+// Starts loading kCount rows of `tile`, from `first` on, from the rows of 16-bit elements at
+// source(row), of which kColumns are valid. Rows for which keep(row) is false, and columns from
+// kColumns on, become zero and are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kCount, int kRows, int kPadded,
+          class Source, class Keep>
+ATTNJIT_DEVICE void load_rows(const SharedTile<kRows, kPadded>& tile, int first, Source source,
+                              Keep keep) {
+  for_each_chunk<kCount, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(first + row);
+    load_chunk<kAligned, kColumns>(tile, first + row, chunk, source(first + row), valid);
+  });
+}
+
+// The same of all rows.
 template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
           class Keep>
 ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
-  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
-    const bool valid = chunk * 8 < kColumns && keep(row);
-    load_chunk<kAligned, kColumns>(tile, row, chunk, source(row), valid);
-  });
+  load_rows<kAligned, kColumns, kThreads, kRows>(tile, 0, source, keep);
 }
 
 // Writes the first `rows` rows and kColumns columns of `tile` to target(row).
@@ -1608,6 +1640,66 @@ struct WarpTeam {
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/tile_pages.cuh
+
+// ---- attnjit/ptx/shuffle.cuh
+
+namespace attnjit::kernel::ptx {
+
+// The value that `lane` holds; lanes may ask for different ones.
+ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// The sum over the eight lanes that hold the same columns of an accumulator fragment.
+ATTNJIT_DEVICE float column_sum(float value) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+namespace attnjit::kernel {
+
+// The pages that hold a tile of kKeys keys, where pages have kSize each. A lane of a warp has the
+// number of every 32nd of them, so that one access to the table brings all.
+template <int kKeys, int kSize>
+struct TilePages {
+  // A tile begins anywhere in a page unless one is a part of the other.
+  static constexpr int kCount = kSize % kKeys == 0   ? 1
+                                : kKeys % kSize == 0 ? kKeys / kSize
+                                                     : ceil_div(kKeys - 1, kSize) + 1;
+  static constexpr int kWords = ceil_div(kCount, 32);
+
+  uint32 word[kWords];
+
+  // Which page of the tile `lane` has in a word; a single one is known to all.
+  ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
+  // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
+  ATTNJIT_DEVICE int at(int index) const {
+    if constexpr (kCount == 1) return static_cast<int>(word[0]);
+    uint32 page = ptx::warp_broadcast(word[0], index & 31);
+#pragma unroll
+    for (int i = 1; i < kWords; ++i) {
+      const uint32 other = ptx::warp_broadcast(word[i], index & 31);
+      page = index / 32 == i ? other : page;
+    }
+    return static_cast<int>(page);
+  }
+};
+
+// A tile of one head of a pool.
+template <int kKeys, int kSize>
+struct PagedTile {
+  int first_key, head;
+  TilePages<kKeys, kSize> pages;
+};
+
+}  // namespace attnjit::kernel
+
 // The portable forward: out = softmax(scale q k^T + features) v for every GPU from sm_80 on,
 // with mma.sync, ldmatrix and cp.async.
 //
@@ -1639,6 +1731,7 @@ struct Forward {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kHeads = kConfig.packed_heads();
   static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr bool kPaged = Features::kPageSize > 0;
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
   using Team = BlockTeam<kThreads>;
   using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
@@ -1647,18 +1740,24 @@ struct Forward {
   using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
 
   // A tile of keys to be worked on; none after the last.
-  struct Job {
+  struct PlainJob {
     int tile;
     TileUse use;
     ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
   };
+  struct PagedJob : PlainJob {
+    TilePages<kConfig.block_kv, Features::kPageSize> pages;
+  };
+  using Job = TypeIf<kPaged, PagedJob, PlainJob>;
+  struct Nothing {};
 
   const ForwardParams& params;
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;      // of the block's share, those that are left
-  const uint16 *k, *v;  // of the block's kv head
+  TileRange tiles;  // of the block's share, those that are left
+  [[no_unique_address]] TypeIf<kPaged, Job, Nothing> ahead;  // the next one, where keys are paged
+  const uint16 *k, *v;                                       // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
@@ -1702,22 +1801,34 @@ struct Forward {
   ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
                                        int kv_head) const {
     const auto* const first = static_cast<const uint16*>(base);
-    if constexpr (Features::kPageSize > 0) return head_of(first, strides, 0, kv_head);
+    if constexpr (kPaged) return head_of(first, strides, 0, kv_head);
     return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
   }
-  ATTNJIT_DEVICE const uint16* key_address(const uint16* head, const RowStrides& strides,
-                                           int key) const {
-    if constexpr (Features::kPageSize > 0) return features.key_address(head, strides, key);
-    return head + key * strides.row;
-  }
 
-  ATTNJIT_DEVICE Job next_job() {
+  ATTNJIT_DEVICE PlainJob find_job() {
     while (tiles.next < tiles.end) {
       const int tile = Features::kLastFirst ? --tiles.end : tiles.next++;
       const TileUse use = features.use(block, tile);
       if (use != TileUse::kSkip) return {tile, use};
     }
     return {0, TileUse::kSkip};
+  }
+  ATTNJIT_DEVICE Job next_job() {
+    if constexpr (kPaged) {
+      return ahead;
+    } else {
+      return find_job();
+    }
+  }
+  // Finds the job after the one whose copies have begun, where keys are paged: its pages come from
+  // memory, and are wanted when its own copies begin.
+  ATTNJIT_DEVICE void look_ahead() {
+    if constexpr (kPaged) {
+      ahead = {find_job(), {}};
+      if (!ahead.exists()) return;
+      ahead.pages =
+          features.template find_pages<kConfig.block_kv>(ahead.tile * kConfig.block_kv, keys);
+    }
   }
 
   // Addresses of rows of the block's tile in a tensor, as a function of the row.
@@ -1740,39 +1851,38 @@ struct Forward {
   // NaN included, would reach the output as 0 * NaN.
   template <int kColumns, class Tile>
   ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
-                                int index) {
-    const int first = index * kConfig.block_kv;
+                                const Job& job) {
+    const int first = job.tile * kConfig.block_kv;
     const auto seen = [&](int row) {
       const int key = first + row;
       return key >= keys.begin && key < keys.end && features.reads_key(key);
     };
-    if constexpr (Features::kPageSize % kConfig.block_kv != 0) {
-      features.template gather_keys<kConfig.aligned, kColumns, kThreads>(tile, head, strides, first,
-                                                                         seen);
-      return;
-    }
-    const auto source = [row_stride = strides.row, source = key_address(head, strides, first)](
-                            int row) { return source + row * row_stride; };
+    const auto source = [row_stride = strides.row, source = head + first * strides.row](int row) {
+      return source + row * row_stride;
+    };
+    const auto load = [&](auto keep) {
+      if constexpr (kPaged) {
+        features.template load_keys<kConfig.aligned, kColumns, kThreads>(tile, job.pages, first,
+                                                                         head, strides, keep);
+      } else {
+        load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, keep);
+      }
+    };
     // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
     // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
     // D128 - 6 %).
     const bool whole = first >= keys.begin && first + kConfig.block_kv <= keys.end;
     if (kColumns > 128 && whole) {
-      load_tile<kConfig.aligned, kColumns, kThreads>(
-          tile, source, [&](int row) { return features.reads_key(first + row); });
+      load([&](int row) { return features.reads_key(first + row); });
       return;
     }
-    load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, seen);
+    load(seen);
   }
   ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
-    if (job.exists()) {
-      load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job.tile);
-    }
+    if (job.exists()) load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job);
   }
   ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
-    if (job.exists()) {
-      load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job.tile);
-    }
+    if (job.exists()) load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job);
   }
 
   // scores = Q K^T
@@ -1852,6 +1962,7 @@ struct Forward {
     Job job = next_job();
     load_k(0, job);
     ptx::copy_async_commit();
+    look_ahead();
     while (job.exists()) {
       ptx::copy_async_wait<0>();
       ptx::block_sync();  // K is there for all; all are done with the previous V
@@ -1863,6 +1974,7 @@ struct Forward {
         ptx::block_sync();  // V is there for all; all are done with this K
         load_k(0, next);
         ptx::copy_async_commit();
+        look_ahead();
       });
       job = next;
     }
@@ -1877,6 +1989,7 @@ struct Forward {
       load_k(s, jobs[s]);
       load_v(s, jobs[s]);
       ptx::copy_async_commit();
+      look_ahead();
     }
     for (int slot = 0; jobs[0].exists(); slot = slot + 1 == kStages ? 0 : slot + 1) {
       ptx::copy_async_wait<kStages - 2>();
@@ -1886,6 +1999,7 @@ struct Forward {
       load_k(freed, jobs[kStages - 1]);
       load_v(freed, jobs[kStages - 1]);
       ptx::copy_async_commit();
+      look_ahead();
       attend(jobs[0], slot, [] {});
 #pragma unroll
       for (int s = 0; s + 1 < kStages; ++s) jobs[s] = jobs[s + 1];
@@ -1966,6 +2080,7 @@ struct Forward {
   ATTNJIT_DEVICE void run() {
     locate();
     if (kPacked && block.first_row >= block.num_rows) return;
+    look_ahead();
     load_q();  // joins the first group of copies
     softmax.begin();
     maxima.begin();
@@ -2131,15 +2246,16 @@ ATTNJIT_DEVICE void fence_async_proxy() {
 // Ways of a tensor over (query, key) to the registers of the threads that hold its scores.
 namespace attnjit::kernel {
 
-// The thread's elements: of each of its rows, or of the one that all share, eight neighbouring keys
-// of every 32 (tile/key_order.h), straight from global memory. kVectorized: eight are aligned and
-// lie together; kOwnRows: each row has its own.
+// The thread's elements: of each of its rows, or of the one that all share, neighbouring keys of
+// every span (tile/key_order.h), straight from global memory. kVectorized: they are aligned and lie
+// together; kOwnRows: each row has its own.
 template <ScoreShape kShape, int kElementBytes, bool kVectorized, bool kOwnRows>
 struct OperandRegisters {
-  static_assert(kShape.queries_in_rows(), "eight neighbouring keys lie in a row");
+  static_assert(kShape.queries_in_rows(), "neighbouring keys lie in a row");
   static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
-  static constexpr int kSpans = kShape.keys() / 32;
-  static constexpr int kWords = 2 * kElementBytes;  // 32-bit words of eight elements
+  static constexpr int kSpan = kShape.span(), kKeys = kShape.neighbours();
+  static constexpr int kSpans = kShape.keys() / kSpan;
+  static constexpr int kWords = kKeys * kElementBytes / 4;  // 32-bit words of a span's elements
 
   // The beginning of the thread's keys of one of its rows.
   struct Row {
@@ -2157,7 +2273,7 @@ struct OperandRegisters {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + 32 * s + block.thread_key, source.params,
+        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
                   block.operand_keys);
       }
     }
@@ -2169,23 +2285,23 @@ struct OperandRegisters {
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = rows[line].keys + static_cast<int64>(first_key) * kElementBytes;
 #pragma unroll
-      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + 32 * s * kElementBytes);
+      for (int s = 0; s < kSpans; ++s) read_vector(word[line][s], row + kSpan * s * kElementBytes);
     }
   }
   // The bits of an element of fewer than 32, and of one of 32.
   ATTNJIT_DEVICE uint32 bits(int line, int key) const {
     constexpr int kPerWord = 4 / kElementBytes;
-    const int i = key & 31;
-    return word[kOwnRows ? line : 0][key >> 5][i / kPerWord] >>
+    const int i = key % kSpan;
+    return word[kOwnRows ? line : 0][key / kSpan][i / kPerWord] >>
            (8 * kElementBytes * (i % kPerWord));
   }
 
  private:
-  // The eight keys from `key` on of one row; keys past the tensor are not read.
+  // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
   ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
                                        const Params& params, int seqlen_kv) {
-    if (kVectorized && key + 8 <= seqlen_kv) {
+    if (kVectorized && key + kKeys <= seqlen_kv) {
       read_vector(span, row + static_cast<int64>(key) * kElementBytes);
       return;
     }
@@ -2194,13 +2310,19 @@ struct OperandRegisters {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) span[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i, address += step) {
+    for (int i = 0; i < kKeys; ++i, address += step) {
       if (key + i >= seqlen_kv) continue;
       constexpr int kPerWord = 4 / kElementBytes;
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
+    if constexpr (kWords == 2) {
+      const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
+      span[0] = static_cast<uint32>(pair);
+      span[1] = static_cast<uint32>(pair >> 32);
+      return;
+    }
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
@@ -2337,26 +2459,6 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 }  // namespace attnjit::kernel
 
 // ---- attnjit/score/transposed_operand.cuh
-
-// ---- attnjit/ptx/shuffle.cuh
-
-namespace attnjit::kernel::ptx {
-
-// The value that `lane` holds; lanes may ask for different ones.
-ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
-  return __shfl_sync(0xffffffffu, value, lane);
-}
-
-// The sum over the eight lanes that hold the same columns of an accumulator fragment.
-ATTNJIT_DEVICE float column_sum(float value) {
-#pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) {
-    value += __shfl_xor_sync(0xffffffffu, value, distance);
-  }
-  return value;
-}
-
-}  // namespace attnjit::kernel::ptx
 
 // Ways of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
 namespace attnjit::kernel {
@@ -2644,10 +2746,11 @@ struct RowBits {
   static constexpr int kSpans = kShape.keys() / 32;
   // Whether the words of a tile of keys always lie inside of their row.
   static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
-  // The thread's eight keys of each span: a word a span, or for keep() a byte.
-  static constexpr bool kBytes = kShape.strided_keys;
+  // The thread's eight keys of each span: a word a span, or as keep() wants them, close together.
+  static constexpr bool kClose = kShape.strided_keys > 0;
+  static constexpr int kBits = kShape.neighbours();
 
-  uint32 word[kRows][kBytes ? ceil_div(kSpans, 4) : kSpans];
+  uint32 word[kRows][kClose ? ceil_div(kSpans, 4) : kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
@@ -2662,8 +2765,8 @@ struct RowBits {
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
       const uint8* words = source.bytes + query * source.params.words_per_row * 4;
-      if constexpr (kBytes) {
-        gather(word[r], words + first_key / 8, block.thread_key / 8, num_words);
+      if constexpr (kClose) {
+        gather(word[r], words + first_key / 8, block.thread_key, num_words);
       } else {
 #pragma unroll
         for (int s = 0; s < kSpans; ++s) {
@@ -2673,9 +2776,14 @@ struct RowBits {
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int span = key >> 5, r = kPerPair ? line : 0;
-    const uint32 bits = kBytes ? word[r][span / 4] >> (8 * (span % 4)) : word[r][span];
-    return (bits >> (key & 31) & 1) == 0;
+    const int r = kPerPair ? line : 0;
+    if constexpr (kClose) {
+      constexpr int kPerWord = 32 / kBits;
+      const int span = key / kShape.span();
+      const int bit = kBits * (span % kPerWord) + key % kShape.span();
+      return (word[r][span / kPerWord] >> bit & 1) == 0;
+    }
+    return (word[r][key >> 5] >> (key & 31) & 1) == 0;
   }
 
  private:
@@ -2683,12 +2791,13 @@ struct RowBits {
   ATTNJIT_DEVICE static bool inside(int index, int num_words) {
     return kInside || index < num_words;
   }
-  // Of each of a row's words of a tile, the byte that is the thread's; byte s of the result is that
-  // of span s.
+  // Of each of a row's words of a tile, the bits that are the thread's, from `key` on; byte s of
+  // the result is that of word s.
   template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int byte,
+  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int key,
                                     int num_words) {
-    const uint32 pick = static_cast<uint32>(byte) * 0x11 + 0x40;  // the byte of two words
+    // The byte of two words.
+    const uint32 pick = kBits == 8 ? static_cast<uint32>(key / 8) * 0x11 + 0x40 : 0x40;
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       ptx::Vector16 v{};
@@ -2703,10 +2812,16 @@ struct RowBits {
           v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
         }
       }
+      if constexpr (kBits == 4) {
+#pragma unroll
+        for (int s = 0; s < 4; ++s) v.word[s] = two_spans(v.word[s] >> key);
+      }
       kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
                                    ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
     }
   }
+  // The lowest four bits of either half of a word, as a byte.
+  ATTNJIT_DEVICE static uint32 two_spans(uint32 word) { return (word & 0xf) | (word >> 12 & 0xf0); }
 };
 
 // For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the
