@@ -82,7 +82,8 @@ class Problem:
     def kv_bytes(self):
         """Bytes of k and v."""
         width = self.head_dim + self.head_dim_v
-        return 2 * self.batch * self.heads_kv * self.seqlen_kv * width
+        tensors = 1 if self.options.get("packed") else self.batch
+        return 2 * tensors * self.heads_kv * self.seqlen_kv * width
 
     def pattern_shape(self, pattern):
         """The shape of a mask or bias with that pattern."""
