@@ -107,7 +107,7 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
   // probabilities are. Rows with a larger one take exact steps.
   static constexpr float kMostReference = 0x1p13f;
 
-  // What is taken off exponents in row h.
+  // The number that is taken off exponents in row h.
   ATTNJIT_DEVICE float origin(int m, int h) const {
     return kScaled ? this->reference[m][h] * kLog2E : this->reference[m][h];
   }

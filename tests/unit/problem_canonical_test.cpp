@@ -193,6 +193,7 @@ TEST_CASE("slopes and the diagonal that they need are run-time numbers") {
   args.alibi_slopes = Tensor::contiguous(args.q.data, DType::kFloat32, {1, args.q.shape[1], 1, 1});
   const Problem square = make_problem(args);
   CHECK(problem::family(square).alibi);
+  CHECK_FALSE(problem::family(square).alibi_one_sided);
   CHECK(problem::alibi_pattern(square) == std::string("h"));
   args.diagonal = Diagonal::kTopLeft;
   CHECK(make_problem(args) == square);
@@ -206,6 +207,27 @@ TEST_CASE("slopes and the diagonal that they need are run-time numbers") {
   CHECK(problem::family(moved) == problem::family(square));
   CHECK(problem::describe(moved).find(" alibi=bh diagonal=bottom_right diagonal_offset=9") !=
         std::string::npos);
+}
+
+TEST_CASE("slopes are one-sided where no key past their diagonal is kept") {
+  ForwardArgs args = forward_args({.batch = 2, .seqlen_q = 64, .seqlen_kv = 64});
+  args.alibi_slopes = Tensor::contiguous(args.q.data, DType::kFloat32, {1, args.q.shape[1], 1, 1});
+  const auto one_sided = [&](std::int64_t left, std::int64_t right) {
+    args.window = {left, right};
+    return problem::family(make_problem(args)).alibi_one_sided;
+  };
+  args.diagonal = Diagonal::kTopLeft;
+  CHECK_FALSE(one_sided(5, -1));  // open
+  CHECK_FALSE(one_sided(5, 1));
+  CHECK(one_sided(5, 0));
+  CHECK(one_sided(-1, 0));
+  args.window = {};
+  args.causal = true;
+  CHECK(problem::family(make_problem(args)).alibi_one_sided);
+  args.diagonal_offset = 40;  // of both, the slopes' and the mask's
+  CHECK(problem::family(make_problem(args)).alibi_one_sided);
+  args.alibi_slopes.reset();
+  CHECK_FALSE(problem::family(make_problem(args)).alibi_one_sided);
 }
 
 TEST_CASE(

@@ -106,10 +106,10 @@ struct Feature {
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
-  // What transform() and add() do, score by score on the way to the exponent: scores of the tile
-  // that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the addends
-  // come on top of `start` in log2 units: of a line, and of each of its keys. in_exponents_fit()
-  // tells after the tile whether that was as exact as the other way.
+  // These stand for transform() and add(), score by score on the way to the exponent: scores of the
+  // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
+  // addends come on top of `start` in log2 units: of a line, and of each of its keys.
+  // in_exponents_fit() tells after the tile whether that was as exact as the other way.
   ATTNJIT_DEVICE void begin_exponents(const Block&, int) {}
   ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor; }
   ATTNJIT_DEVICE float transformed(float score) { return score; }

@@ -20,7 +20,7 @@ struct Softcap : Feature {
 
   ATTNJIT_DEVICE explicit Softcap(const SoftcapParams& p) : params(p), highest(0.0f) {}
 
-  // What a near score is to be multiplied by, and by params.lead.
+  // The factor of a near score, but for params.lead.
   ATTNJIT_DEVICE float near_ratio(float score) const {
     const float square = score * score;
     float ratio = square + params.near[4];

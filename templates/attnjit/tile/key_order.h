@@ -35,7 +35,7 @@ struct KeyOrder {
 // and each thread holds eight neighbouring keys of each span again. In pieces of 16 keys it is
 // every other row, and a thread holds four neighbouring keys of each span of 16.
 struct StridedKeyOrder {
-  // Which rows of a piece of `keys` keys follow each other in shared memory.
+  // The distance of rows of a piece of `keys` keys that follow each other in shared memory.
   ATTNJIT_INLINE_CONSTEXPR static int stride(int keys) { return keys % 32 == 0 ? 4 : 2; }
   // Keys of a thread that are neighbours, and the span that holds those of a quad.
   ATTNJIT_INLINE_CONSTEXPR static int neighbours(int keys) { return 2 * stride(keys); }

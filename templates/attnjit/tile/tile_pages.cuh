@@ -16,7 +16,7 @@ struct TilePages {
 
   uint32 word[kWords];
 
-  // Which page of the tile `lane` has in a word; a single one is known to all.
+  // The page of the tile that `lane` has in a word; a single one is known to all.
   ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
   // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
   ATTNJIT_DEVICE int at(int index) const {

@@ -94,7 +94,7 @@ struct KeyOrder {
 // and each thread holds eight neighbouring keys of each span again. In pieces of 16 keys it is
 // every other row, and a thread holds four neighbouring keys of each span of 16.
 struct StridedKeyOrder {
-  // Which rows of a piece of `keys` keys follow each other in shared memory.
+  // The distance of rows of a piece of `keys` keys that follow each other in shared memory.
   ATTNJIT_INLINE_CONSTEXPR static int stride(int keys) { return keys % 32 == 0 ? 4 : 2; }
   // Keys of a thread that are neighbours, and the span that holds those of a quad.
   ATTNJIT_INLINE_CONSTEXPR static int neighbours(int keys) { return 2 * stride(keys); }
@@ -539,10 +539,10 @@ struct Feature {
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
-  // What transform() and add() do, score by score on the way to the exponent: scores of the tile
-  // that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the addends
-  // come on top of `start` in log2 units: of a line, and of each of its keys. in_exponents_fit()
-  // tells after the tile whether that was as exact as the other way.
+  // These stand for transform() and add(), score by score on the way to the exponent: scores of the
+  // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
+  // addends come on top of `start` in log2 units: of a line, and of each of its keys.
+  // in_exponents_fit() tells after the tile whether that was as exact as the other way.
   ATTNJIT_DEVICE void begin_exponents(const Block&, int) {}
   ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor; }
   ATTNJIT_DEVICE float transformed(float score) { return score; }
@@ -1236,7 +1236,7 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
   // probabilities are. Rows with a larger one take exact steps.
   static constexpr float kMostReference = 0x1p13f;
 
-  // What is taken off exponents in row h.
+  // The number that is taken off exponents in row h.
   ATTNJIT_DEVICE float origin(int m, int h) const {
     return kScaled ? this->reference[m][h] * kLog2E : this->reference[m][h];
   }
@@ -1676,7 +1676,7 @@ struct TilePages {
 
   uint32 word[kWords];
 
-  // Which page of the tile `lane` has in a word; a single one is known to all.
+  // The page of the tile that `lane` has in a word; a single one is known to all.
   ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
   // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
   ATTNJIT_DEVICE int at(int index) const {
