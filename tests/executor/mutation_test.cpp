@@ -46,7 +46,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: columns past the end of a row") {
   ProblemSpec narrow = kSmall;
   narrow.head_dim = 40;
   narrow.memory.row_padding = 8;
-  expect_report({kCopy, "chunk * 8 < kColumns && keep(row)", "keep(row)"}, {narrow},
+  expect_report({kCopy, "chunk * 8 < kColumns && keep(first + row)", "keep(first + row)"}, {narrow},
                 {"copy_async_16: reads 16 bytes", "lies between its rows"});
   expect_report({kCopy, "row >= rows || chunk * 8 >= kColumns", "row >= rows"}, {narrow},
                 {"store_global: writes 16 bytes", "lies between its rows"});
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a bias read past its end") {
                  "if (key + i > seqlen_kv) continue;\n      constexpr"},
                 {spec}, {"load_global: reads 2 bytes", "past the end of bias [1, 1, 70, 99]"});
   spec.seqlen_kv = 104;
-  expect_report({kOperand, "if (kVectorized && key + 8 <= seqlen_kv) {\n      read_vector(",
+  expect_report({kOperand, "if (kVectorized && key + kKeys <= seqlen_kv) {\n      read_vector(",
                  "if (kVectorized) {\n      read_vector("},
                 {spec}, {"load_global: reads 16 bytes", "past the end of bias [1, 1, 70, 104]"});
 }
