@@ -36,10 +36,14 @@ kernel::SoftcapParams softcap_params(float cap, float scale) {
   // The powers of other ratios leave the range of fp32: then no score takes the polynomial.
   if (std::fabs(ratio) < 0x1p-11 || std::fabs(ratio) > 0x1p11) return params;
   params.most = static_cast<float>(1.0 / std::fabs(ratio));
-  params.lead = static_cast<float>(kNear[5] * std::pow(ratio, 10));
-  for (int i = 0; i < 5; ++i) {
-    params.near[i] = static_cast<float>(kNear[i] / kNear[5] * std::pow(ratio, 2 * i - 10));
+  // By products, for this is part of every call.
+  const double inverse_square = 1.0 / (ratio * ratio);
+  double power = 1.0;  // ratio^(2 i - 10)
+  for (int i = 4; i >= 0; --i) {
+    power *= inverse_square;
+    params.near[i] = static_cast<float>(kNear[i] / kNear[5] * power);
   }
+  params.lead = static_cast<float>(kNear[5] / power);
   return params;
 }
 
