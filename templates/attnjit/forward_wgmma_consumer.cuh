@@ -133,6 +133,9 @@ struct ForwardConsumer {
       ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());
       begin_rows();
     }
+    // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
+    // tile before are free.
+    if constexpr (!kNew) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
     const uint32 slot = tile_turn.slot();
     if (waits()) ptx::barrier_wait(shared.k_full(slot), tile_turn.full());
@@ -145,12 +148,8 @@ struct ForwardConsumer {
     ptx::wgmma_fence();
     multiply_q_k(scores, slot);
     ptx::wgmma_commit();
-    // Behind these products, for ptxas would move the reads behind the next ones otherwise.
-    if constexpr (kStep == Step::kPlain) {
-      fetch(PlainTile());
-    } else {
-      fetch(TileUse::kMasked);
-    }
+    // Those of new rows come behind these products, which need not wait for the rows' addresses.
+    if constexpr (kNew) fetch_operands<kStep>();
     if constexpr (kBehind) {
       if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());
       ptx::wgmma_fence();
@@ -158,6 +157,8 @@ struct ForwardConsumer {
       ptx::wgmma_commit();
     }
     pass_turn();
+    KeptKeys<kShape> kept;
+    if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);
     ptx::wgmma_wait<kBehind ? 1 : 0>();
     hold(scores);
     ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
@@ -182,16 +183,13 @@ struct ForwardConsumer {
           correct);
     } else {
       if constexpr (Features::kTransforms) features.transform(scores);
-      if constexpr (kConfig.scale_first) scores *= p.score_scale;
-      features.add(rows.block, scores, first_key);
-      if constexpr (kStep != Step::kPlain) {
-        KeptKeys<kShape> kept;
-        features.keep(rows.block, kept, first_key);
-        kept.apply(scores);
-      }
+      features.begin_add(rows.block, first_key);
+      corrects = rows.softmax.template step<kNew>(
+          scores, fresh,
+          SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
+              features, kept, p.score_scale, p.exponent_scale},
+          correct);
       maxima.see(query_turn.turn, scores);
-      corrects = rows.softmax.template step<kNew>(scores, fresh, ScaledExponents{p.exponent_scale},
-                                                  correct);
     }
 
     if constexpr (kBehind) {
@@ -245,6 +243,14 @@ struct ForwardConsumer {
     rows.softmax.begin();
     maxima.begin(query_turn.turn);
     features.begin(rows.block);
+  }
+  template <Step kStep>
+  ATTNJIT_DEVICE void fetch_operands() {
+    if constexpr (kStep == Step::kPlain) {
+      fetch(PlainTile());
+    } else {
+      fetch(TileUse::kMasked);
+    }
   }
   // A tile past the last one has no operands; any will do, for its keys are dropped.
   template <class Use>

@@ -3,6 +3,7 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/feature.cuh"
+#include "attnjit/score/kept_keys.cuh"
 #include "attnjit/score/score_shape.h"
 #include "attnjit/tile/fragments.cuh"
 
@@ -146,13 +147,23 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
   }
 };
 
-// What 2 is raised to for scores that are there.
-struct ScaledExponents {
-  float exponent_scale;
+// What 2 is raised to. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on
+// the way to its exponent: a pass of its own over all of them would keep the unit that
+// exponentiates waiting.
+template <class Features, ScoreShape kShape, bool kScaled, bool kDrops>
+struct SettledExponents {
+  const Features& features;
+  const KeptKeys<kShape>& kept;
+  float score_scale, exponent_scale;
 
   template <class S>
-  ATTNJIT_DEVICE float of(const S& scores, int m, int n, int e, float origin) const {
-    return scores[m][n][e] * exponent_scale - origin;
+  ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
+    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    float& score = scores[m][n][e];
+    if constexpr (kScaled) score *= score_scale;
+    score = features.added(score, line, key);
+    if constexpr (kDrops) score = kept.of(score, line, key);
+    return score * exponent_scale - origin;
   }
   // Whether all of them were exact.
   ATTNJIT_DEVICE bool fit() const { return true; }

@@ -118,6 +118,15 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a softmax that trusts its referen
   }
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: the last tile of a bias read as a whole one") {
+  ProblemSpec biased = kRows;
+  biased.bias = "bhqk";
+  expect_report(
+      {"attnjit/score/bias.cuh", "first_key + kShape.block_kv <= block.operand_keys", "true"},
+      {biased, kTiles},
+      {"load_global_now: reads 16 bytes", "past the end of bias [1, 140, 70, 200]"});
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
   expect_report({kConsumer, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
                  "ptx::barrier_arrive_if(stores"},

@@ -17,11 +17,12 @@ struct Alibi : Feature {
   static constexpr int kSlopes = kPacked ? kShape.lines() : 1;
 
   const AlibiParams& params;
-  float slopes[kSlopes];  // of the head, or of the line's where heads are packed
-  float slope, first;     // of the head, and of what the thread's first score gets: in log2 units
+  float slopes[kSlopes];     // of the head, or of the line's where heads are packed
+  float distances[kSlopes];  // of the tile's first key from the diagonal
+  float slope, first;  // of the head, and of what the thread's first score gets: in log2 units
 
   ATTNJIT_DEVICE explicit Alibi(const AlibiParams& p)
-      : params(p), slopes{}, slope(0.0f), first(0.0f) {}
+      : params(p), slopes{}, distances{}, slope(0.0f), first(0.0f) {}
 
   ATTNJIT_DEVICE float slope_of(const Block& block, int head) const {
     return ptx::load_global(params.slopes + block.batch * params.batch_stride +
@@ -46,26 +47,31 @@ struct Alibi : Feature {
     const int origin = first_key + block.thread_key - params.offset;
     return params.bottom_right ? origin - block.bottom_right() : origin;
   }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     const int origin = origin_of(block, first_key);
     if constexpr (kPacked) {
-      float distances[kSlopes];
 #pragma unroll
       for (int line = 0; line < kSlopes; ++line) {
         distances[line] = static_cast<float>(owner_of_line(block, line).query - origin);
       }
-      for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-        score -= slopes[line] * fabsf(distances[line] - static_cast<float>(key));
-      });
     } else {
       if constexpr (kLate) slopes[0] = slope_of(block, block.head);
-      const float distance = static_cast<float>(block.thread_row - origin);
-      for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-        const float keys = distance + static_cast<float>(kShape.row(line) - key);
-        score -= slopes[0] * (kOneSided ? keys : fabsf(keys));
-      });
+      distances[0] = static_cast<float>(block.thread_row - origin);
     }
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    if constexpr (kPacked) {
+      return score - slopes[line] * fabsf(distances[line] - static_cast<float>(key));
+    } else {
+      const float keys = distances[0] + static_cast<float>(kShape.row(line) - key);
+      return score - slopes[0] * (kOneSided ? keys : fabsf(keys));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    begin_add(block, first_key);
+    for_each_score<kShape>(
+        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     if constexpr (!kInExponents) return;

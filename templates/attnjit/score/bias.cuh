@@ -23,6 +23,8 @@ struct Bias : Feature {
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows;
   static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  // Tiles that the end of the tensor does not cut are read without a look at their keys.
+  static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
                            TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
@@ -30,7 +32,7 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
-  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
   uint32 tile = 0;  // in shared memory
 
@@ -43,8 +45,8 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
-    // A plain step adds an offset to them and loads.
-    if constexpr (kShape.strided_keys) {
+    // Reads of whole tiles add an offset to them.
+    if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
         rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
@@ -62,26 +64,37 @@ struct Bias : Feature {
     return head + owner.query * params.query_stride * kElementBytes;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+    if constexpr (kWhole) {
+      if (first_key + kShape.block_kv <= block.operand_keys) {
+        bias.read_whole(rows, first_key);
+        return;
+      }
+    }
     if constexpr (kEarly) bias.read(*this, block, first_key);
   }
   ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
     if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
       bias.read(tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
-    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 bits = bias.bits(line, key);
-      if constexpr (kElementBytes == 4) {
-        score += ptx::as_float(bits);
-      } else {
-        score += ptx::widen<kDType>(static_cast<uint16>(bits));
-      }
-    });
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    const uint32 bits = bias.bits(line, key);
+    if constexpr (kElementBytes == 4) {
+      return score + ptx::as_float(bits);
+    } else {
+      return score + ptx::widen<kDType>(static_cast<uint16>(bits));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    begin_add(block, first_key);
+    for_each_score<kShape>(
+        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {

@@ -106,6 +106,10 @@ struct Feature {
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // The same score by score, for whoever goes through them anyway: begin_add() once, then each
+  // score with all that is added to it.
+  ATTNJIT_DEVICE void begin_add(const Block&, int) {}
+  ATTNJIT_DEVICE float added(float score, int, int) const { return score; }
   // These stand for transform() and add(), score by score on the way to the exponent: scores of the
   // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
   // addends come on top of `start` in log2 units: of a line, and of each of its keys.
@@ -200,6 +204,13 @@ struct FeatureSet : Features... {
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
     (Features::add(block, scores, first_key), ...);
+  }
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
+    (Features::begin_add(block, first_key), ...);
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    ((score = Features::added(score, line, key)), ...);
+    return score;
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     (Features::begin_exponents(block, first_key), ...);

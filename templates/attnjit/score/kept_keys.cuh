@@ -49,14 +49,16 @@ struct KeptKeys {
     word[line][s / kPerWord] &= ~(bits << kBits * (s % kPerWord));
   }
 
-  // Sets the others' scores to -inf.
+  // The score of a key, -inf if it is dropped.
+  ATTNJIT_DEVICE float of(float score, int line, int key) const {
+    const int s = key / kSpan;
+    const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
+    return (word[line][s / kPerWord] & bit) == 0 ? -ptx::infinity() : score;
+  }
   template <class S>
   ATTNJIT_DEVICE void apply(S& scores) const {
-    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const int s = key / kSpan;
-      const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
-      if ((word[line][s / kPerWord] & bit) == 0) score = -ptx::infinity();
-    });
+    for_each_score<kShape>(scores,
+                           [&](float& score, int line, int key) { score = of(score, line, key); });
   }
 
  private:

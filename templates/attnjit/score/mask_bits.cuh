@@ -77,7 +77,7 @@ struct RowBits {
       ptx::Vector16 v{};
       if constexpr (kSpans % 4 == 0) {
         if (inside(4 * i, num_words)) {
-          v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
+          v = ptx::load_global_now(reinterpret_cast<const ptx::Vector16*>(words) + i);
         }
       } else {
 #pragma unroll

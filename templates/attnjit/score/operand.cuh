@@ -32,11 +32,17 @@ struct OperandRegisters {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
-                  block.operand_keys);
+        if constexpr (kVectorized) {
+          read_vector_if(key + kSpan * s + kKeys <= keys, word[line][s],
+                         row + static_cast<int64>(key + kSpan * s) * kElementBytes);
+        } else {
+          read_elements(word[line][s], row, key + kSpan * s, source.params, keys);
+        }
       }
+      if constexpr (kVectorized) read_cut_span(word[line], row, key, source.params, keys);
     }
   }
   // The same where all keys of the tile lie inside of the tensor.
@@ -58,14 +64,24 @@ struct OperandRegisters {
   }
 
  private:
+  // The end of the tensor cuts one span at most, whose elements are read one by one.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_cut_span(uint32 (&spans)[kSpans][kWords], const uint8* row,
+                                           int key, const Params& params, int seqlen_kv) {
+    const int cut = (seqlen_kv - key) / kSpan, inside = (seqlen_kv - key) % kSpan;
+    if (inside <= 0 || inside >= kKeys) return;
+    uint32 span[kWords];
+    read_elements(span, row, key + kSpan * cut, params, seqlen_kv);
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) spans[s][i] = s == cut ? span[i] : spans[s][i];
+    }
+  }
   // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
-  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
-                                       const Params& params, int seqlen_kv) {
-    if (kVectorized && key + kKeys <= seqlen_kv) {
-      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
-      return;
-    }
+  ATTNJIT_DEVICE static void read_elements(uint32 (&span)[kWords], const uint8* row, int key,
+                                           const Params& params, int seqlen_kv) {
     const int64 step = params.key_stride * kElementBytes;
     const uint8* address = row + key * step;
 #pragma unroll
@@ -77,6 +93,13 @@ struct OperandRegisters {
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
+  // Zeros if not `inside`, and then nothing is read.
+  ATTNJIT_DEVICE static void read_vector_if(bool inside, uint32 (&span)[kWords],
+                                            const uint8* address) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+    if (inside) read_vector(span, address);
+  }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
     if constexpr (kWords == 2) {
       const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
@@ -87,7 +110,9 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      const ptx::Vector16 v = ptx::load_global(source + i);
+      // Between the products of a step there is nothing else to hide the read behind.
+      const ptx::Vector16 v =
+          kShape.strided_keys ? ptx::load_global_now(source + i) : ptx::load_global(source + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
     }

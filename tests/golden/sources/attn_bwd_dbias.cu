@@ -203,6 +203,12 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
   return v;
 }
 
+// A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
+// barriers and products that follow.
+ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+  return load_global_written(address);
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;
@@ -516,6 +522,10 @@ struct Feature {
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // The same score by score, for whoever goes through them anyway: begin_add() once, then each
+  // score with all that is added to it.
+  ATTNJIT_DEVICE void begin_add(const Block&, int) {}
+  ATTNJIT_DEVICE float added(float score, int, int) const { return score; }
   // These stand for transform() and add(), score by score on the way to the exponent: scores of the
   // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
   // addends come on top of `start` in log2 units: of a line, and of each of its keys.
@@ -610,6 +620,13 @@ struct FeatureSet : Features... {
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
     (Features::add(block, scores, first_key), ...);
+  }
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
+    (Features::begin_add(block, first_key), ...);
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    ((score = Features::added(score, line, key)), ...);
+    return score;
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     (Features::begin_exponents(block, first_key), ...);
@@ -2552,11 +2569,17 @@ struct OperandRegisters {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
-                  block.operand_keys);
+        if constexpr (kVectorized) {
+          read_vector_if(key + kSpan * s + kKeys <= keys, word[line][s],
+                         row + static_cast<int64>(key + kSpan * s) * kElementBytes);
+        } else {
+          read_elements(word[line][s], row, key + kSpan * s, source.params, keys);
+        }
       }
+      if constexpr (kVectorized) read_cut_span(word[line], row, key, source.params, keys);
     }
   }
   // The same where all keys of the tile lie inside of the tensor.
@@ -2578,14 +2601,24 @@ struct OperandRegisters {
   }
 
  private:
+  // The end of the tensor cuts one span at most, whose elements are read one by one.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_cut_span(uint32 (&spans)[kSpans][kWords], const uint8* row,
+                                           int key, const Params& params, int seqlen_kv) {
+    const int cut = (seqlen_kv - key) / kSpan, inside = (seqlen_kv - key) % kSpan;
+    if (inside <= 0 || inside >= kKeys) return;
+    uint32 span[kWords];
+    read_elements(span, row, key + kSpan * cut, params, seqlen_kv);
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) spans[s][i] = s == cut ? span[i] : spans[s][i];
+    }
+  }
   // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
-  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
-                                       const Params& params, int seqlen_kv) {
-    if (kVectorized && key + kKeys <= seqlen_kv) {
-      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
-      return;
-    }
+  ATTNJIT_DEVICE static void read_elements(uint32 (&span)[kWords], const uint8* row, int key,
+                                           const Params& params, int seqlen_kv) {
     const int64 step = params.key_stride * kElementBytes;
     const uint8* address = row + key * step;
 #pragma unroll
@@ -2597,6 +2630,13 @@ struct OperandRegisters {
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
+  // Zeros if not `inside`, and then nothing is read.
+  ATTNJIT_DEVICE static void read_vector_if(bool inside, uint32 (&span)[kWords],
+                                            const uint8* address) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+    if (inside) read_vector(span, address);
+  }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
     if constexpr (kWords == 2) {
       const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
@@ -2607,7 +2647,9 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      const ptx::Vector16 v = ptx::load_global(source + i);
+      // Between the products of a step there is nothing else to hide the read behind.
+      const ptx::Vector16 v =
+          kShape.strided_keys ? ptx::load_global_now(source + i) : ptx::load_global(source + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
     }
@@ -2857,6 +2899,8 @@ struct Bias : Feature {
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows;
   static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  // Tiles that the end of the tensor does not cut are read without a look at their keys.
+  static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
                            TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
@@ -2864,7 +2908,7 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
-  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
   uint32 tile = 0;  // in shared memory
 
@@ -2877,8 +2921,8 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
-    // A plain step adds an offset to them and loads.
-    if constexpr (kShape.strided_keys) {
+    // Reads of whole tiles add an offset to them.
+    if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
         rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
@@ -2896,26 +2940,37 @@ struct Bias : Feature {
     return head + owner.query * params.query_stride * kElementBytes;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+    if constexpr (kWhole) {
+      if (first_key + kShape.block_kv <= block.operand_keys) {
+        bias.read_whole(rows, first_key);
+        return;
+      }
+    }
     if constexpr (kEarly) bias.read(*this, block, first_key);
   }
   ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
     if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
       bias.read(tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
-    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 bits = bias.bits(line, key);
-      if constexpr (kElementBytes == 4) {
-        score += ptx::as_float(bits);
-      } else {
-        score += ptx::widen<kDType>(static_cast<uint16>(bits));
-      }
-    });
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    const uint32 bits = bias.bits(line, key);
+    if constexpr (kElementBytes == 4) {
+      return score + ptx::as_float(bits);
+    } else {
+      return score + ptx::widen<kDType>(static_cast<uint16>(bits));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    begin_add(block, first_key);
+    for_each_score<kShape>(
+        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {

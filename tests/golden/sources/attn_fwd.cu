@@ -539,6 +539,10 @@ struct Feature {
   // Adds to the scores.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  // The same score by score, for whoever goes through them anyway: begin_add() once, then each
+  // score with all that is added to it.
+  ATTNJIT_DEVICE void begin_add(const Block&, int) {}
+  ATTNJIT_DEVICE float added(float score, int, int) const { return score; }
   // These stand for transform() and add(), score by score on the way to the exponent: scores of the
   // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
   // addends come on top of `start` in log2 units: of a line, and of each of its keys.
@@ -633,6 +637,13 @@ struct FeatureSet : Features... {
   template <class S>
   ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
     (Features::add(block, scores, first_key), ...);
+  }
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
+    (Features::begin_add(block, first_key), ...);
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    ((score = Features::added(score, line, key)), ...);
+    return score;
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     (Features::begin_exponents(block, first_key), ...);
@@ -949,6 +960,12 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
   return v;
 }
 
+// A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
+// barriers and products that follow.
+ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+  return load_global_written(address);
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;
@@ -1070,6 +1087,10 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 
 // ---- attnjit/softmax.cuh
 
+// ---- attnjit/score/kept_keys.cuh
+
+// ---- attnjit/score/positions.cuh
+
 // ---- attnjit/tile/fragments.cuh
 
 namespace attnjit::kernel {
@@ -1130,6 +1151,123 @@ struct Fragments {
   }
   ATTNJIT_DEVICE void operator+=(const Fragments& other) {
     for_each([&](float& x, int m, int n, int e) { x += other.element[m][n][e]; });
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
+namespace attnjit::kernel {
+
+// visit(score, line, key) for each score.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  scores.for_each([&](float& score, int m, int n, int e) {
+    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+  });
+}
+
+// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
+// key) for each of its scores.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
+                                 Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  if constexpr (kShape.queries_in_rows()) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
+#pragma unroll
+          for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
+#pragma unroll
+          for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  }
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The keys of a tile that a thread keeps, a bit each, for shapes whose threads hold neighbouring
+// keys of each span: those of span s follow those of span s - 1 in a line's words. Features take
+// bits away, and one pass over the scores drops what is left out.
+template <ScoreShape kShape>
+struct KeptKeys {
+  static constexpr int kSpan = kShape.span(), kBits = kShape.neighbours();
+  static constexpr int kSpans = kShape.keys() / kSpan;
+  static constexpr int kPerWord = 32 / kBits;  // spans
+  static constexpr int kWords = ceil_div(kSpans, kPerWord);
+  uint32 word[kShape.lines()][kWords];
+
+  ATTNJIT_DEVICE KeptKeys() {
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) word[line][i] = 0xffffffffu;
+    }
+  }
+
+  // Keeps the keys of `line` from `begin` on, and before `end`, both counted from the thread's
+  // first key.
+  ATTNJIT_DEVICE void from(int line, int begin) {
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) drop(line, s, low_bits(begin - kSpan * s));
+  }
+  ATTNJIT_DEVICE void before(int line, int end) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      uint32 kept = 0;
+#pragma unroll
+      for (int s = kPerWord * i; s < kSpans && s < kPerWord * (i + 1); ++s) {
+        kept |= low_bits(end - kSpan * s) << kBits * (s % kPerWord);
+      }
+      word[line][i] &= kept;
+    }
+  }
+
+  // Drops the keys of span `s` whose bits are set.
+  ATTNJIT_DEVICE void drop(int line, int s, uint32 bits) {
+    word[line][s / kPerWord] &= ~(bits << kBits * (s % kPerWord));
+  }
+
+  // The score of a key, -inf if it is dropped.
+  ATTNJIT_DEVICE float of(float score, int line, int key) const {
+    const int s = key / kSpan;
+    const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
+    return (word[line][s / kPerWord] & bit) == 0 ? -ptx::infinity() : score;
+  }
+  template <class S>
+  ATTNJIT_DEVICE void apply(S& scores) const {
+    for_each_score<kShape>(scores,
+                           [&](float& score, int line, int key) { score = of(score, line, key); });
+  }
+
+ private:
+  // As many ones as `count`, of a span's bits.
+  ATTNJIT_DEVICE static uint32 low_bits(int count) {
+    const int most = count < kBits ? count : kBits;
+    return (1u << (most > 0 ? most : 0)) - 1;
   }
 };
 
@@ -1275,13 +1413,23 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
   }
 };
 
-// What 2 is raised to for scores that are there.
-struct ScaledExponents {
-  float exponent_scale;
+// What 2 is raised to. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on
+// the way to its exponent: a pass of its own over all of them would keep the unit that
+// exponentiates waiting.
+template <class Features, ScoreShape kShape, bool kScaled, bool kDrops>
+struct SettledExponents {
+  const Features& features;
+  const KeptKeys<kShape>& kept;
+  float score_scale, exponent_scale;
 
   template <class S>
-  ATTNJIT_DEVICE float of(const S& scores, int m, int n, int e, float origin) const {
-    return scores[m][n][e] * exponent_scale - origin;
+  ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
+    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    float& score = scores[m][n][e];
+    if constexpr (kScaled) score *= score_scale;
+    score = features.added(score, line, key);
+    if constexpr (kDrops) score = kept.of(score, line, key);
+    return score * exponent_scale - origin;
   }
   // Whether all of them were exact.
   ATTNJIT_DEVICE bool fit() const { return true; }
@@ -2271,11 +2419,17 @@ struct OperandRegisters {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
       const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
-        read_span(word[line][s], row, first_key + kSpan * s + block.thread_key, source.params,
-                  block.operand_keys);
+        if constexpr (kVectorized) {
+          read_vector_if(key + kSpan * s + kKeys <= keys, word[line][s],
+                         row + static_cast<int64>(key + kSpan * s) * kElementBytes);
+        } else {
+          read_elements(word[line][s], row, key + kSpan * s, source.params, keys);
+        }
       }
+      if constexpr (kVectorized) read_cut_span(word[line], row, key, source.params, keys);
     }
   }
   // The same where all keys of the tile lie inside of the tensor.
@@ -2297,14 +2451,24 @@ struct OperandRegisters {
   }
 
  private:
+  // The end of the tensor cuts one span at most, whose elements are read one by one.
+  template <class Params>
+  ATTNJIT_DEVICE static void read_cut_span(uint32 (&spans)[kSpans][kWords], const uint8* row,
+                                           int key, const Params& params, int seqlen_kv) {
+    const int cut = (seqlen_kv - key) / kSpan, inside = (seqlen_kv - key) % kSpan;
+    if (inside <= 0 || inside >= kKeys) return;
+    uint32 span[kWords];
+    read_elements(span, row, key + kSpan * cut, params, seqlen_kv);
+#pragma unroll
+    for (int s = 0; s < kSpans; ++s) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) spans[s][i] = s == cut ? span[i] : spans[s][i];
+    }
+  }
   // The keys of a span from `key` on of one row; those past the tensor are not read.
   template <class Params>
-  ATTNJIT_DEVICE static void read_span(uint32 (&span)[kWords], const uint8* row, int key,
-                                       const Params& params, int seqlen_kv) {
-    if (kVectorized && key + kKeys <= seqlen_kv) {
-      read_vector(span, row + static_cast<int64>(key) * kElementBytes);
-      return;
-    }
+  ATTNJIT_DEVICE static void read_elements(uint32 (&span)[kWords], const uint8* row, int key,
+                                           const Params& params, int seqlen_kv) {
     const int64 step = params.key_stride * kElementBytes;
     const uint8* address = row + key * step;
 #pragma unroll
@@ -2316,6 +2480,13 @@ struct OperandRegisters {
       span[i / kPerWord] |= read_element(address) << (8 * kElementBytes * (i % kPerWord));
     }
   }
+  // Zeros if not `inside`, and then nothing is read.
+  ATTNJIT_DEVICE static void read_vector_if(bool inside, uint32 (&span)[kWords],
+                                            const uint8* address) {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) span[i] = 0;
+    if (inside) read_vector(span, address);
+  }
   ATTNJIT_DEVICE static void read_vector(uint32 (&span)[kWords], const uint8* address) {
     if constexpr (kWords == 2) {
       const uint64 pair = ptx::load_global(reinterpret_cast<const uint64*>(address));
@@ -2326,7 +2497,9 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      const ptx::Vector16 v = ptx::load_global(source + i);
+      // Between the products of a step there is nothing else to hide the read behind.
+      const ptx::Vector16 v =
+          kShape.strided_keys ? ptx::load_global_now(source + i) : ptx::load_global(source + i);
 #pragma unroll
       for (int j = 0; j < 4; ++j) span[4 * i + j] = v.word[j];
     }
@@ -2402,59 +2575,6 @@ struct OperandParams {
   int32 heads_per_plane;    // query heads that share one plane of the operand
   int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
 };
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/score/positions.cuh
-
-// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
-namespace attnjit::kernel {
-
-// visit(score, line, key) for each score.
-template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
-  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
-  scores.for_each([&](float& score, int m, int n, int e) {
-    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
-  });
-}
-
-// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
-// key) for each of its scores.
-template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
-                                 Visit visit) {
-  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
-  if constexpr (kShape.queries_in_rows()) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
-#pragma unroll
-          for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
-          }
-        });
-      }
-    }
-  } else {
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
-#pragma unroll
-          for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
-          }
-        });
-      }
-    }
-  }
-}
 
 }  // namespace attnjit::kernel
 
@@ -2576,6 +2696,8 @@ struct Bias : Feature {
   static constexpr bool kTransposed = !kShape.queries_in_rows();
   static constexpr bool kByTile = kTransposed && kOwnRows;
   static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  // Tiles that the end of the tensor does not cut are read without a look at their keys.
+  static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
                            TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
@@ -2583,7 +2705,7 @@ struct Bias : Feature {
 
   const OperandParams& params;
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
-  typename Registers::Row rows[Registers::kLines];  // the thread's, for PlainTile
+  typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
   uint32 tile = 0;  // in shared memory
 
@@ -2596,8 +2718,8 @@ struct Bias : Feature {
     plane =
         static_cast<const uint8*>(params.data) + block.batch * params.batch_stride * kElementBytes;
     if constexpr (!kPacked) plane = head_of(plane, block.head);
-    // A plain step adds an offset to them and loads.
-    if constexpr (kShape.strided_keys) {
+    // Reads of whole tiles add an offset to them.
+    if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
         rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
@@ -2615,26 +2737,37 @@ struct Bias : Feature {
     return head + owner.query * params.query_stride * kElementBytes;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse) {
+    if constexpr (kWhole) {
+      if (first_key + kShape.block_kv <= block.operand_keys) {
+        bias.read_whole(rows, first_key);
+        return;
+      }
+    }
     if constexpr (kEarly) bias.read(*this, block, first_key);
   }
   ATTNJIT_DEVICE void fetch(const Block&, int first_key, PlainTile) {
     if constexpr (kEarly) bias.read_whole(rows, first_key);
   }
-  template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
       bias.read(tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
-    for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      const uint32 bits = bias.bits(line, key);
-      if constexpr (kElementBytes == 4) {
-        score += ptx::as_float(bits);
-      } else {
-        score += ptx::widen<kDType>(static_cast<uint16>(bits));
-      }
-    });
+  }
+  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+    const uint32 bits = bias.bits(line, key);
+    if constexpr (kElementBytes == 4) {
+      return score + ptx::as_float(bits);
+    } else {
+      return score + ptx::widen<kDType>(static_cast<uint16>(bits));
+    }
+  }
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+    begin_add(block, first_key);
+    for_each_score<kShape>(
+        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
@@ -2803,7 +2936,7 @@ struct RowBits {
       ptx::Vector16 v{};
       if constexpr (kSpans % 4 == 0) {
         if (inside(4 * i, num_words)) {
-          v = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(words) + i);
+          v = ptx::load_global_now(reinterpret_cast<const ptx::Vector16*>(words) + i);
         }
       } else {
 #pragma unroll

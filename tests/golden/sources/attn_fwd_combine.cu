@@ -265,6 +265,12 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
   return v;
 }
 
+// A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
+// barriers and products that follow.
+ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+  return load_global_written(address);
+}
+
 template <class T>
 ATTNJIT_DEVICE void store_global(T* address, T value) {
   *address = value;

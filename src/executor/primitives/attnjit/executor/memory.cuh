@@ -35,6 +35,10 @@ ATTNJIT_DEVICE T load_global(const T* address) {
   return read_global(address, GlobalAccess::kReadConst, "load_global");
 }
 template <class T>
+ATTNJIT_DEVICE T load_global_now(const T* address) {
+  return read_global(address, GlobalAccess::kReadConst, "load_global_now");
+}
+template <class T>
 ATTNJIT_DEVICE T load_global_written(const T* address) {
   return read_global(address, GlobalAccess::kRead, "load_global_written");
 }
