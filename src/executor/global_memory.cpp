@@ -77,9 +77,9 @@ void GlobalMemory::add(const std::string& name, const Tensor& view, std::size_t 
 }
 
 void GlobalMemory::begin_kernel(bool overlaps) {
-  overlaps_ = overlaps;
   for (Region& region : regions_) {
-    std::ranges::replace(region.bytes, kWrittenNow, kWrittenBefore);
+    std::ranges::replace(region.bytes, kWrittenNow, kWrittenAhead);
+    if (!overlaps) std::ranges::replace(region.bytes, kWrittenAhead, kWritten);
   }
 }
 
@@ -149,7 +149,7 @@ std::string GlobalMemory::describe_miss(const std::byte* address, unsigned bytes
 
 void GlobalMemory::check_order(const Region& region, std::size_t index, std::uint8_t state,
                                const char* verb, bool waited) const {
-  if (state != kWrittenBefore || !overlaps_ || waited) return;
+  if (state != kWrittenAhead || waited) return;
   throw Violation(
       fmt::format("{} byte {} of {}, which the kernel ahead may still write: "
                   "wait_for_previous_kernel is missing",

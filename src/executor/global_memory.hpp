@@ -21,8 +21,8 @@ class GlobalMemory {
   /// Gaps between rows are not elements. Does nothing for a tensor without elements.
   void add(const std::string& name, const Tensor& view, std::size_t element_bytes, TensorRole role);
 
-  /// The next kernel begins. If it `overlaps` the ones before, it must wait before it reads what
-  /// they wrote.
+  /// The next kernel begins. If it `overlaps` the one before, it must wait before it reads what
+  /// that wrote, and those that it overlaps in turn; otherwise all of them have ended.
   void begin_kernel(bool overlaps);
 
   /// Throws Violation for an access that leaves the elements of one tensor, that is not aligned to
@@ -33,7 +33,9 @@ class GlobalMemory {
   void access(const void* address, unsigned bytes, GlobalAccess access, bool waited);
 
  private:
-  enum Byte : std::uint8_t { kGap, kInput, kUnwritten, kWrittenBefore, kWrittenNow };
+  // What kernels wrote that have ended is kWritten; what one wrote that may still run beside this
+  // one, kWrittenAhead.
+  enum Byte : std::uint8_t { kGap, kInput, kUnwritten, kWritten, kWrittenAhead, kWrittenNow };
 
   struct Region {
     std::string name;
@@ -53,7 +55,6 @@ class GlobalMemory {
                    bool waited) const;
 
   std::vector<Region> regions_;
-  bool overlaps_ = false;
 };
 
 }  // namespace attnjit::executor

@@ -45,6 +45,12 @@ const Services& ThreadBlock::services() {
             block.shared_.store(block.self(), address,
                                 {static_cast<const std::byte*>(from), bytes});
           },
+      .add_shared =
+          [](unsigned address, unsigned value, const char* function) {
+            ThreadBlock& block = *current_;
+            block.threads_.enter(function);
+            return block.shared_.add(block.self(), address, value);
+          },
 
       .copy_async =
           [](unsigned shared, const void* global, unsigned bytes, bool valid,

@@ -54,6 +54,21 @@ void SharedMemory::store(int thread, unsigned address, std::span<const std::byte
   std::memcpy(data(address), from.data(), from.size());
 }
 
+unsigned SharedMemory::add(int thread, unsigned address, unsigned value) {
+  Word& word = words(address, sizeof value).front();
+  check_readable(word, "adds to");
+  if (!word.added) check_written_before(thread, word, "adds to");
+  check_readers(thread, word);
+  word = {.write_time = clocks_.now(thread),
+          .writer = static_cast<std::int16_t>(thread),
+          .added = true};
+  unsigned before = 0;
+  std::memcpy(&before, data(address), sizeof before);
+  value += before;
+  std::memcpy(data(address), &value, sizeof value);
+  return before;
+}
+
 void SharedMemory::begin_copy(int thread, unsigned address, unsigned bytes) {
   for (Word& word : words(address, bytes)) write(thread, word, State::kCopied);
 }
@@ -165,10 +180,10 @@ void SharedMemory::check_state(const Word& word, const char* verb) const {
   }
 }
 
-void SharedMemory::check_readable(const Word& word) const {
-  check_state(word, "reads");
+void SharedMemory::check_readable(const Word& word, const char* verb) const {
+  check_state(word, verb);
   if (word.write_time == 0) {
-    throw Violation(fmt::format("reads {}, which nobody has written", place(word)));
+    throw Violation(fmt::format("{} {}, which nobody has written", verb, place(word)));
   }
 }
 

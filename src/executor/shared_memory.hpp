@@ -33,6 +33,9 @@ class SharedMemory {
 
   void load(int thread, unsigned address, std::span<std::byte> to, Reader reader);
   void store(int thread, unsigned address, std::span<const std::byte> from);
+  /// Adds to a word and returns what it was. Additions need no order among themselves, and count as
+  /// one write of whoever came last.
+  unsigned add(int thread, unsigned address, unsigned value);
 
   /// A copy to `address` is on its way, until finish_copy() says that `thread` has waited for it.
   void begin_copy(int thread, unsigned address, unsigned bytes);
@@ -65,6 +68,7 @@ class SharedMemory {
     int readers = Readers::kNone;  // since then
     std::int16_t writer = 0;
     State state = State::kUsual;
+    bool added = false;       // the last write was an addition
     std::uint8_t stores = 0;  // of tensors, that read it
   };
 
@@ -83,7 +87,7 @@ class SharedMemory {
   std::string place(const Word& word) const;
   void write(int thread, Word& word, State state);
   void check_state(const Word& word, const char* verb) const;
-  void check_readable(const Word& word) const;
+  void check_readable(const Word& word, const char* verb = "reads") const;
   void check_written_before(int thread, const Word& word, const char* verb) const;
   void check_fenced(int thread, const Word& word, const char* reader) const;
   void check_readers(int thread, const Word& word) const;

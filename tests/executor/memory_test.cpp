@@ -58,6 +58,28 @@ TEST_CASE_FIXTURE(Shared, "shared memory: outside, and not aligned") {
         "touches 16 bytes of shared memory at +8: not aligned to its size");
 }
 
+TEST_CASE_FIXTURE(Shared, "shared memory: additions need an order with all but one another") {
+  const unsigned at_8 = at(8);
+  CHECK(violation_of([&] { memory.add(0, at_8, 1); }) ==
+        "adds to shared memory at +8, which nobody has written");
+  store(1, 8);
+  CHECK(
+      violation_of([&] { memory.add(0, at_8, 1); }) ==
+      "adds to shared memory at +8, which thread 1 wrote with no barrier of the block in between");
+  memory.pass_barrier();
+  CHECK(memory.add(0, at_8, 5) == 0);
+  CHECK(memory.add(3, at_8, 2) == 5);
+  CHECK(violation_of([&] { load(0, 8); }) ==
+        "reads shared memory at +8, which thread 3 wrote with no barrier of the block in between");
+  CHECK(violation_of([&] { store(0, 8); }) ==
+        "writes shared memory at +8, which thread 3 wrote with no barrier of the block in between");
+  memory.pass_barrier();
+  load(0, 8);
+  CHECK(data[0] == std::byte{7});
+  CHECK(violation_of([&] { memory.add(1, at_8, 1); }) ==
+        "writes shared memory at +8, which thread 0 read with no barrier of the block in between");
+}
+
 TEST_CASE_FIXTURE(Shared, "shared memory: what nobody has written, also of an earlier block") {
   CHECK(violation_of([&] { load(0, 12); }) ==
         "reads shared memory at +12, which nobody has written");
@@ -213,6 +235,20 @@ TEST_CASE_FIXTURE(Global, "global memory: what is read must have been written") 
   CHECK(access(&floats[0], 4, kReadConst) ==
         "reads byte 0 of out [1, 1, 1, 4] through the read-only cache, although this kernel writes "
         "it");
+}
+
+TEST_CASE_FIXTURE(Global,
+                  "global memory: what came before a kernel that did not overlap is there") {
+  access(&floats[0], 4, kWrite);
+  memory.begin_kernel(false);
+  access(&floats[1], 4, kWrite);
+  memory.begin_kernel(true);
+  CHECK(access(&floats[0], 4, kRead, false) == "no violation");
+  CHECK(access(&floats[1], 4, kRead, false) != "no violation");
+  memory.begin_kernel(true);
+  CHECK(access(&floats[1], 4, kRead, false) != "no violation");
+  memory.begin_kernel(false);
+  CHECK(access(&floats[1], 4, kRead, false) == "no violation");
 }
 
 TEST_CASE_FIXTURE(Global, "global memory: a kernel that overlaps the one ahead must wait") {

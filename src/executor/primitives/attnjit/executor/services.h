@@ -40,6 +40,8 @@ struct Services {
   void (*load_shared)(unsigned address, void* to, unsigned bytes, Reader reader,
                       const char* function);
   void (*store_shared)(unsigned address, const void* from, unsigned bytes, const char* function);
+  /// Adds to a word, whole as seen by other threads, and returns what it was before.
+  unsigned (*add_shared)(unsigned address, unsigned value, const char* function);
 
   void (*copy_async)(unsigned shared, const void* global, unsigned bytes, bool valid,
                      const char* function);
