@@ -13,6 +13,7 @@
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
+#include "attnjit/packed_order_config.h"
 #include "base/fields.hpp"
 
 /// The members of the kernels' configs, which stubs spell out. Templates include nothing of the
@@ -48,6 +49,12 @@ constexpr auto fields(const MaskPackConfig*) {
   return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
                             base::Field{"vectorized", &C::vectorized},
                             base::Field{"by_keys", &C::by_keys});
+}
+
+constexpr auto fields(const PackedOrderConfig*) {
+  using C = PackedOrderConfig;
+  return base::fields_of<C>(base::Field{"block_q", &C::block_q},
+                            base::Field{"packed_heads", &C::packed_heads});
 }
 
 constexpr auto fields(const ForwardCombineConfig*) {

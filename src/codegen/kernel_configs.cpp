@@ -87,6 +87,14 @@ kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key) {
   return {.per_pair = key.per_pair, .vectorized = key.vectorized, .by_keys = key.by_keys};
 }
 
+std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& family,
+                                                             const ForwardTunables& tunables) {
+  if (!family.packed || tunables.path != Path::kWgmma) return std::nullopt;
+  const kernel::ForwardWgmmaConfig forward = forward_wgmma_config(family, tunables);
+  return kernel::PackedOrderConfig{.block_q = forward.block_q,
+                                   .packed_heads = forward.packed_heads()};
+}
+
 kernel::ForwardCombineConfig forward_combine_config(const Family& family) {
   return {.dtype = kernel_dtype(family.dtype),
           .head_dim_v = family.head_dim_v,

@@ -13,6 +13,7 @@
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
+#include "attnjit/packed_order_config.h"
 #include "codegen/tunables.hpp"
 #include "problem/mask_problem.hpp"
 #include "problem/merge_problem.hpp"
@@ -28,6 +29,10 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const problem::Family& family,
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family);
 /// The same that packs one for calls to come.
 kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key);
+/// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers
+/// them itself.
+std::optional<kernel::PackedOrderConfig> packed_order_config(const problem::Family& family,
+                                                             const ForwardTunables& tunables);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
 /// The kernel that reduces the largest scores of rows; none where they are not wanted.

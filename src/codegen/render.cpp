@@ -180,6 +180,12 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
       config, kThreads, templates);
 }
 
+Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
+  return render_small("packed_order", "packed_order", "PackedOrder",
+                      fmt::format("packed_order q{} heads{}", config.block_q, config.packed_heads),
+                      config, kThreads, templates);
+}
+
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates) {
   return render_small(

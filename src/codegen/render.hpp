@@ -11,6 +11,7 @@ Source render_forward(const problem::Family& family, const ForwardTunables& tuna
 
 // Kernels with one parameter, the struct that is called as their config.
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates);
+Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates);
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates);
 Source render_max_logits(const kernel::MaxLogitsConfig& config, const TemplateSet& templates);

@@ -50,6 +50,13 @@ void add_workspace(GlobalMemory& memory, const ForwardArgs& args,
     add_array(memory, "mask classes", pack.classes, tiles, sizeof(*pack.classes),
               TensorRole::kOutput);
   }
+  if (plan.packed_order && arguments.runs(plan.order_step())) {
+    const kernel::PackedWork& work = values.packed_order.work;
+    add_array(memory, "order", work.tiles, std::int64_t{layout.grid.q_tiles} + 1,
+              sizeof(*work.tiles), TensorRole::kOutput);
+    add_array(memory, "counts of the order", work.counts, kernel::PackedWork::kCounts,
+              sizeof(*work.counts), TensorRole::kOutput);
+  }
   if (layout.grid.splits > 1) {
     const auto rows = static_cast<std::int64_t>(arguments.shape(plan.combine_step()).grid[0]);
     const std::int64_t slots = rows * layout.grid.splits;

@@ -57,16 +57,6 @@ kernel::BandParams band_params(const problem::Problem& p) {
   return {side(p.left - offset), side(p.right + offset), p.bottom_right};
 }
 
-kernel::PackedOrder packed_order(const problem::Problem& p) {
-  const kernel::BandParams band = band_params(p);
-  const auto bound = static_cast<kernel::int32>(problem::kMaxSeqlen);
-  const bool bounded = p.bounded_left && p.bounded_right;
-  return {.rising = p.bounded_right,
-          .bottom_right = band.bottom_right,
-          .ahead = p.bounded_right ? band.right : 0,
-          .widest = bounded ? std::clamp(band.left + band.right + 1, 0, bound) : bound};
-}
-
 kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const ForwardArgs& args) {
   return {.q = packed_rows(args.cu_seqlens_q, p, p.seqlen_q),
           .kv = packed_rows(args.cu_seqlens_kv, p, p.seqlen_kv),
@@ -74,7 +64,7 @@ kernel::PackedSequencesParams packed_sequences(const problem::Problem& p, const 
           .used_kv = args.seqlens_kv,
           .operand_queries = p.operand_queries,
           .operand_keys = p.operand_keys,
-          .order = packed_order(p)};
+          .work = {}};
 }
 
 }  // namespace

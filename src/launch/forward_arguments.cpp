@@ -16,18 +16,27 @@ void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem
                     const ForwardGrid& grid, cuda::LaunchShape& shape,
                     kernel::ForwardWgmmaParams& params) {
   shape.grid[0] = std::min(shape.grid[0], static_cast<unsigned>(spec.block_slots));
+  if (problem.packed) return;  // by kernel::PackedWork
   const auto blocks = static_cast<kernel::int32>(shape.grid[0]);
   const auto planes = static_cast<kernel::int32>(grid.planes);
   const kernel::int32 parts = grid.q_tiles * grid.splits;
-  const bool shares_bias = !problem.packed && problem.bias.extent == problem::Extent::kPerPair &&
-                           problem.bias.num_batches < problem.batch;
-  params.schedule = {.num_blocks = blocks,
-                     .num_planes = planes,
-                     .num_parts = parts,
-                     .paired_turns = grid.falling && !problem.packed
-                                         ? kernel::paired_turns(blocks, planes, parts)
-                                         : -1,
-                     .batches = shares_bias ? problem.batch : 1};
+  const bool shares_bias =
+      problem.bias.extent == problem::Extent::kPerPair && problem.bias.num_batches < problem.batch;
+  params.schedule = {
+      .num_blocks = blocks,
+      .num_planes = planes,
+      .num_parts = parts,
+      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1,
+      .batches = shares_bias ? problem.batch : 1};
+}
+
+kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandParams& band) {
+  const auto bound = static_cast<kernel::int32>(problem::kMaxSeqlen);
+  const bool bounded = p.bounded_left && p.bounded_right;
+  return {.rising = p.bounded_right,
+          .bottom_right = band.bottom_right,
+          .ahead = p.bounded_right ? band.right : 0,
+          .widest = bounded ? std::clamp(band.left + band.right + 1, 0, bound) : bound};
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   if (spec.wgmma && runs(forward_step_)) {
     set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
     share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
+    if (spec.packed_order) set_order(spec, problem, layout, base);
   }
   list_parameters(spec);
 }
@@ -130,13 +140,35 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
   shapes_[0] = launch_shape(spec.steps[0], MaskTiles(problem.mask).classes());
 }
 
+void ForwardArguments::set_order(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                                 const WorkspaceLayout& layout, std::byte* workspace) {
+  kernel::PackedSequencesParams& sequences = values_.features.sequences;
+  sequences.work = {.tiles = reinterpret_cast<kernel::PackedTile*>(workspace + layout.order),
+                    .counts = reinterpret_cast<kernel::uint32*>(workspace + layout.order_counts)};
+  values_.packed_order = {.q = sequences.q,
+                          .kv = sequences.kv,
+                          .costs = packed_costs(problem, values_.features.band),
+                          .work = sequences.work,
+                          .num_planes = values_.forward.base.num_planes,
+                          .num_kv_heads = problem.num_heads_kv,
+                          .most_sections = layout.grid.sections,
+                          .num_blocks = static_cast<kernel::int32>(shapes_[forward_step_].grid[0])};
+  shapes_[spec.order_step()] = launch_shape(spec.steps[spec.order_step()], 1);
+}
+
 void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
   // The base is the first member, so that one address serves either path.
   forward_list_[0] = &values_.forward;
   codegen::list_parameters(spec.features, values_.features, forward_list_ + 1);
   pack_list_[0] = &values_.mask_pack;
+  order_list_[0] = &values_.packed_order;
   combine_list_[0] = &values_.combine;
   max_logits_list_[0] = &values_.max_logits;
+  if (spec.mask_pack) lists_[0] = pack_list_;
+  if (spec.packed_order) lists_[spec.order_step()] = order_list_;
+  lists_[forward_step_] = forward_list_;
+  lists_[spec.combine_step()] = combine_list_;
+  if (spec.max_logits) lists_[spec.max_logits_step()] = max_logits_list_;
 }
 
 }  // namespace attnjit::launch

@@ -4,6 +4,7 @@
 #include "attnjit/forward_params.h"
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/max_logits_config.h"
+#include "attnjit/packed_order_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/tensor_maps.hpp"
@@ -27,18 +28,14 @@ class ForwardArguments {
   bool runs(std::size_t index) const { return shapes_[index].grid[0] != 0; }
   const cuda::LaunchShape& shape(std::size_t index) const { return shapes_[index]; }
   /// One pointer per kernel parameter of step `index`.
-  void** parameters(std::size_t index) {
-    return index < forward_step_        ? pack_list_
-           : index == forward_step_     ? forward_list_
-           : index == forward_step_ + 1 ? combine_list_
-                                        : max_logits_list_;
-  }
+  void** parameters(std::size_t index) { return lists_[index]; }
 
   /// The parameter values, for tests that compare two calls.
   struct Values {
     kernel::ForwardWgmmaParams forward{};  ///< of which other paths take the base alone
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
+    kernel::PackedOrderParams packed_order{};
     kernel::ForwardCombineParams combine{};
     kernel::MaxLogitsParams max_logits{};
   };
@@ -53,15 +50,19 @@ class ForwardArguments {
                   const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
+  void set_order(const ForwardPlanSpec& spec, const problem::Problem& problem,
+                 const WorkspaceLayout& layout, std::byte* workspace);
   void list_parameters(const ForwardPlanSpec& spec);
 
   static constexpr cuda::LaunchShape kIdle{{0, 1, 1}};  // of a step that is not launched
 
   Values values_;
-  cuda::LaunchShape shapes_[4] = {kIdle, kIdle, kIdle, kIdle};
+  cuda::LaunchShape shapes_[5] = {kIdle, kIdle, kIdle, kIdle, kIdle};
   std::size_t forward_step_;
+  void** lists_[5] = {};                                // of each step
   void* forward_list_[1 + codegen::kNumFeatures] = {};  // ForwardParams, and those of the features
   void* pack_list_[1] = {};
+  void* order_list_[1] = {};
   void* combine_list_[1] = {};
   void* max_logits_list_[1] = {};
 };

@@ -33,11 +33,16 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
                        .mask_pack = codegen::mask_pack_config(family),
+                       .packed_order = codegen::packed_order_config(family, tunables),
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   if (spec.mask_pack) {
     spec.steps.push_back(
         make_step(codegen::render_mask_pack(*spec.mask_pack, templates), *spec.mask_pack, 0));
+  }
+  if (spec.packed_order) {
+    spec.steps.push_back(make_step(codegen::render_packed_order(*spec.packed_order, templates),
+                                   *spec.packed_order, spec.packed_order->shared_bytes()));
   }
   if (tunables.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::forward_wgmma_config(family, tunables);
@@ -45,6 +50,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   } else {
     add_forward(spec, codegen::forward_config(family, tunables), arch, templates);
   }
+  spec.steps.back().overlaps = spec.packed_order && arch.dependent_launch;
   spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
                                  spec.combine, spec.combine.shared_bytes()));
   spec.steps.back().overlaps = arch.dependent_launch;
@@ -80,10 +86,11 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
                                 spec.block_slots, kKeySplitCosts);
   }
   grid.falling = grid.splits == 1 && problem.bounded_right && !problem.bounded_left;
-  // Thread blocks of the other path share out their work by kernel::ForwardSchedule.
+  const std::int64_t kv_head_bytes =
+      std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
+  if (spec.packed_order) grid.sections = choose_sections(kv_head_bytes, problem.num_heads_kv);
+  // Other thread blocks of that path share out their work by kernel::ForwardSchedule.
   if (grid.falling && !spec.wgmma) {
-    const std::int64_t kv_head_bytes =
-        std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
     const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.packed_heads;
     grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }
@@ -101,6 +108,10 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     const MaskTiles tiles(problem.mask);
     layout.words = take(tiles.words() * std::int64_t{sizeof(std::uint32_t)});
     layout.classes = take(tiles.classes());
+  }
+  if (spec.packed_order) {
+    layout.order = take((std::int64_t{layout.grid.q_tiles} + 1) * sizeof(kernel::PackedTile));
+    layout.order_counts = take(kernel::PackedWork::kCounts * sizeof(kernel::uint32));
   }
   const std::int64_t rows =
       std::int64_t{problem.tensor_batch()} * problem.num_heads_q * problem.seqlen_q;

@@ -32,9 +32,9 @@ struct ForwardTile {
   bool scale_first = false;
 };
 
-/// The forward as an ordered list of kernels: [mask_pack,] attn_fwd, attn_fwd_combine [,
-/// max_logits]. The combine runs for calls whose keys are split, the last for those that want the
-/// largest score of each head. Needs no GPU.
+/// The forward as an ordered list of kernels: [mask_pack,] [packed_order,] attn_fwd,
+/// attn_fwd_combine [, max_logits]. The combine runs for calls whose keys are split, the last for
+/// those that want the largest score of each head. Needs no GPU.
 struct ForwardPlanSpec {
   problem::Family family;
   codegen::ForwardTunables tunables;
@@ -42,12 +42,14 @@ struct ForwardPlanSpec {
   ForwardTile tile;
   std::optional<kernel::ForwardWgmmaConfig> wgmma;  ///< of the kernel, where that is its path
   std::optional<kernel::MaskPackConfig> mask_pack;
+  std::optional<kernel::PackedOrderConfig> packed_order;
   kernel::ForwardCombineConfig combine{};
   std::optional<kernel::MaxLogitsConfig> max_logits;
   int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
   std::vector<StepSpec> steps;
 
-  std::size_t forward_step() const { return mask_pack ? 1 : 0; }
+  std::size_t order_step() const { return mask_pack ? 1 : 0; }
+  std::size_t forward_step() const { return order_step() + (packed_order ? 1 : 0); }
   std::size_t combine_step() const { return forward_step() + 1; }
   std::size_t max_logits_step() const { return combine_step() + 1; }
 };
@@ -69,6 +71,7 @@ struct ForwardGrid {
   std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
   std::int32_t splits = 1;
   std::int32_t section_planes = 1;  ///< planes whose row tiles take turns
+  std::int32_t sections = 1;        ///< of kernel::PackedWork, at most
   bool falling = false;             ///< a plane's row tiles cost the less the later they come
 
   std::int64_t blocks() const { return planes * q_tiles * splits; }
@@ -81,6 +84,7 @@ struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
   std::size_t words = 0;                         ///< packed mask
   std::size_t classes = 0;                       ///< one byte per mask tile
+  std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
   std::size_t partial_row_max = 0;               ///< likewise, where rows' maxima are wanted
   std::size_t row_max = 0;                       ///< where those of heads are wanted alone

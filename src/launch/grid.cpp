@@ -36,6 +36,16 @@ std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64
       std::clamp<std::int64_t>(groups * sharers, 1, std::max<std::int64_t>(planes, 1)));
 }
 
+std::int32_t choose_sections(std::int64_t kv_head_bytes, std::int32_t kv_heads) {
+  constexpr std::int64_t kSectionBytes = 24 << 20;
+  std::int32_t sections = 1;
+  while (sections < kv_heads &&
+         (kv_heads % sections != 0 || kv_heads / sections * kv_head_bytes > kSectionBytes)) {
+    ++sections;
+  }
+  return sections;
+}
+
 cuda::LaunchShape launch_shape(const StepSpec& step, std::int64_t blocks) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (blocks > kMost) {

@@ -28,6 +28,11 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
 /// L2: 16 MiB is four heads of 8192 keys (D128).
 std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes);
 
+/// Into how many sections the blocks of rows of packed sequences go: of equal numbers of kv heads,
+/// for the last one has to fill the device as the others do, which have up to 24 MiB together, or
+/// of one. An H200's L2 has 50 MB, and the section before still uses it, as queries and results do.
+std::int32_t choose_sections(std::int64_t kv_head_bytes, std::int32_t kv_heads);
+
 /// Thread blocks of a kernel that an SM of `arch` holds at a time: the launch bounds ask for
 /// config.min_blocks, and no compiler gives a thread more than kMost registers, so that there is
 /// room for two blocks of 128 threads in any case. Shared memory may allow fewer. Source: CUDA C++

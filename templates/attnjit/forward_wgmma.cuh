@@ -36,7 +36,7 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
     if (warp == 1 && (Set::kNarrows || Set::kPicksKeys))
       hide_keys<kConfig>(params, Set(features...));
     if constexpr (Set::kPacksSequences) {
-      if (warp == 2) plan_rows<kConfig>(params, Set(features...));
+      if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...));
     }
   } else {
     ptx::take_registers<kConfig.consumer_registers()>();

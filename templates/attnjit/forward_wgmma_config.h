@@ -25,7 +25,7 @@ struct ForwardWgmmaConfig {
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 256;  // of barriers and jobs
-  static constexpr int kPlanBytes = 64;      // of places that are planned, likewise
+  static constexpr int kPlanBytes = 80;      // of places that are planned, likewise
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.

@@ -20,8 +20,9 @@
 namespace attnjit::kernel {
 
 // The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of keys, so that
-// one that a mask empties costs nothing.
-template <ForwardWgmmaConfig kConfig, class Features>
+// one that a mask empties costs nothing. Of packed sequences, one of two warps that walk asks for
+// the places of both.
+template <ForwardWgmmaConfig kConfig, class Features, bool kAsks = false>
 struct ForwardWalk {
   const ForwardWgmmaParams& params;
   Features features;
@@ -34,6 +35,7 @@ struct ForwardWalk {
   int round;            // of the schedule or the plan, the next one
   bool first;           // no tile of the block of rows has been named
   bool more;            // of packed sequences: the plan has not ended
+  bool asked;           // likewise: for the next place
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),
@@ -45,7 +47,8 @@ struct ForwardWalk {
         last(0),
         round(0),
         first(false),
-        more(true) {}
+        more(true),
+        asked(false) {}
 
   // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
   ATTNJIT_DEVICE ForwardJob next() {
@@ -54,6 +57,9 @@ struct ForwardWalk {
       if (left != 0) {
         const int lane = ptx::lowest_bit(left);
         left &= left - 1;
+        if constexpr (Features::kPacksSequences) {
+          if (left == 0 && tiles.next >= tiles.end) ask();
+        }
         return job(last - lane, (masked >> lane & 1) != 0);
       }
       if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
@@ -103,8 +109,17 @@ struct ForwardWalk {
     first = false;
     return {tile, needs};
   }
+  // Asks for the next place with the last tile of the one at hand: no earlier, so that thread
+  // blocks which are done sooner take more of them.
+  ATTNJIT_DEVICE void ask() {
+    const bool wants = kAsks && !asked && ptx::lane_index() == 0;
+    ptx::barrier_arrive_if(wants, ForwardShared<kConfig>().place_wanted());
+    asked = true;
+  }
   // The next place of plan_rows().
   ATTNJIT_DEVICE void take_planned() {
+    ask();
+    asked = false;
     const ForwardShared<kConfig> shared;
     const typename ForwardShared<kConfig>::PlaceTurn turn{static_cast<uint32>(round++)};
     ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());
@@ -131,7 +146,7 @@ struct ForwardWalk {
 template <ForwardWgmmaConfig kConfig, class Features>
 struct ForwardProducer {
   using Shared = ForwardShared<kConfig>;
-  using Walk = ForwardWalk<kConfig, Features>;
+  using Walk = ForwardWalk<kConfig, Features, true>;
 
   const ForwardWgmmaParams& params;
   Shared shared;

@@ -64,7 +64,8 @@ struct ForwardShared {
   // V has landed and still has rows to be set to zero.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return barrier(4 + 4 * kStages + slot); }
 
-  // A planned place waits for those who walk.
+  // Those who load want a place planned, and it waits for those who walk.
+  ATTNJIT_DEVICE uint32 place_wanted() const { return plan() + 8 * 2 * kPlaces; }
   ATTNJIT_DEVICE uint32 place_full(uint32 slot) const { return plan() + 8 * slot; }
   ATTNJIT_DEVICE uint32 place_empty(uint32 slot) const { return plan() + 8 * (kPlaces + slot); }
 
@@ -88,6 +89,7 @@ struct ForwardShared {
       ptx::barrier_init(v_landed(i), 1);
     }
     if constexpr (kConfig.packs_sequences) {
+      ptx::barrier_init(place_wanted(), 1);
       for (int i = 0; i < kPlaces; ++i) {
         ptx::barrier_init(place_full(i), 1);
         ptx::barrier_init(place_empty(i), 2);  // the producer and the warp that hides keys
@@ -134,8 +136,8 @@ struct ForwardShared {
   static constexpr int kWordsOffset = 8 * (4 + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
   static constexpr int kFirstPlanned =
-      (ForwardWgmmaConfig::kControlBytes + 8 * 2 * kPlaces - kWordsOffset) / 4;
-  static_assert(32 * kPlaces <= ForwardWgmmaConfig::kPlanBytes);
+      (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kPlaces + 1) - kWordsOffset) / 4;
+  static_assert(32 * kPlaces + 8 <= ForwardWgmmaConfig::kPlanBytes);
 
   ATTNJIT_DEVICE uint32 plan() const {
     return base + kConfig.control_offset() + ForwardWgmmaConfig::kControlBytes;

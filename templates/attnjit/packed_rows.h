@@ -10,6 +10,11 @@ struct PackedRows {
   int32 num_rows;  // of the tensor; those past begins[num_sequences] belong to no sequence
 };
 
+// A tile of a sequence's rows. One that begins past them has none.
+struct PackedTile {
+  int32 sequence, tile;
+};
+
 // Tiles of `size` rows begin anew in each sequence. They are numbered without a look at the other
 // sequences: a sequence has numbers enough, for ceil(n / size) <= (begin + n) / size - begin / size
 // + 1, and numbers that are left over have no rows. Rows that belong to no sequence follow as if

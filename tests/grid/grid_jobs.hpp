@@ -65,14 +65,13 @@ class GridJobs {
 
 /// Bytes that a kernel may spill: none, but for the widest keys of wgmma beside a bias
 /// (docs/hopper.md, "What is missing"), for a softcap together with slopes of ALiBi or packed
-/// sequences, for the warp that plans these beside sinks, for rows of pages that are found one by
-/// one beside wide heads, and for a register of wide packed heads beside a bias of fp32.
+/// sequences, for rows of pages that are found one by one beside wide heads, and for a register of
+/// wide packed heads beside a bias of fp32.
 inline int spill_allowance(const GridJob& job) {
   const auto has = [&](const char* words) {
     return job.step.source.title.find(words) != std::string::npos;
   };
   if (has("wgmma q128 kv96") || has("softcap alibi") || has("packed softcap")) return 64;
-  if (has(" packed ") && has(" sink=") && has("| wgmma ")) return 20;
   if (has(" page_size=16 unaligned") && has(" dv256 ")) return 20;
   return has("bias=qk,fp32") && has("| q64 packed kv32 s1") ? 4 : 0;
 }

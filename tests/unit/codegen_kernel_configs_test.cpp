@@ -25,6 +25,26 @@ TEST_CASE("the prepass of a mask over keys follows from the mask alone") {
   }
 }
 
+TEST_CASE("packed sequences are ordered for thread blocks that stay on their SMs") {
+  problem::Family f;
+  f.dtype = DType::kFloat16;
+  f.head_dim = f.head_dim_v = 64;
+  f.gqa_ratio = 4;
+  codegen::ForwardTunables tunables{
+      .path = codegen::Path::kWgmma, .pack_heads = true, .block_q = 64, .block_kv = 64};
+  CHECK_FALSE(codegen::packed_order_config(f, tunables).has_value());
+  f.packed = true;
+  const auto order = codegen::packed_order_config(f, tunables);
+  REQUIRE(order.has_value());
+  CHECK(order->block_q == 64);
+  CHECK(order->packed_heads == 4);
+  CHECK(kernel::why_invalid(*order) == nullptr);
+  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 0}) != nullptr);
+  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 3}) != nullptr);
+  tunables.path = codegen::Path::kMma;
+  CHECK_FALSE(codegen::packed_order_config(f, tunables).has_value());
+}
+
 TEST_CASE("the combine step writes what the forward would have written") {
   problem::Family f;
   f.dtype = DType::kFloat16;

@@ -1,71 +1,96 @@
-// The order in which blocks of rows of packed sequences are worked on.
+// The costs of blocks of rows of packed sequences, and the order in which they are worked on.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <utility>
 #include <vector>
 
-#include "attnjit/packed_order.h"
+#include "attnjit/packed_costs.h"
+#include "attnjit/packed_work.h"
 
-using attnjit::kernel::block_costs;
-using attnjit::kernel::BlockCosts;
-using attnjit::kernel::PackedOrder;
+using attnjit::kernel::bucket_time;
+using attnjit::kernel::ceil_div;
+using attnjit::kernel::cost_bucket;
+using attnjit::kernel::packed_cost;
+using attnjit::kernel::packed_position;
+using attnjit::kernel::packed_sections;
+using attnjit::kernel::PackedCosts;
+using attnjit::kernel::PackedPosition;
 
 namespace {
 
 constexpr int kWide = 1 << 29;  // of a band that is open to the left
 
-struct Lengths {
-  int queries, keys;
-};
-const std::vector<Lengths> kLengths = {{0, 5},     {1, 1},     {5, 0},      {128, 128},
-                                       {129, 300}, {1000, 64}, {64, 10000}, {777, 777}};
-const std::vector<PackedOrder> kOrders = {
-    {0, 0, 0, kWide}, {1, 0, 0, kWide},  {1, 1, 0, kWide},     {1, 1, 0, 300},
-    {0, 1, 0, 300},   {1, 1, 70, kWide}, {1, 1, -4000, kWide}, {1, 0, kWide, kWide}};
+std::vector<int> costs_of(const PackedCosts& costs, int queries, int keys) {
+  std::vector<int> list;
+  for (int block = 0; block < ceil_div(queries, 128); ++block) {
+    list.push_back(packed_cost(costs, queries, keys, 128, block));
+  }
+  return list;
+}
 
 }  // namespace
 
-TEST_CASE("packed order: each block has one cost, and costs never fall within a sequence") {
-  for (const PackedOrder& order : kOrders) {
-    for (const auto& [queries, keys] : kLengths) {
-      for (const int heads : {1, 4}) {
-        CAPTURE(queries);
-        CAPTURE(keys);
-        const BlockCosts costs = block_costs(order, queries, keys, 128, heads);
-        CHECK(costs.blocks == (queries * heads + 127) / 128);
-        CHECK(costs.below(0) == 0);
-        CHECK(costs.below(costs.most + 1) == costs.blocks);
-        for (int block = 0; block < costs.blocks; ++block) {
-          const int cost = costs.cost(block);
-          CHECK(cost >= 0);
-          CHECK(cost <= costs.most);
-          CHECK(costs.below(cost) <= block);
-          CHECK(costs.below(cost + 1) > block);
-        }
-      }
-    }
+TEST_CASE("packed order: costs are the keys that rows see") {
+  const PackedCosts causal{1, 1, 0, kWide}, full{0, 0, 0, kWide}, window{1, 1, 0, 256};
+  CHECK(costs_of(causal, 384, 384) == std::vector{1, 2, 3});
+  CHECK(costs_of(causal, 384, 640) == std::vector{3, 4, 5});
+  CHECK(costs_of(causal, 384, 128) == std::vector{0, 0, 1});
+  CHECK(costs_of(full, 384, 640) == std::vector{5, 5, 5});
+  CHECK(costs_of(full, 384, 0) == std::vector{0, 0, 0});
+  CHECK(costs_of(window, 640, 640) == std::vector{1, 2, 3, 3, 3});
+  // Diagonals that lie as far out as they can.
+  CHECK(costs_of({1, 1, kWide, kWide}, 200, kWide) == std::vector{kWide / 128, kWide / 128});
+  CHECK(costs_of({1, 0, -kWide, kWide}, 200, 640) == std::vector{0, 0});
+}
+
+TEST_CASE("packed order: buckets rise with costs, a 32nd at a time at most") {
+  CHECK(cost_bucket(0) == 0);
+  int last = 0;
+  for (std::int64_t cost = 1; cost <= kWide + 1; cost += 1 + cost / 70) {
+    const int bucket = cost_bucket(static_cast<int>(cost));
+    CHECK(bucket >= last);
+    CHECK(bucket - last <= 1);
+    CHECK((cost > 63 || bucket == cost));
+    last = bucket;
+  }
+  CHECK(cost_bucket(6400) != cost_bucket(6600));
+  CHECK(cost_bucket(0x7fffffff) < attnjit::kernel::kCostBuckets);
+  for (const int cost : {0, 1, 63, 64, 66, 1 << 20, 63 << 23}) {
+    CHECK(bucket_time(cost_bucket(cost)) == static_cast<float>(cost) + 0.5f);
   }
 }
 
-TEST_CASE("packed order: costs are the keys that rows see") {
-  const PackedOrder causal{1, 1, 0, kWide}, full{0, 0, 0, kWide}, window{1, 1, 0, 256};
-  const auto of = [](const PackedOrder& order, int queries, int keys) {
-    const BlockCosts costs = block_costs(order, queries, keys, 128, 1);
-    std::vector<int> list;
-    for (int block = 0; block < costs.blocks; ++block) list.push_back(costs.cost(block));
-    return list;
-  };
-  CHECK(of(causal, 384, 384) == std::vector{1, 2, 3});
-  CHECK(of(causal, 384, 640) == std::vector{3, 4, 5});
-  CHECK(of(causal, 384, 128) == std::vector{0, 0, 1});
-  CHECK(of(full, 384, 640) == std::vector{5, 5, 5});
-  CHECK(of(window, 640, 640) == std::vector{1, 2, 3, 3, 3});
+TEST_CASE("packed order: positions go by sections, and in them by blocks of rows") {
+  std::set<std::pair<unsigned, unsigned>> seen;
+  PackedPosition last{0, 0};
+  for (unsigned i = 0; i < 5 * 12; ++i) {
+    const PackedPosition at = packed_position(i, 5, 4);
+    CHECK(at.rank < 5);
+    CHECK(at.plane < 12);
+    CHECK(at.plane / 4 == i / 20);
+    CHECK((at.plane / 4 > last.plane / 4 || at.rank >= last.rank));
+    seen.emplace(at.rank, at.plane);
+    last = at;
+  }
+  CHECK(seen.size() == 60);
+}
+
+TEST_CASE("packed order: sections are equal, and take longer than their costliest block of rows") {
+  CHECK(packed_sections(8, 16, 9.0f) == 8);
+  CHECK(packed_sections(8, 16, 7.9f) == 4);
+  CHECK(packed_sections(9, 9, 8.0f) == 3);
+  CHECK(packed_sections(8, 16, 0.3f) == 1);
+  CHECK(packed_sections(1, 7, 100.0f) == 1);
 }
 
 // Lengths of bench/shapes/packed.json, 16 heads, 132 SMs, tiles of 128 by 128 and two fifths of a
 // tile for the start of a block.
-TEST_CASE("packed order: dealt out there and back, loads are even") {
+TEST_CASE("packed order: taken one after another, loads are even") {
   const std::vector<int> uniform = {1390, 3946, 681, 1681, 2730, 261, 360, 3427, 1908};
   const std::vector<int> zipf = {66,  164, 3490, 69,  203,  59,  111, 53,  54,  172, 101, 313, 75,
                                  88,  107, 1726, 98,  150,  287, 493, 138, 70,  119, 67,  156, 115,
@@ -73,30 +98,36 @@ TEST_CASE("packed order: dealt out there and back, loads are even") {
                                  73,  71,  55,   78,  84,   230, 431, 93,  56,  62,  95,  61,  215,
                                  690, 127, 123,  575, 1151, 246, 104, 58,  863, 90,  143, 265};
   struct Case {
-    const std::vector<int>& lengths;
+    std::vector<int> lengths;
     bool causal;
     double most;  // of the busiest thread block's load over the mean
   };
-  for (const auto& [lengths, causal, most] : {Case{uniform, true, 1.02},
+  for (const auto& [lengths, causal, most] : {Case{uniform, true, 1.03},
                                               {zipf, true, 1.04},
-                                              {uniform, false, 1.04},
-                                              {zipf, false, 1.09}}) {
-    const PackedOrder order{causal, causal, 0, kWide};
-    std::vector<int> costs;
+                                              {uniform, false, 1.10},
+                                              {zipf, false, 1.09},
+                                              {std::vector<int>(8, 2048), true, 1.06}}) {
+    CAPTURE(lengths.size());
+    CAPTURE(causal);
+    std::vector<int> times;
     for (const int length : lengths) {
-      const BlockCosts of = block_costs(order, length, length, 128, 1);
-      for (int block = 0; block < of.blocks; ++block) {
-        costs.insert(costs.end(), 16, 5 * of.cost(block) + 2);
+      for (const int cost : costs_of({causal, causal, 0, kWide}, length, length)) {
+        times.push_back(5 * cost + 2);
       }
     }
-    std::ranges::sort(costs, std::greater());
-    std::vector<int> loads(132);
+    std::ranges::sort(times, std::greater());
+    const double rounds = 16.0 * std::accumulate(times.begin(), times.end(), 0) / times[0] / 132;
+    const int planes = 16 / packed_sections(8, 16, static_cast<float>(rounds));
+    CAPTURE(planes);
+    std::vector<int> ends(132);  // of thread blocks; the first one takes the next block of rows
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < costs.size(); ++i) {
-      const std::size_t block = i % 132;
-      loads[i / 132 % 2 == 0 ? block : 131 - block] += costs[i];
-      sum += costs[i];
+    for (unsigned i = 0; i < 16 * times.size(); ++i) {
+      const int time = times[packed_position(i, static_cast<unsigned>(times.size()),
+                                             static_cast<unsigned>(planes))
+                                 .rank];
+      *std::ranges::min_element(ends) += time;
+      sum += time;
     }
-    CHECK(*std::ranges::max_element(loads) * 132.0 <= most * static_cast<double>(sum));
+    CHECK(*std::ranges::max_element(ends) * 132.0 <= most * static_cast<double>(sum));
   }
 }

@@ -73,12 +73,19 @@ inline void put(Members& m, const kernel::SeqlensParams& params) {
   m.merge(Members{{"seqlens_q", text(q)}, {"seqlens_kv", text(kv)}});
 }
 inline void put(Members& m, const kernel::PackedSequencesParams& params) {
-  const auto& [q, kv, used_q, used_kv, operand_queries, operand_keys, order] = params;
+  const auto& [q, kv, used_q, used_kv, operand_queries, operand_keys, work] = params;
   m["sequences"] = fmt::format("{} {} {} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
                                q.num_sequences, fmt::ptr(used_q), fmt::ptr(used_kv), q.num_rows,
                                operand_queries, operand_keys);
-  m["order"] =
-      fmt::format("{} {} {} {}", order.rising, order.bottom_right, order.ahead, order.widest);
+  m["work"] = fmt::format("{} {}", fmt::ptr(work.tiles), fmt::ptr(work.counts));
+}
+inline void put(Members& m, const kernel::PackedOrderParams& params) {
+  const auto& [q, kv, costs, work, num_planes, num_kv_heads, most_sections, num_blocks] = params;
+  m["order"] = fmt::format("{} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
+                           q.num_sequences, q.num_rows, kv.num_rows, fmt::ptr(work.tiles));
+  m["sections"] = fmt::format("{} {} {} {}", num_planes, num_kv_heads, most_sections, num_blocks);
+  m["costs"] =
+      fmt::format("{} {} {} {}", costs.rising, costs.bottom_right, costs.ahead, costs.widest);
 }
 inline void put(Members& m, const kernel::SoftcapParams& params) {
   const auto& [cap, ratio, most, lead, near] = params;
@@ -180,7 +187,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, features, mask_pack, combine, max_logits] = arguments.values();
+  const auto& [forward, features, mask_pack, packed_order, combine, max_logits] =
+      arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
                alibi, row_max, pages, tail_mask, prepared_mask] = features;
   put(o.values, forward);
@@ -197,12 +205,13 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, packed_mask);
   put(o.values, prepared_mask);
   put(o.values, mask_pack);
+  put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
-  o.values["workspace"] =
-      fmt::format("{} {} {} {} {} {} {}", layout.words, layout.classes, layout.partial_out,
-                  layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
+  o.values["workspace"] = fmt::format(
+      "{} {} {} {} {} {} {} {} {}", layout.words, layout.classes, layout.order, layout.order_counts,
+      layout.partial_out, layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const auto& [source, threads, shared_bytes, overlaps] = spec.steps[i];
     const auto& [grid, block, shared, overlap] = arguments.shape(i);

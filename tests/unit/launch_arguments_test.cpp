@@ -462,6 +462,68 @@ TEST_CASE("packed sequences have a tile each beside those of their rows, and no 
   CHECK(grid.splits == 1);
 }
 
+TEST_CASE("blocks of rows of packed sequences are ordered in a step that the forward overlaps") {
+  ForwardArgs args = forward_args(
+      {.batch = 1, .heads_q = 32, .heads_kv = 8, .seqlen_q = 1000, .seqlen_kv = 65536});
+  args.cu_seqlens_q = fake_address<std::int32_t>(7);
+  args.cu_seqlens_kv = fake_address<std::int32_t>(8);
+  args.num_sequences = 6;
+  args.mask = mask(args, "1111");
+  args.mask->shape = {6, 1, 300, 400};
+  args.mask->strides = {300 * 400, 0, 400, 1};
+  args.causal = true;
+  args.diagonal = Diagonal::kBottomRight;
+  const problem::Problem problem = problem::make_problem(args);
+  const codegen::ForwardTunables tunables{.path = codegen::Path::kWgmma,
+                                          .block_q = 128,
+                                          .block_kv = 128,
+                                          .num_stages = 2,
+                                          .num_warps = 8,
+                                          .min_blocks = 1};
+  const ForwardPlanSpec spec = launch::make_forward_plan_spec(
+      problem::family(problem), tunables, codegen::find_arch("sm_90a"), codegen::TemplateSet());
+  REQUIRE(spec.steps.size() == 4);
+  CHECK(spec.steps[1].source.entry == "packed_order");
+  CHECK(spec.steps[2].source.entry == "attn_fwd");
+  CHECK_FALSE(spec.steps[0].overlaps);
+  CHECK_FALSE(spec.steps[1].overlaps);  // so that the mask is there when the forward begins
+  CHECK(spec.steps[2].overlaps);
+  const launch::WorkspaceLayout layout = launch::workspace_layout(spec, problem);
+  CHECK(layout.grid.q_tiles == 1000 / 128 + 6 + 1);
+  CHECK(layout.grid.sections == 8);  // 65536 keys of 256 bytes of k and v are 16 MiB
+  CHECK(layout.order_counts - layout.order >= 15 * sizeof(kernel::PackedTile));
+  CHECK(layout.bytes - layout.order_counts >= 3 * sizeof(kernel::uint32));
+  ForwardArguments arguments(spec, problem, args, layout, fake_address(9), encode_nothing);
+  const auto& values = arguments.values();
+  CHECK(arguments.parameters(0)[0] == &values.mask_pack);
+  CHECK(arguments.parameters(1)[0] == &values.packed_order);
+  CHECK(arguments.parameters(2)[0] == &values.forward);
+  CHECK(arguments.shape(1).grid[0] == 1);
+  CHECK(arguments.shape(1).block == 1024);
+  CHECK(arguments.shape(2).overlaps);
+  CHECK(values.packed_order.q.begins == args.cu_seqlens_q);
+  CHECK(values.packed_order.kv.begins == args.cu_seqlens_kv);
+  CHECK(values.packed_order.costs.rising == 1);
+  CHECK(values.packed_order.costs.bottom_right == 1);
+  CHECK(values.packed_order.work.tiles == values.features.sequences.work.tiles);
+  CHECK(values.packed_order.work.counts == values.features.sequences.work.counts);
+  CHECK(reinterpret_cast<std::uintptr_t>(values.packed_order.work.tiles) ==
+        reinterpret_cast<std::uintptr_t>(fake_address(9)) + layout.order);
+  CHECK(values.packed_order.num_planes == 32);
+  CHECK(values.packed_order.num_kv_heads == 8);
+  CHECK(values.packed_order.most_sections == 8);
+  CHECK(values.packed_order.num_blocks == int(arguments.shape(2).grid[0]));
+}
+
+TEST_CASE("sections of packed sequences are of whole kv heads, equal, and fit L2") {
+  const std::int64_t mib = 1 << 20;
+  CHECK(launch::choose_sections(8 * mib, 16) == 8);  // three heads fit, and do not divide 16
+  CHECK(launch::choose_sections(8 * mib, 9) == 3);
+  CHECK(launch::choose_sections(100 * mib, 8) == 8);  // of one kv head in any case
+  CHECK(launch::choose_sections(mib, 8) == 1);
+  CHECK(launch::choose_sections(0, 16) == 1);
+}
+
 TEST_CASE("a problem without keys still runs its forward step") {
   Call call(forward_args({.seqlen_kv = 0}));
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,

@@ -2,7 +2,8 @@
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/types.h"
 
-// Counts in global memory by which thread blocks take turns.
+// Counts in global memory by which thread blocks take turns or share out work, and in shared
+// memory.
 namespace attnjit::kernel::ptx {
 
 // Waits until `*address` has become `count`. What those did who counted, before they did, is then
@@ -22,6 +23,26 @@ ATTNJIT_DEVICE void count_if(bool condition, uint32* address) {
       "@counts red.release.gpu.global.add.u32 [%0], 1;\n}" ::"l"(address),
       "r"(static_cast<uint32>(condition))
       : "memory");
+}
+
+// Counts on and returns the count before: the order of those who count is any, and orders nothing
+// else.
+ATTNJIT_DEVICE uint32 take_count(uint32* address) {
+  uint32 before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(address)
+               : "memory");
+  return before;
+}
+// Adds to a word of shared memory and returns what it was before, likewise.
+ATTNJIT_DEVICE uint32 add_shared(uint32 address, uint32 value) {
+  uint32 before;
+  asm volatile("atom.shared.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(address), "r"(value)
+               : "memory");
+  return before;
 }
 
 }  // namespace attnjit::kernel::ptx

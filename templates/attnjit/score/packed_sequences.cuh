@@ -1,7 +1,6 @@
 #pragma once
 #include "attnjit/backward_params.h"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/score/costliest_first.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/tile/packed_rows.cuh"
@@ -21,7 +20,6 @@ struct PackedSequences : Feature {
   static constexpr bool kNarrows = true, kPacksSequences = true;
 
   const PackedSequencesParams& params;
-  CostliestFirst way;  // of a warp that asks for blocks of rows one after another
 
   ATTNJIT_DEVICE explicit PackedSequences(const PackedSequencesParams& p) : params(p) {}
 
@@ -31,16 +29,8 @@ struct PackedSequences : Feature {
     sequence = found.sequence;
     return found.tile;
   }
-  // In place of find_queries(): block of rows `index`, the costliest first, for numbers that rise.
-  // False after the last one, and a tile past all rows.
-  template <int kSize, int kHeads>
-  ATTNJIT_DEVICE bool find_costliest(int index, int& sequence, int& tile) {
-    PackedTile place;
-    const bool found = way.find<kSize, kHeads>(params, index, place);
-    sequence = place.sequence;
-    tile = place.tile;
-    return found;
-  }
+  // The blocks of rows, for a kernel that does not number them.
+  ATTNJIT_DEVICE const PackedWork& packed_work() const { return params.work; }
   ATTNJIT_DEVICE int find_keys(int& sequence, int tile, int size) const {
     const PackedTile found = find_tile(params.kv, tile, size);
     sequence = found.sequence;

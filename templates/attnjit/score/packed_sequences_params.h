@@ -1,6 +1,6 @@
 #pragma once
-#include "attnjit/packed_order.h"
 #include "attnjit/packed_rows.h"
+#include "attnjit/packed_work.h"
 
 namespace attnjit::kernel {
 
@@ -9,7 +9,7 @@ struct PackedSequencesParams {
   PackedRows q, kv;
   const int32 *used_q, *used_kv;        // [num_sequences] rows and keys in use, or null
   int32 operand_queries, operand_keys;  // of the axes of masks and biases
-  PackedOrder order;                    // in which blocks of rows are worked on
+  PackedWork work;                      // of the Hopper forward
 };
 
 }  // namespace attnjit::kernel

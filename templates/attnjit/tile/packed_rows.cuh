@@ -24,13 +24,9 @@ ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-// A tile of a sequence's rows. One that begins past them has none.
-struct PackedTile {
-  int sequence, tile;
-};
-
-// That of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a 32nd
-// of the sequences each, and at a 32nd of what is left, so that their latencies are paid together.
+// The tile of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a
+// 32nd of the sequences each, and at a 32nd of what is left, so that their latencies are paid
+// together.
 template <int kHeads = 1>
 ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
   const auto first_tile = [&](int sequence) {

@@ -194,6 +194,19 @@ ATTNJIT_DEVICE float load_global_written(const float* address) {
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
   return value;
 }
+ATTNJIT_DEVICE uint32 load_global_written(const uint32* address) {
+  uint32 value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector8 load_global_written(const Vector8* address) {
+  Vector8 v;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.word[0]), "=r"(v.word[1])
+               : "l"(address)
+               : "memory");
+  return v;
+}
 ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
   Vector16 v;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"

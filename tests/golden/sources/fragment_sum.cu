@@ -160,6 +160,11 @@ struct PackedRows {
   int32 num_rows;  // of the tensor; those past begins[num_sequences] belong to no sequence
 };
 
+// A tile of a sequence's rows. One that begins past them has none.
+struct PackedTile {
+  int32 sequence, tile;
+};
+
 // Tiles of `size` rows begin anew in each sequence. They are numbered without a look at the other
 // sequences: a sequence has numbers enough, for ceil(n / size) <= (begin + n) / size - begin / size
 // + 1, and numbers that are left over have no rows. Rows that belong to no sequence follow as if
@@ -245,6 +250,19 @@ ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
   return value;
+}
+ATTNJIT_DEVICE uint32 load_global_written(const uint32* address) {
+  uint32 value;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+ATTNJIT_DEVICE Vector8 load_global_written(const Vector8* address) {
+  Vector8 v;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.word[0]), "=r"(v.word[1])
+               : "l"(address)
+               : "memory");
+  return v;
 }
 ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
   Vector16 v;
@@ -666,13 +684,9 @@ ATTNJIT_DEVICE PackedRange range_of(const PackedRows& rows, int sequence) {
   return {begin, end > begin ? end - begin : 0};
 }
 
-// A tile of a sequence's rows. One that begins past them has none.
-struct PackedTile {
-  int sequence, tile;
-};
-
-// That of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a 32nd
-// of the sequences each, and at a 32nd of what is left, so that their latencies are paid together.
+// The tile of number `tile`, where tiles have `size` rows, kHeads of each query. Lanes look at a
+// 32nd of the sequences each, and at a 32nd of what is left, so that their latencies are paid
+// together.
 template <int kHeads = 1>
 ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) {
   const auto first_tile = [&](int sequence) {
