@@ -90,10 +90,11 @@ typedef struct attnjit_forward_args {
   float softcap;              /* c of c tanh(scale * q k^T / c), before the bias; 0 = none */
   int64_t diagonal_offset;    /* added to off; -2^29 to 2^29 */
   const attnjit_tensor* sink; /* null or [1, Hq, 1, 1], q's dtype or fp32: a score without a key */
-  /* Packed sequences, both or none: [num_sequences + 1] on the device, where sequence b has rows
-     (keys) from cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse and
-     row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1,
-     Hq|Hkv|1, 1, Tk], where num_sequences % n == 0. */
+  /* Packed sequences, both or none, or the first alone beside a block table: [num_sequences + 1] on
+     the device, where sequence b has rows (keys) from cu[b] to before cu[b + 1]. The batch axis of
+     q, k, v and out is then 1, lse and row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1,
+     max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk], where num_sequences % n == 0. Pages stay as
+     they are. */
   const int32_t* cu_seqlens_q;
   const int32_t* cu_seqlens_kv;
   int64_t num_sequences; /* 0 unless sequences are packed */
@@ -104,9 +105,9 @@ typedef struct attnjit_forward_args {
                         does not touch it */
   float* max_logits; /* null or [Hq] on the device: the largest of each head; likewise */
   /* Null or, of a forward, [B, max_pages] on the device: k and v are then pages, [pages, Hkv, page
-     size, D or Dv], where key j of batch element b is row j % page size of page block_table[b][j /
-     page size]. Lk is max_pages * page size, and seqlens_kv must be given. What lies at or past it
-     is never read, whatever its entries are. */
+     size, D or Dv], where key j of batch element or packed sequence b is row j % page size of page
+     block_table[b][j / page size]. Lk is max_pages * page size, and seqlens_kv must be given. What
+     lies at or past it is never read, whatever its entries are. */
   const int32_t* block_table;
   int64_t block_table_stride; /* elements from row to row, at least max_pages; 0 without a table */
   int64_t max_pages;          /* 0 without a table */

@@ -1,5 +1,6 @@
 #include "random_problem.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <random>
@@ -160,18 +161,23 @@ void choose_packing(std::uint64_t index, ProblemSpec& spec) {
   if (dice.chance(0.2)) spec.operand_queries = dice.between(0, queries);
 }
 
-// In one problem of eight, keys are paged; in as many, the last keys have a mask of their own.
+// In one problem of eight of a batch, keys are paged; in as many, the last keys have a mask of
+// their own. Of packed sequences, keys of one in three are paged, and operands have no row of all
+// keys.
 void choose_pages(std::uint64_t index, ProblemSpec& spec) {
   constexpr std::array<std::int64_t, 8> kPageSizes = {1, 3, 16, 32, 64, 100, 128, 256};
   Dice dice(index + 0x9a6e5);
-  if (spec.packed) return;  // one of four
-  if (dice.chance(1.0 / 6)) {
+  if (dice.chance(spec.packed ? 1.0 / 3 : 1.0 / 6)) {
     spec.page_size = dice.pick(kPageSizes);
+    if (spec.packed) spec.seqlen_kv = std::min<std::int64_t>(spec.seqlen_kv, 600);  // of each
     spec.seqlen_kv = (spec.seqlen_kv + spec.page_size - 1) / spec.page_size * spec.page_size;
     spec.use_seqlens_kv = dice.chance(0.8);
     if (dice.chance(0.4)) spec.shared_pages = dice.between(0, spec.max_pages());
   }
-  if (dice.chance(1.0 / 6)) spec.tail_mask = dice.chance(0.5) ? "b" : "1";
+  for (std::string* pattern : {&spec.mask, &spec.bias}) {
+    if (spec.paged() && pattern->ends_with('t')) pattern->back() = 'k';
+  }
+  if (!spec.packed && dice.chance(1.0 / 6)) spec.tail_mask = dice.chance(0.5) ? "b" : "1";
 }
 
 // In one problem of four that has a mask with a packed form, the mask is prepared.

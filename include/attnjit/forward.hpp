@@ -46,17 +46,17 @@ struct ForwardArgs : ScoreOptions {
   float* max_logits = nullptr;  ///< optional [Hq] fp32, contiguous: the largest of each head
   const std::int32_t* seqlens_q = nullptr;   ///< optional [B] on the device: rows in use
   const std::int32_t* seqlens_kv = nullptr;  ///< optional [B] on the device: keys in use
-  /// Packed sequences, both or none: [B + 1] on the device, where sequence b has rows (keys) from
-  /// cu[b] to before cu[b + 1]. The batch axis of q, k, v and out is then 1, lse and row_max are
-  /// [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1, max rows|1, max keys|1] or [1, Hq|Hkv|1, 1,
-  /// Tk].
+  /// Packed sequences, both or none, or the first alone beside a block table: [B + 1] on the
+  /// device, where sequence b has rows (keys) from cu[b] to before cu[b + 1]. The batch axis of q,
+  /// k, v and out is then 1, lse and row_max are [1, Hq, Tq], and mask and bias are [n, Hq|Hkv|1,
+  /// max rows|1, max keys|1] or [1, Hq|Hkv|1, 1, Tk]. Pages stay as they are.
   const std::int32_t* cu_seqlens_q = nullptr;
   const std::int32_t* cu_seqlens_kv = nullptr;
   std::int64_t num_sequences = 0;  ///< B of packed sequences; else 0
   /// Paged keys, of a forward: k and v are [pages, Hkv, page size, D or Dv], with any strides but
-  /// the last, and key j of batch element b is row j % page size of page block_table[b][j / page
-  /// size], [B, max_pages] on the device. Lk is max_pages * page size, seqlens_kv must be given,
-  /// and what lies at or past it is never read, whatever its entries are.
+  /// the last, and key j of batch element or packed sequence b is row j % page size of page
+  /// block_table[b][j / page size], [B, max_pages] on the device. Lk is max_pages * page size,
+  /// seqlens_kv must be given, and what lies at or past it is never read, whatever its entries are.
   const std::int32_t* block_table = nullptr;
   std::int64_t block_table_stride = 0;  ///< elements from row to row, at least max_pages; else 0
   std::int64_t max_pages = 0;           ///< 0 without a block table

@@ -60,14 +60,16 @@ void add_sizes(CLI::App& verb, ProblemFlags& flags) {
   add("--layout", flags.layout, "Memory order of q, k, v and out: bhsd (default) or bshd");
   add("--seed", flags.seed, "Of the random inputs, default 1");
   verb.add_flag("--packed", flags.packed,
-                "--batch sequences of random lengths, one after another in --seqlen-q and "
-                "--seqlen-kv rows")
+                "--batch sequences of random lengths, one after another in --seqlen-q rows, and "
+                "in --seqlen-kv unless there are pages")
       ->group("Problem");
   add("--cu-seqlens-q", flags.cu_seqlens_q, "Where packed sequences begin, and their end: 0,5,70")
       ->delimiter(',');
   add("--cu-seqlens-kv", flags.cu_seqlens_kv, "The same for keys, default --cu-seqlens-q")
       ->delimiter(',');
-  add("--page-size", flags.page_size, "Keys of a page, where k and v are pools of pages");
+  add("--page-size", flags.page_size,
+      "Keys of a page, where k and v are pools of pages; --seqlen-kv keys of a batch element or "
+      "packed sequence");
   add("--shared-pages", flags.shared_pages, "First pages that all batch elements have in common");
   verb.add_flag("--seqlens", flags.seqlens, "Random lengths per batch element, of q and of kv")
       ->group("Problem");

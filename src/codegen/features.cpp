@@ -15,7 +15,9 @@ using problem::Extent;
 using problem::Family;
 using enum Feature::Effect;
 
-std::string sequences(const Family& f, Pass) { return f.packed ? "PackedSequences" : ""; }
+std::string sequences(const Family& f, Pass) {
+  return f.packed ? fmt::format("PackedSequences<{}>", literal(f.page_size > 0)) : "";
+}
 
 std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; }
 

@@ -23,7 +23,7 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
   if (args.block_table != nullptr) {
     Tensor table;
     table.data = const_cast<std::int32_t*>(args.block_table);
-    table.shape = {args.q.shape[0], 1, 1, args.max_pages};
+    table.shape = {num_elements(args), 1, 1, args.max_pages};
     table.strides = {args.block_table_stride, 0, 0, 1};
     memory.add("block_table", table, sizeof(*args.block_table), TensorRole::kInput);
   }

@@ -61,10 +61,14 @@ inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& prob
   add_prepared_mask(memory, problem.mask, args.prepared_mask->data, by_keys, TensorRole::kInput);
 }
 
-/// The numbers per batch element or packed sequence.
+/// Batch elements or packed sequences.
+inline std::int64_t num_elements(const ForwardArgs& args) {
+  return args.cu_seqlens_q != nullptr ? args.num_sequences : args.q.shape[0];
+}
+
+/// The numbers of each.
 inline void add_lengths(GlobalMemory& memory, const ForwardArgs& args) {
-  const bool packed = args.cu_seqlens_q != nullptr;
-  const std::int64_t batch = packed ? args.num_sequences : args.q.shape[0];
+  const std::int64_t batch = num_elements(args);
   const auto add = [&](const char* name, const std::int32_t* data, std::int64_t count) {
     add_array(memory, name, data, count, sizeof(*data), TensorRole::kInput);
   };

@@ -128,7 +128,7 @@ std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec) {
   if (spec.packed) {
     const Tensor begins = Tensor::contiguous(nullptr, DType::kFloat32, {spec.batch + 1, 1, 1, 1});
     specs.push_back({"cu_seqlens_q", BufferRole::kCuSeqlensQ, false, begins});
-    specs.push_back({"cu_seqlens_kv", BufferRole::kCuSeqlensKv, false, begins});
+    if (!spec.paged()) specs.push_back({"cu_seqlens_kv", BufferRole::kCuSeqlensKv, false, begins});
   }
   if (spec.use_seqlens_q) {
     specs.push_back({"seqlens_q", BufferRole::kSeqlensQ, false, lengths});

@@ -50,8 +50,15 @@ void check_pages(const ProblemSpec& spec) {
     refuse_pages(
         fmt::format("tail_mask: pattern '{}'; expected b or 1", base::excerpt(spec.tail_mask)));
   }
-  if ((spec.paged() || !spec.tail_mask.empty()) && (spec.packed || spec.backward)) {
-    refuse_pages("page_size, tail_mask: set for packed sequences or a backward; expected neither");
+  if ((spec.paged() || !spec.tail_mask.empty()) && spec.backward) {
+    refuse_pages("page_size, tail_mask: set for a backward; expected neither");
+  }
+  if (spec.packed && !spec.tail_mask.empty()) {
+    refuse_pages("tail_mask: set for packed sequences; expected a batch with an axis of its own");
+  }
+  if (spec.paged() && !spec.cu_seqlens_kv.empty()) {
+    refuse_pages(
+        "cu_seqlens_kv: set beside page_size; expected none, for pages have lengths alone");
   }
 }
 

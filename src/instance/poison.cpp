@@ -65,20 +65,33 @@ void poison_packed_keys(const ForwardArgs& args) {
   }
 }
 
+// Notes the rows of the pool that a call of batch elements reads in a head.
+void note_read_rows(const ForwardArgs& args, std::int64_t head, std::vector<bool>& read) {
+  const std::int64_t page_size = args.k.shape[2];
+  const reference::ScoreRule rule(args);
+  for (std::int64_t batch = 0; batch < args.q.shape[0]; ++batch) {
+    const std::vector<bool> unread = unread_keys(args, rule, batch, head);
+    for (std::int64_t key = 0; key < rule.keys_in_use(batch); ++key) {
+      if (unread[static_cast<std::size_t>(key)]) continue;
+      const std::int64_t row = reference::page_of(args, batch, key) * page_size + key % page_size;
+      read[static_cast<std::size_t>(row)] = true;
+    }
+  }
+}
+
 // The same of the rows of all pages, those among them that no entry in use names.
 void poison_pages(const ForwardArgs& args) {
   const std::int64_t page_size = args.k.shape[2], rows = args.k.shape[0] * page_size;
-  const reference::ScoreRule rule(args);
+  std::vector<ForwardArgs> calls = {args};
+  if (reference::is_packed(args)) {
+    calls.clear();
+    for (const reference::Sequence& sequence : reference::split_sequences(args)) {
+      calls.push_back(sequence.call);
+    }
+  }
   for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
     std::vector<bool> read(static_cast<std::size_t>(rows), false);
-    for (std::int64_t batch = 0; batch < args.q.shape[0]; ++batch) {
-      const std::vector<bool> unread = unread_keys(args, rule, batch, head);
-      for (std::int64_t key = 0; key < rule.keys_in_use(batch); ++key) {
-        if (unread[static_cast<std::size_t>(key)]) continue;
-        const std::int64_t row = reference::page_of(args, batch, key) * page_size + key % page_size;
-        read[static_cast<std::size_t>(row)] = true;
-      }
-    }
+    for (const ForwardArgs& call : calls) note_read_rows(call, head, read);
     for (std::int64_t row = 0; row < rows; ++row) {
       if (read[static_cast<std::size_t>(row)]) continue;
       poison_row(args.k, row / page_size, head, row % page_size);
@@ -90,12 +103,12 @@ void poison_pages(const ForwardArgs& args) {
 }  // namespace
 
 void poison_unread_keys(const ForwardArgs& args) {
-  if (reference::is_packed(args)) {
-    poison_packed_keys(args);
-    return;
-  }
   if (reference::is_paged(args)) {
     poison_pages(args);
+    return;
+  }
+  if (reference::is_packed(args)) {
+    poison_packed_keys(args);
     return;
   }
   const reference::ScoreRule rule(args);

@@ -178,7 +178,7 @@ bool can_prepare_mask(const ProblemSpec& spec) {
   if (spec.mask.empty()) return false;
   const auto [planes, heads, queries, keys] = pattern_shape(spec, spec.mask, "mask");
   const bool one_row = planes <= 1 && queries == 1 && keys == spec.seqlen_kv;
-  return keys > 1 && spec.mask[3] == 'k' && !(spec.packed && one_row);
+  return keys > 1 && spec.mask[3] == 'k' && !(spec.packed && !spec.paged() && one_row);
 }
 
 bool is_pattern(std::string_view text) { return read_pattern(text).has_value(); }
@@ -197,10 +197,12 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
                        what, pattern, samples, spec.batch));
   }
   const bool packs_keys = letters[3] == 't';
-  if (packs_keys && (!spec.packed || letters[0] != '1' || letters[2] != '1')) {
-    refuse(fmt::format(
-        "{}: pattern '{}' has the keys of all sequences; expected 1h1t, 1g1t or 111t, packed", what,
-        pattern));
+  const bool in_one_row = spec.packed && !spec.paged() && letters[0] == '1' && letters[2] == '1';
+  if (packs_keys && !in_one_row) {
+    refuse(
+        fmt::format("{}: pattern '{}' has the keys of all sequences; expected 1h1t, 1g1t or "
+                    "111t, packed, of keys without pages",
+                    what, pattern));
   }
   const auto [queries, keys] = operand_sizes(spec);
   return {letters[0] == 's'   ? samples

@@ -63,12 +63,14 @@ struct ProblemSpec : ScoreOptions {
   std::vector<std::int32_t> seqlens_q;
   std::vector<std::int32_t> seqlens_kv;
 
-  /// `batch` sequences lie one after another in tensors [1, H, seqlen, D].
+  /// `batch` sequences lie one after another in tensors [1, H, seqlen, D], those of k and v unless
+  /// they are paged.
   bool packed = false;
-  /// Where they begin, [batch + 1]. Empty: drawn at random.
+  /// Where they begin, [batch + 1]. Empty: drawn at random, or pages.
   std::vector<std::int32_t> cu_seqlens_q;
   std::vector<std::int32_t> cu_seqlens_kv;
-  /// Rows and keys of a sequence that mask and bias have; default: those of the longest.
+  /// Rows and keys of a sequence that mask and bias have; default: those of the longest, or of all
+  /// pages.
   std::optional<std::int64_t> operand_queries, operand_keys;
 
   /// Keys of a page: k and v are pools of pages at random places, seqlen_kv is a multiple of it,

@@ -46,8 +46,9 @@ PackedBegins packed_begins(const ProblemSpec& spec) {
 OperandSizes operand_sizes(const ProblemSpec& spec) {
   if (!spec.packed) return {spec.seqlen_q, spec.seqlen_kv};
   const PackedBegins begins = packed_begins(spec);
+  const std::int64_t keys = spec.paged() ? spec.seqlen_kv : longest(begins.kv, spec.seqlen_kv);
   return {spec.operand_queries.value_or(longest(begins.q, spec.seqlen_q)),
-          spec.operand_keys.value_or(longest(begins.kv, spec.seqlen_kv))};
+          spec.operand_keys.value_or(keys)};
 }
 
 }  // namespace attnjit::instance

@@ -18,9 +18,10 @@ kernel::OperandParams operand_params(const problem::Operand& operand, const Tens
           problem.batch / operand.num_batches};
 }
 
+// Those of a tensor that no sequences share have no begins.
 kernel::PackedRows packed_rows(const std::int32_t* begins, const problem::Problem& p,
                                std::int32_t rows) {
-  return {.begins = begins, .num_sequences = p.batch, .num_rows = rows};
+  return {.begins = begins, .num_sequences = begins == nullptr ? 0 : p.batch, .num_rows = rows};
 }
 
 // Of scores that are yet to be multiplied by `scale`.

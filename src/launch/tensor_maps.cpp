@@ -190,10 +190,11 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
     encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
   }
   const int piece = config.piece_kv;
+  const bool anywhere = p.packed && !p.paged();
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    encode_keys(encode, any, p.dtype, piece, p.packed, params.k, params.k_tail);
+    encode_keys(encode, any, p.dtype, piece, anywhere, params.k, params.k_tail);
     params.v_tail = params.k_tail;
     params.v = params.k;
     return;
@@ -201,8 +202,8 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   const std::int32_t planes = p.key_planes(), rows = p.key_rows();
   const Source k{"k", args.k.data, p.k, planes, p.num_heads_kv, rows, p.head_dim};
   const Source v{"v", args.v.data, p.v, planes, p.num_heads_kv, rows, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, piece, p.packed, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, piece, p.packed, params.v, params.v_tail);
+  encode_keys(encode, k, p.dtype, piece, anywhere, params.k, params.k_tail);
+  encode_keys(encode, v, p.dtype, piece, anywhere, params.v, params.v_tail);
 }
 
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,

@@ -14,13 +14,16 @@ inline void check_block_table(const ForwardArgs& args) {
            args.max_pages, args.block_table_stride);
   }
   check_aligned_pointer("block_table", args.block_table);
-  if (args.cu_seqlens_q != nullptr || args.cu_seqlens_kv != nullptr) {
+  if (args.cu_seqlens_kv != nullptr) {
     reject(
-        "block_table: given beside cu_seqlens_q and cu_seqlens_kv; paged keys are those of a "
-        "batch: give q a batch axis, and seqlens_q");
+        "cu_seqlens_kv: given beside block_table; paged keys do not lie one sequence after "
+        "another: "
+        "leave it out, and give seqlens_kv");
   }
   if (args.seqlens_kv == nullptr) {
-    reject("seqlens_kv: null beside block_table; expected the keys in use of each batch element");
+    reject(
+        "seqlens_kv: null beside block_table; expected the keys in use of each batch element or "
+        "sequence");
   }
 }
 

@@ -24,10 +24,10 @@ std::int32_t checked_sequences(const ForwardArgs& args) {
   return static_cast<std::int32_t>(args.num_sequences);
 }
 
-// Whether sequences are packed.
+// Whether sequences are packed: those of q, and of k and v unless these are pages.
 bool checked_packing(const ForwardArgs& args) {
   const bool q = args.cu_seqlens_q != nullptr, kv = args.cu_seqlens_kv != nullptr;
-  if (q != kv) {
+  if (q != kv && args.block_table == nullptr) {
     reject("cu_seqlens_{}: null beside cu_seqlens_{}; expected both or none", q ? "kv" : "q",
            q ? "q" : "kv");
   }
@@ -124,8 +124,8 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   check_memory(what, tensor);
   if (empty_tensor(tensor)) return {};  // no score to change, and nothing that may be read
   Operand o = canonical_operand(tensor);
-  o.packs_keys =
-      p.packed && o.extent == Extent::kPerKey && o.batch_stride == 0 && o.keys == p.seqlen_kv;
+  o.packs_keys = p.packed && !p.paged() && o.extent == Extent::kPerKey && o.batch_stride == 0 &&
+                 o.keys == p.seqlen_kv;
   // Packed keys of a sequence may begin at an odd address.
   if (o.packs_keys) o.vectorized = false;
   return o;

@@ -77,7 +77,8 @@ struct Problem {
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
   bool bottom_right = false;                         ///< false unless bounded or with alibi
   std::int32_t diagonal_offset = 0;                  ///< likewise 0
-  bool packed = false;  ///< sequences lie one after another in tensors without a batch axis
+  bool packed = false;  ///< sequences lie one after another in tensors without a batch axis, those
+                        ///< of k and v unless they are pages
   std::int32_t operand_queries = 0, operand_keys = 0;  ///< of a sequence that mask and bias have
   bool has_seqlens_q = false, has_seqlens_kv = false;
   bool has_lse = false, has_row_max = false, has_max_logits = false;

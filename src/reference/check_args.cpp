@@ -69,6 +69,15 @@ void check_per_head(std::string_view name, const Tensor& tensor, const ForwardAr
   check_axis(name, "key", tensor.shape[3], 1);
 }
 
+// Refuses an entry in use that names no page.
+void check_pages(const ForwardArgs& args) {
+  const std::int64_t elements = is_packed(args) ? args.num_sequences : args.q.shape[0];
+  for (std::int64_t b = 0; b < elements; ++b) {
+    const std::int64_t keys = std::min<std::int64_t>(args.seqlens_kv[b], num_keys(args));
+    for (std::int64_t key = 0; key < keys; key += args.k.shape[2]) page_of(args, b, key);
+  }
+}
+
 void check_same_shape(std::string_view name, const Tensor& tensor, const Tensor& model) {
   static constexpr std::string_view kAxes[] = {"batch", "head", "sequence", "feature"};
   for (std::size_t axis = 0; axis < model.shape.size(); ++axis) {
@@ -105,8 +114,11 @@ void check_args(const ForwardArgs& args) {
     }
     check_per_head("alibi_slopes", *args.alibi_slopes, args);
   }
-  if (is_paged(args) && args.seqlens_kv == nullptr) {
-    refuse("seqlens_kv: null beside block_table; expected the keys in use");
+  if (is_paged(args)) {
+    if (args.seqlens_kv == nullptr) {
+      refuse("seqlens_kv: null beside block_table; expected the keys in use");
+    }
+    check_pages(args);
   }
   if (args.tail_mask) {
     check_axis("tail_mask", "query", args.tail_mask->shape[2], args.q.shape[2]);

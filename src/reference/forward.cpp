@@ -42,15 +42,15 @@ ForwardResult forward(const ForwardArgs& args, Arithmetic arithmetic, const Rows
                       unsigned jobs, const Planes& planes) {
   check_args(args);
   check_rows(rows, args.q.shape[2]);
-  if (is_paged(args)) {
-    return forward_unpacked(UnpagedCall(args).args(), arithmetic, rows, jobs, planes);
-  }
   return is_packed(args) ? forward_packed(args, arithmetic, rows, jobs, planes)
                          : forward_unpacked(args, arithmetic, rows, jobs, planes);
 }
 
 ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, const Rows& rows,
                                unsigned jobs, const Planes& planes) {
+  if (is_paged(args)) {
+    return forward_unpacked(UnpagedCall(args).args(), arithmetic, rows, jobs, planes);
+  }
   const auto [batch, heads, seqlen_q, head_dim] = args.q.shape;
   const std::int64_t count = rows.count(seqlen_q);
   const std::int64_t dim_v = args.v.shape[3];

@@ -48,6 +48,7 @@ Tensor rows_of(Tensor tensor, std::int64_t begin, std::int64_t size) {
 }
 
 bool packs_keys(const Tensor& operand, const ForwardArgs& args) {
+  if (is_paged(args)) return false;
   const auto broadcast = [&](int axis) {
     return operand.shape[axis] == 1 || operand.strides[axis] == 0;
   };
@@ -63,13 +64,18 @@ std::vector<Sequence> split_sequences(const ForwardArgs& args) {
   std::vector<Sequence> sequences;
   for (std::int64_t b = 0; b < args.num_sequences; ++b) {
     const Bounds q = bounds_of(args.cu_seqlens_q, b, args.q.shape[2]);
-    const Bounds kv = bounds_of(args.cu_seqlens_kv, b, args.k.shape[2]);
+    const Bounds kv = is_paged(args) ? Bounds{0, num_keys(args)}
+                                     : bounds_of(args.cu_seqlens_kv, b, args.k.shape[2]);
     Sequence sequence{b, q.begin, kv.begin, args};
     ForwardArgs& call = sequence.call;
     call.q = rows_of(args.q, q.begin, q.size);
     call.out = rows_of(args.out, q.begin, q.size);
-    call.k = rows_of(args.k, kv.begin, kv.size);
-    call.v = rows_of(args.v, kv.begin, kv.size);
+    if (is_paged(args)) {
+      call.block_table += b * args.block_table_stride;
+    } else {
+      call.k = rows_of(args.k, kv.begin, kv.size);
+      call.v = rows_of(args.v, kv.begin, kv.size);
+    }
     call.mask = operand_of(args.mask, sequence, kv.size, args);
     call.bias = operand_of(args.bias, sequence, kv.size, args);
     if (args.alibi_slopes && args.alibi_slopes->shape[0] > 1) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "attnjit/forward.hpp"
+#include "reference/paged.hpp"
 
 namespace attnjit::reference {
 
@@ -10,11 +11,11 @@ namespace attnjit::reference {
 struct Sequence {
   std::int64_t index = 0;
   std::int64_t q_begin = 0, kv_begin = 0;  ///< its first row and key in the tensors
-  ForwardArgs call;  ///< its own attention, of batch 1 and without lse; mask and bias may have
-                     ///< other lengths than q and k
+  ForwardArgs call;  ///< its own attention, of batch 1 and without lse, paged where the whole call
+                     ///< is; mask and bias may have other lengths than q and k
 
   std::int64_t rows() const { return call.q.shape[2]; }
-  std::int64_t keys() const { return call.k.shape[2]; }
+  std::int64_t keys() const { return num_keys(call); }
 };
 
 inline bool is_packed(const ForwardArgs& args) { return args.cu_seqlens_q != nullptr; }

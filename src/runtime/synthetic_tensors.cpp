@@ -236,7 +236,7 @@ ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
   }
   if (p.packed) {
     args.cu_seqlens_q = maker.begins(p.batch, p.seqlen_q);
-    args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);
+    if (!p.paged()) args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);
   }
   if (p.paged()) args.block_table = maker.pages(p);
   if (p.tail_mask.exists) {

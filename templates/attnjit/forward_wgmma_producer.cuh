@@ -201,7 +201,8 @@ struct ForwardProducer {
     }
   }
   // Whether this thread starts the copies of a tile. Pages and packed sequences make many of them,
-  // which ptxas would wrap in a loop over the lanes each if it did not know that one thread is left.
+  // which ptxas would wrap in a loop over the lanes each if it did not know that one thread is
+  // left.
   ATTNJIT_DEVICE bool starts_copies() const {
     if constexpr (kPaged || Features::kPacksSequences) return ptx::elect_lane();
     return issues;
@@ -260,7 +261,7 @@ struct ForwardProducer {
   template <int kColumns, class Boxes>
   ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
                                 uint32 full, const Boxes& boxes) {
-    load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences>(
+    load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences && !kPaged>(
         tile, map, tail, full, boxes, kPaged ? Features::kPageSize : params.base.seqlen_kv);
   }
 };

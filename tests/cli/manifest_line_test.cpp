@@ -23,7 +23,7 @@ problem::Problem read_back(const problem::Problem& problem) {
 }
 
 TEST_CASE("a problem survives its manifest line") {
-  std::vector<ForwardArgs> calls(10, forward_args());
+  std::vector<ForwardArgs> calls(11, forward_args());
   calls[1].causal = true;
   calls[1].diagonal = Diagonal::kBottomRight;
   calls[2].window = {100, -1};
@@ -41,6 +41,8 @@ TEST_CASE("a problem survives its manifest line") {
   page_keys(calls[9], 16);
   calls[9].block_table_stride = calls[9].max_pages;
   calls[9].seqlens_q = calls[9].seqlens_kv;
+  calls[10] = calls[9];
+  pack_queries(calls[10]);
   calls[9].tail_mask = tail_mask(calls[9]);
   for (ForwardArgs& args : calls) {
     args.lse = fake_address<float>(7);  // a manifest's problems have one

@@ -109,6 +109,23 @@ TEST_CASE("the lengths of packed sequences tell their number and how many rows t
   CHECK_THROWS_WITH(make_case(flags), doctest::Contains("without --cu-seqlens-q"));
 }
 
+TEST_CASE("pages of packed sequences have as many keys each as --seqlen-kv says") {
+  ProblemFlags flags{.seqlen_kv = 96, .cu_seqlens_q = {0, 5, 70}, .page_size = 16};
+  const instance::ProblemSpec spec = make_case(flags).spec;
+  CHECK(spec.packed);
+  CHECK(spec.batch == 2);
+  CHECK(spec.seqlen_q == 70);
+  CHECK(spec.seqlen_kv == 96);
+  CHECK(spec.cu_seqlens_kv.empty());
+  CHECK(make_problem(spec).paged());
+  flags.cu_seqlens_kv = flags.cu_seqlens_q;
+  CHECK(flags_error(flags).find("--cu-seqlens-kv has no effect beside --page-size") !=
+        std::string::npos);
+  flags.cu_seqlens_kv.clear();
+  flags.bias = "1h1t";
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("of keys without pages"));
+}
+
 TEST_CASE("the diagonal comes from --causal, from --diagonal, in either spelling") {
   CHECK(make_case({.causal = "top_left"}).spec.diagonal == Diagonal::kTopLeft);
   CHECK(make_case({.causal = "", .diagonal = "top-left"}).spec.diagonal == Diagonal::kTopLeft);

@@ -31,11 +31,18 @@ class Bench {
   std::string forward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                       const std::string& config_json = "{}") {
     instance::HostProblem host(spec, 1);
+    const std::string report = run_forward(host, arch, config_json);
+    return report.empty() ? check::judge_forward(host, reference::Rows::every(), 1).text : report;
+  }
+
+  /// Runs a forward on the memory of `host` as it is, and does not judge it.
+  std::string run_forward(instance::HostProblem& host, const codegen::Arch& arch,
+                          const std::string& config_json = "{}") {
     host.poison_outputs();
     ForwardArgs args = host.args();
     executor::PreparedCall prepared(executor_, templates_);
     try {
-      if (spec.prepare_mask) prepared.prepare(args, false);
+      if (host.spec().prepare_mask) prepared.prepare(args, false);
     } catch (const executor::Violation& violation) {
       return violation.what();
     }
@@ -49,7 +56,7 @@ class Bench {
     } catch (const executor::Violation& violation) {
       return violation.what();
     }
-    return check::judge_forward(host, reference::Rows::every(), 1).text;
+    return "";
   }
 
   /// The same for a backward; `config_json` sets members of its tunables.

@@ -6,6 +6,7 @@
 
 #include "bench.hpp"
 #include "packed_problems.hpp"
+#include "tile_configs.hpp"
 
 namespace attnjit::executor_test {
 namespace {
@@ -72,30 +73,24 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: more than lanes look at in
 // The path of Hopper: a tile of keys may begin anywhere, end in those of another sequence, and rows
 // of a tile may be another's. Two SMs walk over blocks without rows.
 TEST_CASE_FIXTURE(PackedSequences, "packed sequences: the path of Hopper") {
-  const auto tile = [](int rows, int keys, bool packs) {
-    return fmt::format(
-        R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": 2, "num_warps": {},
-            "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
-        rows, keys, rows / 16, packs);
-  };
   ProblemSpec spec = ragged();
   spec.head_dim = 64;
-  expect_right(spec, tile(64, 64, false));
-  expect_right(spec, tile(192, 96, false), 2);
+  expect_right(spec, wgmma(64, 64));
+  expect_right(spec, wgmma(192, 96), 2);
   spec.seqlen_kv = 322;  // two keys past the last four
-  expect_right(spec, tile(64, 64, false), 3);
+  expect_right(spec, wgmma(64, 64), 3);
   spec.head_dim_v = 128;
   spec.use_sink = spec.use_seqlens_q = spec.use_seqlens_kv = spec.causal = true;
   spec.diagonal = Diagonal::kBottomRight;
-  for (const bool packs : {false, true}) expect_right(spec, tile(128, 128, packs), 1);
+  for (const bool packs : {false, true}) expect_right(spec, wgmma(128, 128, packs), 1);
   spec = with(ragged(), "b1qk", "bgqk");
   spec.operand_keys = 96;
   spec.operand_queries = 90;
-  expect_right(spec, tile(128, 64, false), 3);
-  expect_right(spec, tile(64, 32, true));
-  expect_right(with(ragged(), "b11k", "bhq1"), tile(64, 32, false), 1);
-  expect_right(packed({0, 0, 0, 70}, {0, 0, 5, 5}, 300, 41), tile(64, 32, false), 1);
-  expect_right(packed({0, 40, 90}, {0, 0, 0}, 90, 50), tile(64, 32, false));
+  expect_right(spec, wgmma(128, 64), 3);
+  expect_right(spec, wgmma(64, 32, true));
+  expect_right(with(ragged(), "b11k", "bhq1"), wgmma(64, 32), 1);
+  expect_right(packed({0, 0, 0, 70}, {0, 0, 5, 5}, 300, 41), wgmma(64, 32), 1);
+  expect_right(packed({0, 40, 90}, {0, 0, 0}, 90, 50), wgmma(64, 32));
 }
 
 TEST_CASE_FIXTURE(PackedSequences, "packed sequences: heads packed as well") {

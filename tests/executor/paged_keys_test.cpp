@@ -10,6 +10,7 @@
 #include "block.hpp"
 #include "executor/host_kernel.hpp"
 #include "mutations.hpp"
+#include "tile_configs.hpp"
 
 namespace attnjit::executor_test {
 namespace {
@@ -30,31 +31,7 @@ ProblemSpec paged(std::int64_t page_size, std::int64_t keys = 256) {
   return spec;
 }
 
-std::string mma(int block_q, int block_kv, int stages = 1) {
-  return fmt::format(
-      R"({{"block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {}, "pack_heads": false}})",
-      block_q, block_kv, stages, block_q / 16);
-}
-std::string wgmma(int block_q, int block_kv, bool packs = false) {
-  return fmt::format(
-      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": 2, "num_warps": {},
-          "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
-      block_q, block_kv, block_q / 16, packs);
-}
-
-class PagedKeys {
- public:
-  void expect_right(const ProblemSpec& spec, const std::vector<std::string>& configs = {"{}"}) {
-    CAPTURE(instance::describe(spec));
-    for (const std::string& config : configs) {
-      CAPTURE(config);
-      CHECK(bench_.forward(spec, codegen::find_arch("sm_90a"), config) == "");
-    }
-  }
-
- private:
-  Bench bench_;
-};
+using PagedKeys = TileBench;
 
 TEST_CASE_FIXTURE(PagedKeys,
                   "paged keys: pages of one key, a prime, parts of a tile and whole ones") {
@@ -187,18 +164,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: an entry in use that the pool has no p
   ProblemSpec spec = paged(16, 64);
   spec.batch = 1;
   spec.seqlens_kv = {64};
-  instance::HostProblem host(spec, 1);
-  const ForwardArgs args = host.args();
-  const_cast<std::int32_t*>(args.block_table)[2] = static_cast<std::int32_t>(spec.num_pages());
-  const problem::Problem problem = problem::make_problem(args);
-  const problem::PlanKey key = problem::plan_key(problem);
-  const codegen::Arch& arch = codegen::find_arch("sm_80");
-  Bench bench;
-  const auto plan = launch::make_forward_plan_spec(key.family, tuner::config_zero(key, arch), arch,
-                                                   bench.templates());
-  CHECK_THROWS_WITH_AS(bench.executor().forward(plan, problem, args),
-                       doctest::Contains("copy_async_16: reads 16 bytes, the first"),
-                       executor::Violation);
+  expect_no_page(spec, 0, 2);
 }
 
 // Pages at both ends of pools of more than 2^31 elements: as kernels find their rows, and with what

@@ -96,6 +96,18 @@ inline std::vector<GoldenProblem> golden_problems() {
          page_keys(a, 256);
          a.tail_mask = tail_mask(a);
        }},
+      {"paged_mixed_batch", "sm_90a", sizes(64, 32, 8, 64, 4096, 128),
+       [](ForwardArgs& a) {
+         make_causal(a);
+         page_keys(a, 16);
+         pack_queries(a);
+       }},
+      {"paged_mixed_mask", "sm_80", sizes(8, 32, 8, 32, 4096, 128),
+       [](ForwardArgs& a) {
+         page_keys(a, 256);
+         pack_queries(a);
+         a.mask = Tensor::contiguous(fake_address(4), DType::kBool, {8, 1, 32, 4096});
+       }},
       {"prepared_mask", "sm_90a", sizes(2, 8, 8, 1024, 1024, 64),
        [](ForwardArgs& a) { a.prepared_mask = prepared_mask(a, "bhqk"); }},
       {"full_mask", "sm_80", sizes(2, 8, 8, 1024, 1024, 64),

@@ -1,5 +1,5 @@
-// Paged keys on a GPU: pages of several sizes, shared ones, many pages, and a captured graph that
-// is replayed with another table and other lengths.
+// Paged keys on a GPU: pages of several sizes, shared ones, many pages, packed queries, and a
+// captured graph that is replayed with another table and other lengths.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -118,6 +118,75 @@ TEST_CASE("paged keys: pools of more than 2^31 elements") {
   }
 }
 
+// Chunks of prompts, single queries, an empty sequence and rows of none.
+ProblemSpec mixed(std::int64_t page_size) {
+  ProblemSpec spec = paged(page_size, 900);
+  spec.packed = true;
+  spec.cu_seqlens_q = {0, 500, 501, 502, 502, 800, 801, 802, 890};
+  spec.batch = 8;
+  spec.seqlens_kv = {700, 1000, 1, 300, 298, 999, 0, 640};
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  return spec;
+}
+
+TEST_CASE("packed pages: chunks of prompts and single queries in one row") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t page_size : {1, 16, 32, 64, 100, 128, 192, 256}) {
+    for (const int head_dim : {64, 128, 256}) {
+      ProblemSpec spec = mixed(page_size);
+      spec.head_dim = head_dim;
+      expect_problem(gpu, spec);
+      spec.seqlen_q = 40;  // heads are packed
+      spec.cu_seqlens_q = {0, 1, 2, 3, 3, 36, 37, 38, 39};
+      spec.shared_pages = 1;
+      spec.memory.layout = instance::Layout::kBshd;
+      spec.use_sink = spec.want_max_logits = true;
+      expect_problem(gpu, spec);
+    }
+  }
+}
+
+TEST_CASE("packed pages: masks and biases by sequence") {
+  ATTNJIT_NEED_GPU(gpu);
+  for (const std::int64_t page_size : {16, 64}) {
+    ProblemSpec spec = mixed(page_size);
+    spec.mask = "b1qk";
+    spec.operand_queries = 512;
+    spec.operand_keys = 960;
+    spec.window = {700, 0};
+    expect_problem(gpu, spec);
+    spec.bias = "1hqk";
+    spec.mask = "b11k";
+    spec.use_seqlens_q = true;
+    expect_problem(gpu, spec);
+    spec.mask = "111k";
+    spec.bias = "1h1k";
+    spec.alibi = "bh";
+    expect_problem(gpu, spec);
+  }
+}
+
+// Replays what `first` captured with the numbers of `second`, which have the same sizes.
+void expect_replay(gpu_test::Gpu& gpu, const ProblemSpec& first, const ProblemSpec& second) {
+  HostProblem captured(first, all_cores()), replayed(second, all_cores());
+  replayed.poison_outputs();
+  check::DeviceMirror mirror(*gpu.driver, captured);
+  const cuda::Stream stream(*gpu.driver);
+  gpu.context.forward(mirror.args(), stream.get());
+  stream.synchronize();
+  cuda::Capture capture(*gpu.driver, stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL);
+  gpu.context.forward(mirror.args(), stream.get());
+  const cuda::GraphExec graph(capture.end());
+  mirror.replace(replayed);
+  graph.launch(stream.get());
+  stream.synchronize();
+  mirror.download(replayed);
+  const auto verdict = check::judge_forward(replayed, reference::Rows::every(), all_cores());
+  INFO(verdict.text);
+  CHECK(verdict.pass);
+}
+
 TEST_CASE("paged keys: a captured graph is replayed with another table and other lengths") {
   ATTNJIT_NEED_GPU(gpu);
   for (const std::int64_t queries : {1, 200}) {
@@ -128,23 +197,18 @@ TEST_CASE("paged keys: a captured graph is replayed with another table and other
     second.seqlens_kv = {0, 1024, 65, 900, 300};
     second.shared_pages = 2;
     second.seed = 7;
-    HostProblem captured(first, all_cores()), replayed(second, all_cores());
-    replayed.poison_outputs();
-    check::DeviceMirror mirror(*gpu.driver, captured);
-    const cuda::Stream stream(*gpu.driver);
-    gpu.context.forward(mirror.args(), stream.get());
-    stream.synchronize();
-    cuda::Capture capture(*gpu.driver, stream.get(), CU_STREAM_CAPTURE_MODE_GLOBAL);
-    gpu.context.forward(mirror.args(), stream.get());
-    const cuda::GraphExec graph(capture.end());
-    mirror.replace(replayed);
-    graph.launch(stream.get());
-    stream.synchronize();
-    mirror.download(replayed);
-    const auto verdict = check::judge_forward(replayed, reference::Rows::every(), all_cores());
-    INFO(verdict.text);
-    CHECK(verdict.pass);
+    expect_replay(gpu, first, second);
   }
+}
+
+TEST_CASE("packed pages: a captured graph is replayed with another batch") {
+  ATTNJIT_NEED_GPU(gpu);
+  const ProblemSpec first = mixed(64);
+  ProblemSpec second = first;
+  second.cu_seqlens_q = {0, 1, 301, 301, 850, 851, 860, 899, 900};
+  second.seqlens_kv = {1000, 301, 17, 900, 64, 0, 500, 1};
+  second.seed = 7;
+  expect_replay(gpu, first, second);
 }
 
 }  // namespace

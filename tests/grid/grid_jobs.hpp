@@ -65,15 +65,18 @@ class GridJobs {
 
 /// Bytes that a kernel may spill: none, but for the widest keys of wgmma beside a bias
 /// (docs/hopper.md, "What is missing"), for a softcap together with slopes of ALiBi or packed
-/// sequences, for rows of pages that are found one by one beside wide heads, and for a register of
-/// wide packed heads beside a bias of fp32.
+/// sequences, for rows of pages that are found one by one beside wide heads, and beside a bias of
+/// fp32 for a register of wide packed heads and for wide heads with slopes and a mask over the last
+/// keys.
 inline int spill_allowance(const GridJob& job) {
   const auto has = [&](const char* words) {
     return job.step.source.title.find(words) != std::string::npos;
   };
   if (has("wgmma q128 kv96") || has("softcap alibi") || has("packed softcap")) return 64;
   if (has(" page_size=16 unaligned") && has(" dv256 ")) return 20;
-  return has("bias=qk,fp32") && has("| q64 packed kv32 s1") ? 4 : 0;
+  if (!has("bias=qk,fp32")) return 0;
+  if (has(" d256 ") && has(" alibi tail_mask ")) return 12;
+  return has("| q64 packed kv32 s1") ? 4 : 0;
 }
 
 /// The spills of a kernel in words; empty where it has no more than it may.

@@ -75,7 +75,7 @@ inline problem::Family grid_family(const base::Json& row) {
     f.tail_mask = row.at("tail_mask");
   }
   // Kernels of packed sequences have lengths beside them in any case, and those of pages always.
-  f.seqlens = (row.at("seqlens") && !f.packed) || f.page_size > 0;
+  f.seqlens = (row.at("seqlens") || f.page_size > 0) && !f.packed;
   return f;
 }
 

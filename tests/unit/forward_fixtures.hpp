@@ -72,6 +72,16 @@ inline void page_keys(ForwardArgs& args, std::int64_t page_size) {
   }
 }
 
+/// Packs the queries of a batch into one row, its elements one after another. After page_keys().
+inline void pack_queries(ForwardArgs& args) {
+  args.num_sequences = args.q.shape[0];
+  args.cu_seqlens_q = fake_address<std::int32_t>(22);
+  for (Tensor* t : {&args.q, &args.out}) {
+    const auto& [batch, heads, rows, width] = t->shape;
+    *t = Tensor::contiguous(t->data, t->dtype, {1, heads, batch * rows, width});
+  }
+}
+
 /// A mask over the last keys of `args`, one per batch element.
 inline Tensor tail_mask(const ForwardArgs& args) {
   return Tensor::contiguous(fake_address(31), DType::kBool,

@@ -115,6 +115,10 @@ inline void add_options(std::vector<Mutation>& list) {
   }
   for (const std::int64_t size : {16, 64, 192}) {
     list.push_back({"pages", [=](ForwardArgs& a) { page_keys(a, size); }});
+    list.push_back({"packed pages", [=](ForwardArgs& a) {
+                      page_keys(a, size);
+                      pack_queries(a);
+                    }});
     list.push_back({"page_size", [=](ForwardArgs& a) { a.k.shape[2] = a.v.shape[2] = size; }});
     list.push_back({"max_pages", [=](ForwardArgs& a) { a.max_pages = size / 16; }});
     list.push_back({"block_table_stride", [=](ForwardArgs& a) { a.block_table_stride = size; }});

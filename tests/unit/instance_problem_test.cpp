@@ -81,9 +81,15 @@ TEST_CASE("specs that cannot become tensors are refused") {
     spec.page_size = 6;
     spec.shared_pages = 3;
   }
-  SUBCASE("pages of packed sequences") {
+  SUBCASE("pages beside where sequences of keys begin") {
     spec.page_size = 6;
     spec.packed = true;
+    spec.cu_seqlens_kv = std::vector<std::int32_t>(static_cast<std::size_t>(spec.batch) + 1, 0);
+  }
+  SUBCASE("a mask over the last keys of packed sequences") {
+    spec.mask = spec.bias = "";
+    spec.packed = true;
+    spec.tail_mask = "b";
   }
   SUBCASE("a mask over the last keys of another pattern") { spec.tail_mask = "h"; }
   SUBCASE("a prepared mask that is the same for all keys") {
@@ -197,6 +203,34 @@ TEST_CASE("packed sequences: drawn ones rise within the rows, given ones are use
   CHECK(args.cu_seqlens_q[3] == 1000);
   spec.packed = false;
   CHECK_THROWS_WITH(validate(spec), doctest::Contains("expected packed to be set"));
+}
+
+TEST_CASE("packed pages: a table of all sequences, and no begins of their keys") {
+  ProblemSpec spec{.batch = 3, .seqlen_q = 90, .seqlen_kv = 96, .packed = true};
+  spec.page_size = 32;
+  spec.use_seqlens_kv = true;
+  spec.seqlens_kv = {96, 0, 33};
+  CHECK(operand_sizes(spec).keys == 96);
+  CHECK_THROWS_WITH(pattern_shape(spec, "1h1t", "bias"),
+                    doctest::Contains("of keys without pages"));
+  spec.mask = "111k";
+  CHECK(can_prepare_mask(spec));
+  spec.mask = "";
+  spec.cu_seqlens_q = {0, 40, 50, 90};
+  const HostProblem problem(spec, 1);
+  const ForwardArgs args = problem.args();
+  CHECK(args.num_sequences == 3);
+  CHECK(args.cu_seqlens_kv == nullptr);
+  CHECK(args.q.shape == std::array<std::int64_t, 4>{1, 1, 90, 64});
+  CHECK(args.k.shape == std::array<std::int64_t, 4>{10, 1, 32, 64});
+  const std::int32_t* const last = args.block_table + 2 * args.block_table_stride;
+  CHECK(last[0] >= 0);
+  CHECK(last[1] < 10);
+  CHECK((last[2] < 0 || last[2] > 9));
+  // Row 1 of the page of key 33, which is the first past those in use.
+  const std::int64_t unread = last[1] * args.v.strides[0] + args.v.strides[2];
+  CHECK(!std::isfinite(tensor::load(args.v.data, args.v.dtype, unread)));
+  CHECK(std::isfinite(tensor::load(args.v.data, args.v.dtype, unread - args.v.strides[2])));
 }
 
 TEST_CASE("seqlens: drawn ones hold the edge cases, given ones are used") {

@@ -524,6 +524,25 @@ TEST_CASE("sections of packed sequences are of whole kv heads, equal, and fit L2
   CHECK(launch::choose_sections(0, 16) == 1);
 }
 
+TEST_CASE("packed sequences of paged keys have no begins of these, and their own table") {
+  ForwardArgs args = forward_args();
+  test::page_keys(args, 16);
+  test::pack_queries(args);
+  const Call call(args);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  const kernel::PackedSequencesParams& sequences = arguments.values().features.sequences;
+  const kernel::PagedKeysParams& pages = arguments.values().features.pages;
+  CHECK(sequences.q.begins == args.cu_seqlens_q);
+  CHECK(sequences.q.num_sequences == 4);
+  CHECK(sequences.kv.begins == nullptr);
+  CHECK(sequences.kv.num_sequences == 0);
+  CHECK(sequences.kv.num_rows == 192);
+  CHECK(sequences.used_kv == args.seqlens_kv);
+  CHECK(pages.pages == args.block_table);
+  CHECK(pages.stride == 15);
+}
+
 TEST_CASE("a problem without keys still runs its forward step") {
   Call call(forward_args({.seqlen_kv = 0}));
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,

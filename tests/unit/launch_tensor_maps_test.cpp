@@ -157,6 +157,17 @@ TEST_CASE("boxes of packed sequences have one row of each four, for these begin 
   }
 }
 
+TEST_CASE("pages of packed sequences have the boxes of pages, whatever their queries' maps") {
+  ForwardArgs args = forward_args({.seqlen_kv = 256, .head_dim = 128, .head_dim_v = 128});
+  test::page_keys(args, 32);
+  test::pack_queries(args);
+  set_maps(args, 128, 1, 32);
+  REQUIRE(asked.size() == 4);
+  CHECK(asked[0].extents == Numbers{128, 512, 32, 1});
+  CHECK(asked[2].extents == Numbers{128, 8, 4, 8, 33});
+  CHECK(asked[2].box == Small{64, 8, 4, 1, 1});
+}
+
 TEST_CASE("out has no map where it is written from registers") {
   set_maps(forward_args({.seqlen_q = 100, .seqlen_kv = 200, .head_dim = 256}), 256);
   CHECK(asked.size() == 3);

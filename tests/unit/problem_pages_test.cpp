@@ -12,6 +12,7 @@
 using namespace attnjit;
 using attnjit::test::fake_address;
 using attnjit::test::forward_args;
+using attnjit::test::pack_queries;
 using attnjit::test::page_keys;
 using attnjit::test::refusal;
 using attnjit::test::tail_mask;
@@ -108,11 +109,9 @@ TEST_CASE("paged keys: what is refused") {
       {[](auto& a) { a.v.shape[0] = 3; }, {"v: batch axis is 3;", "expected 49 (k's pages)"}},
       {[](auto& a) { a.k.shape[2] = 0; }, {"k: sequence axis is 0;", "expected 1 to"}},
       {[](auto& a) { a.v.shape[2] = 8; }, {"v: sequence axis is 8;", "expected 16"}},
-      {[](auto& a) {
-         a.cu_seqlens_q = a.cu_seqlens_kv = a.seqlens_kv;
-         a.num_sequences = 4;
-       },
-       {"block_table: given beside cu_seqlens_q", "batch axis"}},
+      {[](auto& a) { a.cu_seqlens_kv = a.seqlens_kv; },
+       {"cu_seqlens_kv: given beside block_table;", "give seqlens_kv"}},
+      {[](auto& a) { a.num_sequences = 4; }, {"num_sequences: 4 without cu_seqlens_q"}},
       {[](auto& a) { a.causal = true; }, {"diagonal: unspecified with causal"}}};
   for (const Refused& refused : cases) {
     ForwardArgs args = paged_args();
@@ -121,6 +120,62 @@ TEST_CASE("paged keys: what is refused") {
     CAPTURE(refusal(args));
     CHECK(says(refusal(args), refused.parts));
   }
+}
+
+TEST_CASE("packed pages: sequences take the place of batch elements in the table") {
+  const ForwardArgs batch = paged_args();
+  ForwardArgs args = batch;
+  pack_queries(args);
+  const Problem p = make_problem(args);
+  CHECK(p.packed);
+  CHECK(p.batch == 4);
+  CHECK(p.tensor_batch() == 1);
+  CHECK(p.seqlen_q == 4 * 128);
+  CHECK(p.seqlen_kv == 192);
+  CHECK(p.num_pages == 4 * 12 + 1);
+  CHECK(p.table_stride == 15);
+  const problem::Family family = problem::family(p);
+  CHECK(family.packed);
+  CHECK(family.page_size == 16);
+  CHECK_FALSE(family.seqlens);  // packed sequences have them in any case
+  CHECK(problem::describe(p).find(" packed page_size=16 pages=49 seqlens_kv") != std::string::npos);
+  args.seqlens_q = args.seqlens_kv;
+  CHECK(problem::family(make_problem(args)) == family);
+
+  const Refused cases[] = {
+      {[](auto& a) { a.seqlens_kv = nullptr; }, {"seqlens_kv: null beside block_table;"}},
+      {[](auto& a) { a.cu_seqlens_kv = a.cu_seqlens_q; },
+       {"cu_seqlens_kv: given beside block_table;"}},
+      {[](auto& a) { a.num_sequences = 0; }, {"num_sequences: 0;", "expected 1 to"}},
+      {[](auto& a) { a.q.shape[0] = 2; }, {"q: batch axis is 2;", "expected 1"}},
+      {[](auto& a) { a.block_table_stride = 11; }, {"block_table_stride: 11;"}},
+      {[](auto& a) { a.tail_mask = tail_mask(a); }, {"tail_mask: given beside cu_seqlens_q"}},
+      {[](auto& a) { a.causal = true; }, {"diagonal: unspecified with causal"}},
+      {[](auto& a) {
+         a.block_table = nullptr;
+         a.max_pages = a.block_table_stride = 0;
+       },
+       {"cu_seqlens_kv: null beside cu_seqlens_q;"}}};
+  for (const Refused& refused : cases) {
+    ForwardArgs changed = args;
+    refused.change(changed);
+    CAPTURE(refusal(changed));
+    CHECK(says(refusal(changed), refused.parts));
+  }
+}
+
+TEST_CASE("packed pages: a row of as many keys as a table names is one for all sequences") {
+  ForwardArgs args = paged_args();
+  pack_queries(args);
+  args.mask = Tensor::contiguous(fake_address(4), DType::kBool, {1, 1, 1, 192});
+  args.bias = Tensor::contiguous(fake_address(5), args.q.dtype, {4, 32, 100, 64});
+  const Problem p = make_problem(args);
+  CHECK_FALSE(p.mask.packs_keys);
+  CHECK(p.mask.vectorized);
+  CHECK(p.operand_queries == 100);
+  CHECK(p.operand_keys == 64);
+  args.mask->shape[0] = 3;
+  CHECK(says(refusal(args), {"mask: batch axis is 3;", "divisor of 4 (sequences)"}));
 }
 
 TEST_CASE("tail mask: a column for each query, of each batch element or of all") {

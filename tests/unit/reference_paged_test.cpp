@@ -65,6 +65,44 @@ TEST_CASE("paged keys: an entry in use without a page is an error, one past the 
                        "block_table: entry 1 of batch element 1 is 13; expected 0 to 12", Error);
 }
 
+TEST_CASE("packed pages: each sequence is a call of its own") {
+  ProblemSpec spec = paged_spec();
+  spec.packed = true;
+  spec.seqlen_q = 20;
+  spec.cu_seqlens_q = {0, 9, 9, 18};  // and two rows of none
+  spec.mask = "b1qk";
+  spec.bias = "1h1k";
+  const HostProblem packed(spec, 1);
+  const ForwardArgs args = packed.args();
+  CHECK(args.cu_seqlens_kv == nullptr);
+  const auto all = reference::forward(args, Arithmetic::kExact, Rows::every(), 1);
+  for (const std::int64_t b : {0, 2}) {
+    ForwardArgs own = args;
+    own.cu_seqlens_q = nullptr;
+    own.num_sequences = 0;
+    const std::int64_t begin = spec.cu_seqlens_q[b];
+    for (Tensor* t : {&own.q, &own.out}) {
+      t->data = static_cast<std::uint16_t*>(t->data) + begin * t->strides[2];
+      t->shape[2] = 9;
+    }
+    own.seqlens_kv += b;
+    own.block_table += b * own.block_table_stride;
+    own.mask->data = static_cast<std::uint8_t*>(own.mask->data) + b * own.mask->strides[0];
+    own.mask->shape[0] = 1;
+    own.max_pages = 4;
+    const auto one = reference::forward(own, Arithmetic::kExact, Rows::every(), 1);
+    for (std::int64_t i = 0; i < 4 * 9; ++i) {
+      const std::int64_t row = i / 9 * 20 + begin + i % 9;
+      CHECK(all.lse[row] == one.lse[i]);
+      CHECK(all.out[row * 8 + 3] == one.out[i * 8 + 3]);
+    }
+  }
+  CHECK(all.dead[19] == 1);
+  const_cast<std::int32_t*>(args.block_table)[2 * args.block_table_stride] = -1;
+  CHECK_THROWS_WITH_AS(reference::forward(args, Arithmetic::kExact, Rows::every(), 1),
+                       "block_table: entry 0 of batch element 2 is -1; expected 0 to 12", Error);
+}
+
 TEST_CASE("tail mask: a mask over the last keys in use, whose first columns may be no keys") {
   for (const char* pattern : {"b", "1"}) {
     ProblemSpec spec = paged_spec();

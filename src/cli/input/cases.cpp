@@ -93,7 +93,8 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   if (spec.want_max_logits) args.max_logits = static_cast<float*>(placeholder());
   const auto* const lengths = static_cast<const std::int32_t*>(placeholder());
   if (spec.packed) {
-    args.cu_seqlens_q = args.cu_seqlens_kv = lengths;
+    args.cu_seqlens_q = lengths;
+    args.cu_seqlens_kv = spec.paged() ? nullptr : lengths;
     args.num_sequences = spec.batch;
   }
   if (spec.use_seqlens_q) args.seqlens_q = lengths;

@@ -45,25 +45,37 @@ void set_sizes(const ProblemFlags& flags, ProblemSpec& spec) {
 
 // Lengths that are given tell how many sequences and, where no flag does, how many rows there are.
 void set_packing(const ProblemFlags& flags, ProblemSpec& spec) {
-  spec.cu_seqlens_q = flags.cu_seqlens_q;
-  spec.cu_seqlens_kv = flags.cu_seqlens_kv.empty() ? flags.cu_seqlens_q : flags.cu_seqlens_kv;
-  spec.packed = flags.packed || !spec.cu_seqlens_kv.empty();
-  if (spec.cu_seqlens_kv.empty()) return;
-  if (spec.cu_seqlens_q.empty()) {
-    usage_error("--cu-seqlens-kv has no effect without --cu-seqlens-q; add it");
-  }
-  if (spec.cu_seqlens_q.size() < 2 || spec.cu_seqlens_q.size() != spec.cu_seqlens_kv.size()) {
+  const std::vector<std::int32_t>& q = flags.cu_seqlens_q;
+  const std::vector<std::int32_t>& kv = flags.cu_seqlens_kv.empty() ? q : flags.cu_seqlens_kv;
+  spec.packed = flags.packed || !kv.empty();
+  if (kv.empty()) return;
+  if (q.empty()) usage_error("--cu-seqlens-kv has no effect without --cu-seqlens-q; add it");
+  if (q.size() < 2 || q.size() != kv.size()) {
     usage_error("--cu-seqlens-q, --cu-seqlens-kv: {} and {} numbers; expected as many, 2 or more",
-                spec.cu_seqlens_q.size(), spec.cu_seqlens_kv.size());
+                q.size(), kv.size());
   }
-  const auto sequences = static_cast<std::int64_t>(spec.cu_seqlens_q.size()) - 1;
+  const auto sequences = static_cast<std::int64_t>(q.size()) - 1;
   if (flags.batch.value_or(sequences) != sequences) {
     usage_error("--batch: {}; --cu-seqlens-q has {} sequences; leave --batch out", *flags.batch,
                 sequences);
   }
   spec.batch = sequences;
-  spec.seqlen_q = flags.seqlen_q.value_or(spec.cu_seqlens_q.back());
-  spec.seqlen_kv = flags.seqlen_kv.value_or(spec.cu_seqlens_kv.back());
+  spec.seqlen_q = flags.seqlen_q.value_or(q.back());
+  spec.seqlen_kv = flags.seqlen_kv.value_or(kv.back());
+  spec.cu_seqlens_q = q;
+  if (!flags.page_size) spec.cu_seqlens_kv = kv;
+}
+
+// Pages take the place of the bounds of keys.
+void set_pages(const ProblemFlags& flags, ProblemSpec& spec) {
+  if (flags.shared_pages && !flags.page_size) {
+    usage_error("--shared-pages has no effect without --page-size; add it");
+  }
+  if (flags.page_size && !flags.cu_seqlens_kv.empty()) {
+    usage_error("--cu-seqlens-kv has no effect beside --page-size; leave it out");
+  }
+  spec.page_size = flags.page_size.value_or(0);
+  spec.shared_pages = flags.shared_pages.value_or(0);
 }
 
 void set_band(const ProblemFlags& flags, ProblemSpec& spec) {
@@ -194,11 +206,7 @@ Case make_case(const ProblemFlags& flags) {
     if (given != flags.scalars.end()) spec.*scalar.given = given->second;
   }
   spec.use_seqlens_q = spec.use_seqlens_kv = flags.seqlens;
-  if (flags.shared_pages && !flags.page_size) {
-    usage_error("--shared-pages has no effect without --page-size; add it");
-  }
-  spec.page_size = flags.page_size.value_or(0);
-  spec.shared_pages = flags.shared_pages.value_or(0);
+  set_pages(flags, spec);
   spec.tail_mask = flags.tail_mask.value_or("");
   instance::validate(spec);
   return {instance::describe(spec), "", spec};

@@ -4,6 +4,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/packed_sequences_params.h"
 #include "attnjit/tile/packed_rows.cuh"
+#include "attnjit/tile/sequence_keys.cuh"
 
 namespace attnjit::kernel {
 
@@ -13,9 +14,11 @@ namespace attnjit::kernel {
 // batch element, with rows and keys counted from the sequence's own first ones (set_lengths). The
 // loops see a plane of that size; q_begin and kv_begin lead to its rows in the tensors,
 // padded_begin in the arrays of the backward. Tensors have a batch stride of 0. Masks and biases
-// find their plane by the number of the sequence, as they do by that of a batch element.
+// find their plane by the number of the sequence, as they do by that of a batch element, and so do
+// kPagedKeys their row of the block table; their pools know no sequences, and kv_begin is 0.
 //
 // Rows past the last sequence are those of one more that has no keys and no row in use.
+template <bool kPagedKeys>
 struct PackedSequences : Feature {
   static constexpr bool kNarrows = true, kPacksSequences = true;
 
@@ -40,7 +43,9 @@ struct PackedSequences : Feature {
   ATTNJIT_DEVICE void set_lengths(Block& block) {
     const int sequence = block.batch;
     const bool exists = sequence < params.q.num_sequences;
-    const PackedRange q = range_of(params.q, sequence), kv = range_of(params.kv, sequence);
+    const PackedRange q = range_of(params.q, sequence);
+    const PackedRange kv =
+        keys_of_sequence<kPagedKeys>(params.q, params.kv, params.used_kv, sequence);
     // Readers of an operand look at no key, but may compute where a plane begins.
     if (!exists) block.batch = sequence - 1;
     block.tensor_batch = 0;
@@ -50,8 +55,8 @@ struct PackedSequences : Feature {
     block.kv_begin = kv.begin;
     block.padded_begin = first_packed_tile(q.begin, sequence, kRowBlock) * kRowBlock;
     block.padded_rows = round_up(q.size, kRowBlock);
-    const int queries = exists ? in_use(params.used_q, sequence, q.size) : 0;
-    const int keys = exists ? in_use(params.used_kv, sequence, kv.size) : 0;
+    const int queries = exists ? rows_in_use(params.used_q, sequence, q.size) : 0;
+    const int keys = exists ? keys_in_use(sequence, kv.size) : 0;
     // One at least, which is read where a block of rows has none.
     const int most_queries = lower(q.size, params.operand_queries);
     block.operand_queries = most_queries > 1 ? most_queries : 1;
@@ -66,11 +71,10 @@ struct PackedSequences : Feature {
   }
 
  private:
-  ATTNJIT_DEVICE static int lower(int a, int b) { return a < b ? a : b; }
-  ATTNJIT_DEVICE static int in_use(const int32* lengths, int sequence, int limit) {
-    if (lengths == nullptr) return limit;
-    const int length = ptx::load_global(lengths + sequence);
-    return length < 0 ? 0 : lower(length, limit);
+  // Those of pages are all that keys_of_sequence() counts.
+  ATTNJIT_DEVICE int keys_in_use(int sequence, int limit) const {
+    if constexpr (kPagedKeys) return limit;
+    return rows_in_use(params.used_kv, sequence, limit);
   }
 };
 

@@ -6,7 +6,8 @@ namespace attnjit::kernel {
 
 // Sequences packed into tensors without a batch axis.
 struct PackedSequencesParams {
-  PackedRows q, kv;
+  PackedRows q;
+  PackedRows kv;                        // of paged keys: no sequences, and the keys of one at most
   const int32 *used_q, *used_kv;        // [num_sequences] rows and keys in use, or null
   int32 operand_queries, operand_keys;  // of the axes of masks and biases
   PackedWork work;                      // of the Hopper forward

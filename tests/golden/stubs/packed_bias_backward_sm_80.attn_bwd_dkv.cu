@@ -34,7 +34,7 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias) {
   backward_dkv<kConfig>(params,
     BiasGradAdd(dbias),
-    PackedSequences(sequences),
+    PackedSequences<false>(sequences),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
     Length<kScores>());
 }

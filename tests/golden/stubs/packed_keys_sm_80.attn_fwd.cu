@@ -32,7 +32,7 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
   forward<kConfig>(params,
-    PackedSequences(sequences),
+    PackedSequences<false>(sequences),
     PackedKeys<Bias<kScores, DType::kBFloat16, Extent::kPerKey, false>>(bias),
     PackedKeysMask<ByteMask<kScores, Extent::kPerKey, false, true>>(mask),
     Length<kScores>());

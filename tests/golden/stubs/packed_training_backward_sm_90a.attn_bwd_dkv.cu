@@ -29,6 +29,6 @@ attn_bwd_dkv(
     const __grid_constant__ BandParams band) {
   backward_dkv_wgmma<kConfig>(params,
     NoKeyBiasGrad{},
-    PackedSequences(sequences),
+    PackedSequences<false>(sequences),
     Band<kScores, false, true>(band));
 }

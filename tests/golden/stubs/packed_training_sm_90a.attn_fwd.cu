@@ -28,6 +28,6 @@ attn_fwd(
     const __grid_constant__ PackedSequencesParams sequences,
     const __grid_constant__ BandParams band) {
   forward_wgmma<kConfig>(params,
-    PackedSequences(sequences),
+    PackedSequences<false>(sequences),
     Band<kScores, false, true>(band));
 }
