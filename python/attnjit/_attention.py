@@ -133,10 +133,12 @@ def attention(
         seqlens_q, seqlens_kv: (B,) int32 on the device: rows and keys in use. Other rows are 0.
         cu_seqlens_q, cu_seqlens_kv: (B + 1,) int32 on the device: B sequences lie one after another in tensors whose
             batch axis is 1; sequence b has rows cu_seqlens_q[b] to before cu_seqlens_q[b + 1]. mask and bias are
-            then (B, heads, rows, keys) of a sequence, any axis 1, or (1, heads, 1, all keys).
+            then (B, heads, rows, keys) of a sequence, any axis 1, or (1, heads, 1, all keys). Beside a block table
+            cu_seqlens_q alone.
         block_table: (B, pages) int32 on the device, without gradients: k and v are pools (number of pages, Hkv,
-            page size, D or Dv), key j of batch element b is row j % page size of page block_table[b, j // page size],
-            and seqlens_kv must be given. Entries of pages past it are not looked at, whatever they are.
+            page size, D or Dv), key j of batch element or sequence b is row j % page size of page
+            block_table[b, j // page size], and seqlens_kv must be given. Entries of pages past it are not looked at,
+            whatever they are.
         tail_mask: bool, True keeps, without gradients: broadcast to (B, 1, Lq, Lq). Column t is key n - Lq + t of
             the n in use, as drafts of a tree have it; other keys are kept.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps

@@ -89,12 +89,16 @@ def flash_attn_varlen_func(
 
     Args:
         q: (Tq, Hq, D), fp16 or bf16, on a CUDA device: the rows of all sequences, one after another.
-        k, v: (Tk, Hkv, D) and (Tk, Hkv, Dv); Hq is a multiple of Hkv.
-        cu_seqlens_q, cu_seqlens_k: (B + 1,) int32 on the device: where each sequence begins, and the end.
+        k, v: (Tk, Hkv, D) and (Tk, Hkv, Dv), or with a block table pools of pages, (pages, page size, Hkv, D) and
+            (pages, page size, Hkv, Dv); Hq is a multiple of Hkv.
+        cu_seqlens_q, cu_seqlens_k: (B + 1,) int32 on the device: where each sequence begins, and the end. Beside a
+            block table the differences of cu_seqlens_k are the keys in use; who has them at hand passes them to
+            `attention` as seqlens_kv, which saves a kernel.
         max_seqlen_q, max_seqlen_k: not looked at.
         softmax_scale, softcap, deterministic: as those of `flash_attn_func`.
         causal, window_size: likewise, within each sequence.
-        dropout_p, alibi_slopes, return_attn_probs, block_table: not supported.
+        block_table: (B, most pages of a sequence) int32 on the device; without gradients.
+        dropout_p, alibi_slopes, return_attn_probs: not supported.
 
     Returns:
         (Tq, Hq, Dv); 0 in rows that belong to no sequence.
@@ -106,13 +110,19 @@ def flash_attn_varlen_func(
         dropout_p=dropout_p,
         alibi_slopes="a tensor" if alibi_slopes is not None else None,
         return_attn_probs=return_attn_probs,
-        block_table="a tensor" if block_table is not None else None,
     )
+    packed = lambda rows: rows.transpose(0, 1).unsqueeze(0)
+    if block_table is None:
+        keys, of_keys = (packed(k), packed(v)), {"cu_seqlens_kv": cu_seqlens_k}
+    else:
+        keys = k.transpose(1, 2), v.transpose(1, 2)
+        of_keys = {"seqlens_kv": cu_seqlens_k.diff(), "block_table": block_table}
     out = attention(
-        *(t.transpose(0, 1).unsqueeze(0) for t in (q, k, v)),
+        packed(q),
+        *keys,
         **_options(softmax_scale, causal, window_size, softcap),
         cu_seqlens_q=cu_seqlens_q,
-        cu_seqlens_kv=cu_seqlens_k,
+        **of_keys,
         deterministic=deterministic,
     )
     return out.squeeze(0).transpose(0, 1)

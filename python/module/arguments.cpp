@@ -160,11 +160,12 @@ void ForwardCall::set_block_table(PyObject* object) {
   if (is_none(object)) return;
   const DeviceTensor table = read(object, "block_table");
   if (!is(table.dtype, dlpack::kInt, 32)) raise_dtype("block_table", table.dtype, "int32");
-  const std::int64_t batch = args_.q.shape[0];
+  const std::int64_t batch = batch_size();
   if (table.ndim != 2 || table.shape[0] != batch || table.shape[1] < 1 ||
       (table.shape[1] > 1 && table.strides[1] != 1)) {
     raise(PyExc_ValueError,
-          "block_table: expected (batch, pages), a page or more, with neighbours in a row");
+          "block_table: expected (batch or sequences, pages), a page or more, with neighbours in a "
+          "row");
   }
   args_.block_table = static_cast<const std::int32_t*>(table.data);
   args_.max_pages = table.shape[1];
@@ -259,7 +260,7 @@ float* ForwardCall::read_lse(PyObject* object, const char* name) const {
 
 const std::int32_t* ForwardCall::read_lengths(PyObject* object, const char* name) const {
   if (is_none(object)) return nullptr;
-  const std::int64_t batch = args_.num_sequences > 0 ? args_.num_sequences : args_.q.shape[0];
+  const std::int64_t batch = batch_size();
   return static_cast<const std::int32_t*>(
       array(read(object, name), name, dlpack::kInt, {&batch, 1}, "(batch,)"));
 }

@@ -64,11 +64,15 @@ class ForwardCall {
   float* read_lse(PyObject* object, const char* name) const;
 
  private:
-  /// A contiguous int32 tensor of a number per batch element or packed sequence.
+  /// Batch elements or packed sequences.
+  std::int64_t batch_size() const {
+    return args_.num_sequences > 0 ? args_.num_sequences : args_.q.shape[0];
+  }
+  /// A contiguous int32 tensor of a number for each.
   const std::int32_t* read_lengths(PyObject* object, const char* name) const;
   /// One of a number more than sequences are packed, which it tells.
   const std::int32_t* read_begins(PyObject* object, const char* name);
-  /// Sets the pages of each batch element: int32, with neighbours in a row.
+  /// Sets the pages of each: int32, with neighbours in a row.
   void set_block_table(PyObject* object);
   /// Returns the member of a prepared mask, or None.
   PyObject* set_scalars(PyObject* scalars);

@@ -14,6 +14,10 @@ class _Sequence(NamedTuple):
     count: int  # of all
     rows: slice
     keys: slice
+    plane: slice  # of k and v, which have several where keys were paged
+
+    def own_keys(self, tensor):
+        return tensor[self.plane, :, self.keys]
 
     def place(self, operand, all_keys):
         """Where in a mask or bias the sequence's own part lies."""
@@ -22,7 +26,7 @@ class _Sequence(NamedTuple):
         planes = operand.shape[0]
         first = self.index * planes // self.count
         batch = slice(None) if planes == 1 else slice(first, first + 1)
-        lengths = (slice(0, s.stop - s.start) for s in (self.rows, self.keys))
+        lengths = (s if s.stop is None else slice(s.stop - s.start) for s in (self.rows, self.keys))
         return (batch, slice(None), *lengths)
 
     def own(self, k, operands):
@@ -41,11 +45,18 @@ class _Sequence(NamedTuple):
 
 
 def _sequences(operands):
-    bounds = (
-        [slice(*p) for p in pairwise(t.tolist())] for t in (operands.cu_seqlens_q, operands.cu_seqlens_kv)
-    )
-    ranges = list(zip(*bounds))
-    return [_Sequence(index, len(ranges), *of) for index, of in enumerate(ranges)]
+    rows = [slice(*p) for p in pairwise(operands.cu_seqlens_q.tolist())]
+    if operands.cu_seqlens_kv is None:
+        keys, planes = [slice(None)] * len(rows), [slice(b, b + 1) for b in range(len(rows))]
+    else:
+        keys, planes = [slice(*p) for p in pairwise(operands.cu_seqlens_kv.tolist())], [slice(1)] * len(rows)
+    return [_Sequence(b, len(rows), *of) for b, of in enumerate(zip(rows, keys, planes))]
+
+
+def _unpaged(operands, *pools):
+    """Keys and values, paged or not: (sequence, head, key, feature) if they are."""
+    paged = operands.block_table is not None
+    return [formulas.unpaged(t, operands) if paged else t for t in pools]
 
 
 def formulas_for(operands):
@@ -57,8 +68,9 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     """(out, lse) as `formulas.attend`. Masks and biases have as many rows and keys as the longest sequence."""
     out = q.new_zeros((*q.shape[:3], v.shape[3]), dtype=dtype)
     lse = q.new_full(q.shape[:3], -torch.inf, dtype=dtype)
+    k, v = _unpaged(operands, k, v)
     for s in _sequences(operands):
-        tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
+        tensors = q[:, :, s.rows], s.own_keys(k), s.own_keys(v)
         own = s.own(k, operands)
         out[:, :, s.rows], lse[:, :, s.rows] = formulas.attend(*tensors, own, scalars, dtype, rounded)
     return out, lse
@@ -66,8 +78,9 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
 
 def max_logits(q, k, operands, scalars):
     """As `formulas.max_logits`."""
+    (k,) = _unpaged(operands, k)
     each = [
-        formulas.max_logits(q[:, :, s.rows], k[:, :, s.keys], s.own(k, operands), scalars)
+        formulas.max_logits(q[:, :, s.rows], s.own_keys(k), s.own(k, operands), scalars)
         for s in _sequences(operands)
     ]
     return torch.stack(each).amax(0)

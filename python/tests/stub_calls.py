@@ -81,6 +81,14 @@ paged = INPUTS | {
     "block_table": FakeTensor(0x8400, (2, 4), INT32, strides=(7, 1)),
     "tail_mask": FakeTensor(0x8500, (16, 16), BOOL),
 }
+packed_pages = (
+    packed
+    | {name: paged[name] for name in ("k", "v")}
+    | {
+        "cu_seqlens_kv": None,
+        "block_table": FakeTensor(0x8400, (5, 4), INT32, strides=(7, 1)),
+    }
+)
 memory = FakeTensor(0x5800, (24,), UINT8)
 packed_results = RESULTS | {"out": FakeTensor(0x4000, (1, *OUT.shape[1:]))}
 
@@ -123,6 +131,7 @@ print(
             text(
                 _native.enqueue_prepare_mask, context, FakeTensor(0x5000, (16, 25), BOOL), True, memory, None
             ),
+            text(_native.enqueue_forward, context, *merged(packed_pages, packed_results)),
         ]
     )
 )

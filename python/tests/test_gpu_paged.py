@@ -1,5 +1,6 @@
 """Paged keys and masks over the last keys on a GPU against the formulas in fp64."""
 
+import itertools
 import random
 
 import pytest
@@ -54,3 +55,20 @@ def test_random_pages(page_size):
         scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None)
         operands = Operands(seqlens_kv=lengths, block_table=table, tail_mask=tail)
         accuracy.check((q, k, v, operands, scalars), out, lse)
+
+
+@pytest.mark.parametrize("page_size", [16, 64, 100])
+def test_packed_queries(page_size):
+    rng = random.Random(page_size)
+    torch.manual_seed(page_size)
+    for index in range(8):
+        _, k, v, table, lengths, _ = drawn(rng, page_size)
+        heads, width = k.shape[1] * rng.choice((1, 4)), k.shape[3]
+        rows = [rng.choice((0, 1, 1, 5, 130)) for _ in lengths]
+        begins = torch.tensor([0, *itertools.accumulate(rows)], dtype=torch.int32, device="cuda")
+        q = torch.randn(1, sum(rows) + 3, heads, width, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+        causal = "bottom-right" if index % 3 else None
+        options = {"cu_seqlens_q": begins, "seqlens_kv": lengths, "block_table": table}
+        out, lse = attnjit.attention(q, k, v, causal=causal, return_lse=True, **options)
+        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None)
+        accuracy.check((q, k, v, Operands(**options), scalars), out, lse)

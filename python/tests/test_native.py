@@ -131,7 +131,7 @@ def forward(**changes):
         (
             {"block_table": FakeTensor(0x1000, (3, 4), INT32)},
             ValueError,
-            "block_table: expected .batch, pages",
+            "block_table: expected .batch or sequences, pages",
         ),
         ({"block_table": FakeTensor(0x1000, (2, 0), INT32)}, ValueError, "block_table: .* a page or more"),
         (
@@ -285,7 +285,7 @@ def test_the_arguments_that_the_library_gets():
     (
         version, no_nvrtc, plain, full, described, backward, rows_apart, workspaces, _,
         as_q, heads_major, gradients, gradients_as_inputs, made, packed, counters, merge, merge_described, paged,
-        prepared, prepare, prepare_elsewhere,
+        prepared, prepare, prepare_elsewhere, packed_pages,
     ) = json.loads(child.stdout)  # fmt: skip
     q = "q=0x1000:1,2/8192,8/1024,16/64,64/1 "
     k = "k=0x2000:1,2/3072,2/1536,24/64,64/1 "
@@ -335,6 +335,8 @@ def test_the_arguments_that_the_library_gets():
     assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
     assert "k=0x2000:1,9/2048,2/1024,16/64,64/1 " in paged
     assert "tail=0x8500:3,1/0,1/0,16/16,16/1 pages=0x8400,7,4 " in paged
+    assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,(nil),5 " in packed_pages
+    assert "pages=0x8400,7,4 " in packed_pages
     assert (counters["plans"], counters["lock_timeouts"], len(counters)) == (1, 11, 11)
     parts = out.replace("out=0x4000:1", "parts=0x4000:1")
     carry, merged_out = out.replace("out=0x4000:1", "carry=0x4800:2"), out.replace("0x4000:1", "0x4900:0")

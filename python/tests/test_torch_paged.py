@@ -81,12 +81,65 @@ def test_flash_attn_with_kvcache():
     torch.testing.assert_close(out.transpose(1, 2), expected)
 
 
+BEGINS = (0, 7, 7, 8)  # a chunk of a prompt, a sequence without rows, a single query
+
+
+def packed_queries():
+    """Rows of all sequences, and two of none, with where sequences begin."""
+    return torch.randn(1, H, BEGINS[-1] + 2, D), torch.tensor(BEGINS, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("options", [{}, {"causal": "bottom-right"}, {"bias": "key"}, {"bias": "pair"}])
+def test_packed_queries_are_calls_of_their_own(options):
+    _, k, v, table, lengths = tensors()
+    q, begins = packed_queries()
+    shapes = {"key": (1, H, 1, PAGES * PAGE), "pair": (B, H, 7, PAGES * PAGE)}
+    bias = torch.randn(shapes[options["bias"]]) if "bias" in options else None
+    options = {"sink": torch.randn(H), "return_lse": True, "causal": options.get("causal")}
+    pages = {"block_table": table, "seqlens_kv": lengths}
+    out, lse, largest = attnjit.attention(
+        q, k, v, bias=bias, cu_seqlens_q=begins, return_max_logits=True, **pages, **options
+    )
+    most = torch.full((H,), -torch.inf)
+    for b in range(B):
+        rows, one = slice(BEGINS[b], BEGINS[b + 1]), slice(b, b + 1)
+        own = None
+        if bias is not None:
+            own = bias if bias.shape[0] == 1 else bias[one, :, : rows.stop - rows.start]
+        keys = (keys_in_a_row(t, table[one]) for t in (k, v))
+        expected = attnjit.attention(
+            q[:, :, rows], *keys, bias=own, seqlens_kv=lengths[one], return_max_logits=True, **options
+        )
+        torch.testing.assert_close((out[:, :, rows], lse[:, :, rows]), expected[:2])
+        most = torch.maximum(most, expected[2])
+    torch.testing.assert_close(largest, most)
+    assert out[:, :, BEGINS[-1] :].abs().max() == 0 and lse[:, :, BEGINS[-1] :].max() == -torch.inf
+
+
+def test_flash_attn_varlen_func():
+    _, k, v, table, lengths = tensors()
+    q, begins = packed_queries()
+    bounds = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()
+    out = attnjit.flash_attn_varlen_func(
+        q[0].transpose(0, 1), *(t.transpose(1, 2) for t in (k, v)), begins, bounds, 7, 24, causal=True,
+        window_size=(5, 0), block_table=table,
+    )  # fmt: skip
+    expected = attnjit.attention(
+        q, k, v, cu_seqlens_q=begins, seqlens_kv=lengths, block_table=table, causal="bottom-right",
+        window=(5, 0),
+    )  # fmt: skip
+    torch.testing.assert_close(out, expected[0].transpose(0, 1))
+
+
 def test_compiled_code_is_the_same():
     q, k, v, table, lengths = tensors()
     tree = drafts()
     options = {"tail_mask": tree, "block_table": table, "seqlens_kv": lengths}
     call = lambda *inputs: attnjit.attention(*inputs, **options)
     compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v), call(q, k, v))
+    q, begins = packed_queries()
+    options = {"cu_seqlens_q": begins, "block_table": table, "seqlens_kv": lengths}
     torch.testing.assert_close(compiled(q, k, v), call(q, k, v))
 
 

@@ -115,8 +115,6 @@ def test_compiled_code_is_the_same():
 
 def test_what_is_refused():
     q, k, v = tensors()
-    with pytest.raises(NotImplementedError, match="block_table: it is a tensor"):
-        attnjit.flash_attn_varlen_func(q, k, v, *begins(), block_table=torch.zeros(1))
     with pytest.raises(NotImplementedError, match="dropout_p"):
         attnjit.flash_attn_varlen_func(q, k, v, *begins(), dropout_p=0.1)
     with pytest.raises(ValueError, match="q: it has 3 axes; packed sequences"):
