@@ -35,6 +35,19 @@ TEST_CASE("work counts both products over all scores, and k and v once") {
   CHECK(work.kv_bytes == 3 * 2 * 20 * (8 + 16) * 2);
 }
 
+TEST_CASE("packed sequences of paged keys have the work of a batch") {
+  instance::ProblemSpec spec = spec_of(10, 20);
+  spec.page_size = 5;
+  const Work batch = work_of(spec);
+  CHECK(batch.flop == flop(10 * 20));
+  CHECK(batch.kv_bytes == 3 * 2 * 20 * (8 + 16) * 2);
+  spec.packed = true;
+  spec.seqlen_q = 30;
+  spec.cu_seqlens_q = {0, 10, 20, 30};
+  CHECK(work_of(spec).flop == batch.flop);
+  CHECK(work_of(spec).kv_bytes == batch.kv_bytes);
+}
+
 TEST_CASE("causal work is what the diagonal leaves") {
   instance::ProblemSpec spec = spec_of(10, 10);
   spec.causal = true;

@@ -43,6 +43,22 @@ TEST_CASE("jobs are dealt so that all are busy for as long") {
   CHECK(cli::deal({1, 1}, std::size_t{1} << 60) == std::vector<std::size_t>{0, 1});
 }
 
+TEST_CASE("packed sequences are as dear as a batch of them, with pages and without") {
+  constexpr std::int32_t kRows = 32768;
+  cli::Case batch = job("batch", kRows), packed = job("packed", 4 * kRows);
+  batch.spec.batch = packed.spec.batch = 4;
+  packed.spec.packed = true;
+  packed.spec.cu_seqlens_q = {0, kRows, 2 * kRows, 3 * kRows, 4 * kRows};
+  cli::Case paged = packed;
+  paged.name = "paged";
+  paged.spec.seqlen_kv = kRows;
+  paged.spec.page_size = 16;
+  packed.spec.cu_seqlens_kv = packed.spec.cu_seqlens_q;
+  // 16 times as many scores as a sequence of theirs.
+  const std::vector<cli::Case> cases = {packed, job("long", 4 * kRows), paged, batch};
+  CHECK(names_of(cli::share_of(cases, {0, 2})) == std::vector<std::string>{"long"});
+}
+
 TEST_CASE("each problem is in one share, beside those of its plan") {
   // 1000 and 1024 keys are one bucket: tuning the first tunes the second.
   const std::vector<cli::Case> cases = {

@@ -47,7 +47,8 @@ Work count_work(const ForwardArgs& args, bool backward) {
   const double scores = count_scores(args);
   const auto heads_q = static_cast<double>(args.q.shape[1]);
   const auto dims = static_cast<double>(args.k.shape[3] + args.v.shape[3]);
-  const std::int64_t planes = reference::is_paged(args) ? args.q.shape[0] : args.k.shape[0];
+  const std::int64_t elements = reference::is_packed(args) ? args.num_sequences : args.q.shape[0];
+  const std::int64_t planes = reference::is_paged(args) ? elements : args.k.shape[0];
   const auto keys = static_cast<double>(planes * args.k.shape[1] * reference::num_keys(args));
   constexpr double kBackward = 2.5;  // five products to the forward's two
   return {(backward ? kBackward : 1) * 2 * scores * heads_q * dims,

@@ -10,6 +10,7 @@
 #include "attnjit/error.hpp"
 #include "cli/report/exit_code.hpp"
 #include "cli/work/bench_row.hpp"
+#include "instance/sequences.hpp"
 #include "problem/plan_key.hpp"
 
 namespace attnjit::cli {
@@ -27,10 +28,11 @@ std::optional<AnyPlanKey> plan_of(const Case& job) try {
 
 // Roughly the seconds that tuning takes: compiling the candidates, and 300 launches at 300 TFLOP/s.
 double tuning_seconds(const Case& job) {
-  instance::ProblemSpec spec = job.spec;
-  spec.page_size = 0;  // pages cost about as much as keys in a row
-  ForwardArgs args = shape_args(spec);
+  ForwardArgs args = shape_args(job.spec);
   args.seqlens_q = args.seqlens_kv = nullptr;  // they have no memory; at most all rows are in use
+  const instance::PackedBegins begins = instance::packed_begins(job.spec);
+  if (args.cu_seqlens_q != nullptr) args.cu_seqlens_q = begins.q.data();
+  if (args.cu_seqlens_kv != nullptr) args.cu_seqlens_kv = begins.kv.data();
   const double compiling = job.spec.backward ? 30 : 10;
   return compiling + count_work(args, job.spec.backward).flop / 1e12;
 }
