@@ -7,6 +7,15 @@
 
 namespace attnjit::gpu_test {
 
+/// Parts of a sweep, a case each: whoever has less time than all of them take runs some.
+template <int kIndex>
+struct Part {
+  static constexpr int value = kIndex;
+};
+#define EIGHT_PARTS                                                                              \
+  gpu_test::Part<0>, gpu_test::Part<1>, gpu_test::Part<2>, gpu_test::Part<3>, gpu_test::Part<4>, \
+      gpu_test::Part<5>, gpu_test::Part<6>, gpu_test::Part<7>
+
 /// The verdict on one problem.
 struct Judged {
   std::string text;  ///< what is wrong, or nothing
