@@ -54,7 +54,8 @@ constexpr auto fields(const MaskPackConfig*) {
 constexpr auto fields(const PackedOrderConfig*) {
   using C = PackedOrderConfig;
   return base::fields_of<C>(base::Field{"block_q", &C::block_q},
-                            base::Field{"packed_heads", &C::packed_heads});
+                            base::Field{"packed_heads", &C::packed_heads},
+                            base::Field{"paged_keys", &C::paged_keys});
 }
 
 constexpr auto fields(const ForwardCombineConfig*) {

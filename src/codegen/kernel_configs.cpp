@@ -92,7 +92,8 @@ std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& famil
   if (!family.packed || tunables.path != Path::kWgmma) return std::nullopt;
   const kernel::ForwardWgmmaConfig forward = forward_wgmma_config(family, tunables);
   return kernel::PackedOrderConfig{.block_q = forward.block_q,
-                                   .packed_heads = forward.packed_heads()};
+                                   .packed_heads = forward.packed_heads(),
+                                   .paged_keys = family.page_size > 0};
 }
 
 kernel::ForwardCombineConfig forward_combine_config(const Family& family) {

@@ -182,7 +182,8 @@ Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet&
 
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
   return render_small("packed_order", "packed_order", "PackedOrder",
-                      fmt::format("packed_order q{} heads{}", config.block_q, config.packed_heads),
+                      fmt::format("packed_order q{} heads{}{}", config.block_q, config.packed_heads,
+                                  config.paged_keys ? " paged" : ""),
                       config, kThreads, templates);
 }
 

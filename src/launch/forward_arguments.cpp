@@ -147,6 +147,7 @@ void ForwardArguments::set_order(const ForwardPlanSpec& spec, const problem::Pro
                     .counts = reinterpret_cast<kernel::uint32*>(workspace + layout.order_counts)};
   values_.packed_order = {.q = sequences.q,
                           .kv = sequences.kv,
+                          .used_kv = sequences.used_kv,
                           .costs = packed_costs(problem, values_.features.band),
                           .work = sequences.work,
                           .num_planes = values_.forward.base.num_planes,

@@ -88,7 +88,11 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   grid.falling = grid.splits == 1 && problem.bounded_right && !problem.bounded_left;
   const std::int64_t kv_head_bytes =
       std::int64_t{2} * problem.seqlen_kv * (problem.head_dim + problem.head_dim_v);
-  if (spec.packed_order) grid.sections = choose_sections(kv_head_bytes, problem.num_heads_kv);
+  if (spec.packed_order) {
+    // Of pages, as many as the block table has room for.
+    const std::int64_t tables = problem.page_size > 0 ? problem.batch : 1;
+    grid.sections = choose_sections(tables * kv_head_bytes, problem.num_heads_kv);
+  }
   // Other thread blocks of that path share out their work by kernel::ForwardSchedule.
   if (grid.falling && !spec.wgmma) {
     const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.packed_heads;

@@ -201,8 +201,7 @@ struct ForwardProducer {
     }
   }
   // Whether this thread starts the copies of a tile. Pages and packed sequences make many of them,
-  // which ptxas would wrap in a loop over the lanes each if it did not know that one thread is
-  // left.
+  // which ptxas would wrap in a loop over the lanes each if it did not know that one is left.
   ATTNJIT_DEVICE bool starts_copies() const {
     if constexpr (kPaged || Features::kPacksSequences) return ptx::elect_lane();
     return issues;

@@ -7,6 +7,7 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/packed_rows.cuh"
+#include "attnjit/tile/sequence_keys.cuh"
 
 // Writes the order in which the forward works on the blocks of rows of packed sequences: from those
 // that cost most to those that cost nothing. One thread block sorts them by counting, so that the
@@ -104,7 +105,8 @@ struct PackedOrder {
     return {sequence, number - first_tile(begin_of(params.q, sequence), sequence)};
   }
   ATTNJIT_DEVICE int num_keys(int sequence) const {
-    return sequence < params.q.num_sequences ? range_of(params.kv, sequence).size : 0;
+    if (sequence >= params.q.num_sequences) return 0;
+    return keys_of_sequence<kConfig.paged_keys>(params.q, params.kv, params.used_kv, sequence).size;
   }
   // Calls visit(tile, address of its bucket) for the thread's share of the blocks that have rows.
   template <class Visit>

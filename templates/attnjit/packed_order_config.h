@@ -8,6 +8,7 @@ namespace attnjit::kernel {
 struct PackedOrderConfig {
   int block_q;       // rows of a block
   int packed_heads;  // rows of a query
+  bool paged_keys;   // sequences have keys in pages
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 1024; }
   // Sequences whose begins lie in shared memory; of more, every n-th.
@@ -28,6 +29,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const PackedOrderConfig& config) {
 
 struct PackedOrderParams {
   PackedRows q, kv;
+  const int32* used_kv;  // keys in use of each sequence, where these are paged
   PackedCosts costs;
   PackedWork work;   // room for a tile more than num_packed_tiles()
   int32 num_planes;  // heads, or kv heads where they are packed

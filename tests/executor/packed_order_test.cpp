@@ -16,13 +16,21 @@
 namespace attnjit::executor_test {
 namespace {
 
-constexpr kernel::PackedOrderConfig kConfig{.block_q = 64, .packed_heads = 2};
+constexpr kernel::PackedOrderConfig kConfig{.block_q = 64, .packed_heads = 2, .paged_keys = false};
+constexpr kernel::PackedOrderConfig kPagedConfig{
+    .block_q = 64, .packed_heads = 2, .paged_keys = true};
 constexpr int kSize = kConfig.block_q, kHeads = kConfig.packed_heads;
 constexpr kernel::PackedCosts kFull{0, 0, 0, 1 << 29}, kCausal{1, 1, 0, 1 << 29};
 
 class PackedOrders {
  public:
   using Block = std::pair<std::int32_t, std::int32_t>;  // sequence, tile
+
+  PackedOrders() : PackedOrders(kConfig) {}
+  explicit PackedOrders(const kernel::PackedOrderConfig& config)
+      : paged_keys_(config.paged_keys),
+        kernel_(executor::HostCompiler().compile(bench_.executor().host_source(
+            codegen::render_packed_order(config, bench_.templates())))) {}
 
   /// The blocks of rows in their order.
   std::vector<Block> order(const kernel::PackedCosts& costs, Begins q, Begins kv, int rows,
@@ -31,8 +39,14 @@ class PackedOrders {
     const int room = kernel::num_packed_tiles(rows * kHeads, sequences, kSize) + 1;
     std::vector<kernel::PackedTile> tiles(static_cast<std::size_t>(room));
     std::array<kernel::uint32, kernel::PackedWork::kCounts> counts{7, 7, 7};
+    Begins used;
+    for (int b = 0; b < sequences; ++b) used.push_back(kv[b + 1] - kv[b]);
+    const kernel::PackedRows keys_of_all = paged_keys_
+                                               ? kernel::PackedRows{nullptr, 0, keys}
+                                               : kernel::PackedRows{kv.data(), sequences, keys};
     kernel::PackedOrderParams params{.q = {q.data(), sequences, rows},
-                                     .kv = {kv.data(), sequences, keys},
+                                     .kv = keys_of_all,
+                                     .used_kv = paged_keys_ ? used.data() : nullptr,
                                      .costs = costs,
                                      .work = {tiles.data(), counts.data()},
                                      .num_planes = 24,
@@ -46,7 +60,8 @@ class PackedOrders {
       memory.add(name, executor::view_of(data, {1, 1, 1, size}), bytes, role);
     };
     add("q", q.data(), q.size(), 4, executor::TensorRole::kInput);
-    add("kv", kv.data(), kv.size(), 4, executor::TensorRole::kInput);
+    Begins& lengths = paged_keys_ ? used : kv;
+    add("kv", lengths.data(), lengths.size(), 4, executor::TensorRole::kInput);
     add("tiles", tiles.data(), tiles.size(), 8, executor::TensorRole::kOutput);
     add("counts", counts.data(), counts.size(), 4, executor::TensorRole::kOutput);
     void* const parameters[] = {&params};
@@ -93,10 +108,10 @@ class PackedOrders {
   }
 
  private:
+  const bool paged_keys_;
   kernel::uint32 section_planes_ = 0;
   Bench bench_;
-  const executor::HostKernel kernel_{executor::HostCompiler().compile(
-      bench_.executor().host_source(codegen::render_packed_order(kConfig, bench_.templates())))};
+  const executor::HostKernel kernel_;
 };
 
 Begins random_begins(int sequences, int longest, unsigned seed) {
@@ -121,6 +136,13 @@ TEST_CASE_FIXTURE(PackedOrders, "packed order: every block once, the costliest f
   }
   check(kCausal, {0, 0, 0}, {0, 5, 9}, 0, 9);            // no row
   check(kCausal, {0, 90000}, {0, 90000}, 90000, 90000);  // costs that share buckets
+}
+
+TEST_CASE("packed order: of keys in pages those in use count") {
+  PackedOrders orders(kPagedConfig);
+  const Begins q = random_begins(33, 900, 1), kv = random_begins(33, 400, 2);
+  orders.check(kFull, q, kv, q.back() + 70, 400);
+  orders.check(kCausal, q, kv, q.back() + 70, 400);
 }
 
 // More than kSamples, so that some are looked up in global memory.

@@ -38,9 +38,12 @@ TEST_CASE("packed sequences are ordered for thread blocks that stay on their SMs
   REQUIRE(order.has_value());
   CHECK(order->block_q == 64);
   CHECK(order->packed_heads == 4);
+  CHECK_FALSE(order->paged_keys);
+  f.page_size = 16;
+  CHECK(codegen::packed_order_config(f, tunables)->paged_keys);
   CHECK(kernel::why_invalid(*order) == nullptr);
-  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 0}) != nullptr);
-  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 3}) != nullptr);
+  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 0, false}) != nullptr);
+  CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 3, false}) != nullptr);
   tunables.path = codegen::Path::kMma;
   CHECK_FALSE(codegen::packed_order_config(f, tunables).has_value());
 }

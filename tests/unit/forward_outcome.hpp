@@ -80,9 +80,11 @@ inline void put(Members& m, const kernel::PackedSequencesParams& params) {
   m["work"] = fmt::format("{} {}", fmt::ptr(work.tiles), fmt::ptr(work.counts));
 }
 inline void put(Members& m, const kernel::PackedOrderParams& params) {
-  const auto& [q, kv, costs, work, num_planes, num_kv_heads, most_sections, num_blocks] = params;
-  m["order"] = fmt::format("{} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
-                           q.num_sequences, q.num_rows, kv.num_rows, fmt::ptr(work.tiles));
+  const auto& [q, kv, used_kv, costs, work, num_planes, num_kv_heads, most_sections, num_blocks] =
+      params;
+  m["order"] = fmt::format("{} {} {} {} {} {} {}", fmt::ptr(q.begins), fmt::ptr(kv.begins),
+                           fmt::ptr(used_kv), q.num_sequences, q.num_rows, kv.num_rows,
+                           fmt::ptr(work.tiles));
   m["sections"] = fmt::format("{} {} {} {}", num_planes, num_kv_heads, most_sections, num_blocks);
   m["costs"] =
       fmt::format("{} {} {} {}", costs.rising, costs.bottom_right, costs.ahead, costs.widest);

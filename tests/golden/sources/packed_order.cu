@@ -176,6 +176,7 @@ namespace attnjit::kernel {
 struct PackedOrderConfig {
   int block_q;       // rows of a block
   int packed_heads;  // rows of a query
+  bool paged_keys;   // sequences have keys in pages
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 1024; }
   // Sequences whose begins lie in shared memory; of more, every n-th.
@@ -196,6 +197,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const PackedOrderConfig& config) {
 
 struct PackedOrderParams {
   PackedRows q, kv;
+  const int32* used_kv;  // keys in use of each sequence, where these are paged
   PackedCosts costs;
   PackedWork work;   // room for a tile more than num_packed_tiles()
   int32 num_planes;  // heads, or kv heads where they are packed
@@ -377,6 +379,12 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
                : "l"(address)
                : "memory");
   return v;
+}
+
+// A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
+// barriers and products that follow.
+ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+  return load_global_written(address);
 }
 
 template <class T>
@@ -578,6 +586,33 @@ ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) 
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/tile/sequence_keys.cuh
+
+namespace attnjit::kernel {
+
+ATTNJIT_DEVICE int lower(int a, int b) { return a < b ? a : b; }
+
+// Rows or keys in use of a sequence, of `limit` that it has; all without `lengths`.
+ATTNJIT_DEVICE int rows_in_use(const int32* lengths, int sequence, int limit) {
+  if (lengths == nullptr) return limit;
+  const int length = ptx::load_global(lengths + sequence);
+  return length < 0 ? 0 : lower(length, limit);
+}
+
+// The keys of one of the sequences of `q`: those from its begin in `kv` to the next one, or, where
+// keys are paged, those in use, which its row of the block table counts from 0.
+template <bool kPagedKeys>
+ATTNJIT_DEVICE PackedRange keys_of_sequence(const PackedRows& q, const PackedRows& kv,
+                                            const int32* used_kv, int sequence) {
+  if constexpr (kPagedKeys) {
+    return {0, sequence < q.num_sequences ? rows_in_use(used_kv, sequence, kv.num_rows) : 0};
+  } else {
+    return range_of(kv, sequence);
+  }
+}
+
+}  // namespace attnjit::kernel
+
 // Writes the order in which the forward works on the blocks of rows of packed sequences: from those
 // that cost most to those that cost nothing. One thread block sorts them by counting, so that the
 // forward, which begins meanwhile, reads an entry for each.
@@ -674,7 +709,8 @@ struct PackedOrder {
     return {sequence, number - first_tile(begin_of(params.q, sequence), sequence)};
   }
   ATTNJIT_DEVICE int num_keys(int sequence) const {
-    return sequence < params.q.num_sequences ? range_of(params.kv, sequence).size : 0;
+    if (sequence >= params.q.num_sequences) return 0;
+    return keys_of_sequence<kConfig.paged_keys>(params.q, params.kv, params.used_kv, sequence).size;
   }
   // Calls visit(tile, address of its bucket) for the thread's share of the blocks that have rows.
   template <class Visit>
@@ -734,6 +770,7 @@ using namespace attnjit::kernel;
 inline constexpr PackedOrderConfig kConfig{
     .block_q = 128,
     .packed_heads = 1,
+    .paged_keys = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

@@ -6,6 +6,7 @@ using namespace attnjit::kernel;
 inline constexpr PackedOrderConfig kConfig{
     .block_q = 128,
     .packed_heads = 1,
+    .paged_keys = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads())

@@ -1,0 +1,16 @@
+// packed_order q128 heads1 paged
+#include "attnjit/packed_order.cuh"
+
+using namespace attnjit::kernel;
+
+inline constexpr PackedOrderConfig kConfig{
+    .block_q = 128,
+    .packed_heads = 1,
+    .paged_keys = true,
+};
+
+extern "C" __global__ void __launch_bounds__(kConfig.num_threads())
+packed_order(
+    const __grid_constant__ PackedOrderParams params) {
+  packed_order<kConfig>(params);
+}
