@@ -1608,6 +1608,12 @@ ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_
 
 // The number of bits that are set.
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
+// As many ones as `count`, from the lowest bit on; 32 for more.
+ATTNJIT_DEVICE uint32 low_bits(int count) {
+  uint32 bits;
+  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(count));
+  return bits;
+}
 
 }  // namespace attnjit::kernel::ptx
 

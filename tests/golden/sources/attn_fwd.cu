@@ -358,6 +358,12 @@ ATTNJIT_DEVICE uint32 as_bits(float value) { return static_cast<uint32>(__float_
 
 // The number of bits that are set.
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return __popc(bits); }
+// As many ones as `count`, from the lowest bit on; 32 for more.
+ATTNJIT_DEVICE uint32 low_bits(int count) {
+  uint32 bits;
+  asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(count));
+  return bits;
+}
 
 }  // namespace attnjit::kernel::ptx
 
@@ -1244,19 +1250,14 @@ struct KeptKeys {
   // Keeps the keys of `line` from `begin` on, and before `end`, both counted from the thread's
   // first key.
   ATTNJIT_DEVICE void from(int line, int begin) {
+    const int dropped = bits_before(begin);
 #pragma unroll
-    for (int s = 0; s < kSpans; ++s) drop(line, s, low_bits(begin - kSpan * s));
+    for (int i = 0; i < kWords; ++i) word[line][i] &= ~ones(dropped - 32 * i);
   }
   ATTNJIT_DEVICE void before(int line, int end) {
+    const int kept = bits_before(end);
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      uint32 kept = 0;
-#pragma unroll
-      for (int s = kPerWord * i; s < kSpans && s < kPerWord * (i + 1); ++s) {
-        kept |= low_bits(end - kSpan * s) << kBits * (s % kPerWord);
-      }
-      word[line][i] &= kept;
-    }
+    for (int i = 0; i < kWords; ++i) word[line][i] &= ones(kept - 32 * i);
   }
 
   // Drops the keys of span `s` whose bits are set.
@@ -1277,10 +1278,15 @@ struct KeptKeys {
   }
 
  private:
-  // As many ones as `count`, of a span's bits.
-  ATTNJIT_DEVICE static uint32 low_bits(int count) {
-    const int most = count < kBits ? count : kBits;
-    return (1u << (most > 0 ? most : 0)) - 1;
+  // The bits of a line that belong to keys before `key`: those of whole spans, and of its own.
+  ATTNJIT_DEVICE static int bits_before(int key) {
+    constexpr int kEnd = kSpan * kSpans;
+    const int inside = key < 0 ? 0 : key < kEnd ? key : kEnd;
+    const int own = inside % kSpan;
+    return inside / kSpan * kBits + (own < kBits ? own : kBits);
+  }
+  ATTNJIT_DEVICE static uint32 ones(int count) {
+    return ptx::low_bits(kWords == 1 || count > 0 ? count : 0);
   }
 };
 

@@ -22,6 +22,7 @@ ATTNJIT_DEVICE uint32 as_bits(float value) {
 
 ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return std::countr_zero(bits); }
 ATTNJIT_DEVICE int count_bits(uint32 bits) { return std::popcount(bits); }
+ATTNJIT_DEVICE uint32 low_bits(int count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
 ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
 
