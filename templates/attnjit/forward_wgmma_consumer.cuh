@@ -1,21 +1,17 @@
 #pragma once
 #include "attnjit/forward_rows.cuh"
+#include "attnjit/forward_wgmma_epilogue.cuh"
 #include "attnjit/forward_wgmma_shared.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
 #include "attnjit/ptx/opaque.cuh"
-#include "attnjit/ptx/store_if.cuh"
-#include "attnjit/ptx/store_matrix.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
-#include "attnjit/ptx/thread.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/kept_keys.cuh"
 #include "attnjit/softmax.cuh"
 #include "attnjit/tile/fragments.cuh"
-#include "attnjit/tile/quad_rows.cuh"
-#include "attnjit/tile/row_maxima.cuh"
 
 namespace attnjit::kernel {
 
@@ -31,15 +27,15 @@ namespace attnjit::kernel {
 // Warpgroups take turns with the tensor cores, so that one multiplies while the other
 // exponentiates.
 template <ForwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
-struct ForwardConsumer {
-  static constexpr int kGroups = kConfig.block_kv / 8;          // of 8 keys
-  static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
+struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
+  static constexpr int kGroups = kConfig.block_kv / 8;  // of 8 keys
   static constexpr int kWarpgroups = kConfig.consumers();
-  static constexpr bool kPacked = Features::kPacksSequences;
-  using Shared = ForwardShared<kConfig>;
+  using Epilogue = ForwardEpilogue<kConfig, Features>;
+  using Epilogue::features, Epilogue::lane, Epilogue::maxima, Epilogue::out, Epilogue::params;
+  using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
+  using typename Epilogue::Rows, typename Epilogue::Shared;
   // The largest scores are looked for among changed ones.
   static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
-  using Softmax = GivenStartSoftmax<kConfig.dtype, 1, kConfig.scale_first>;
 
   // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
   // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
@@ -50,40 +46,19 @@ struct ForwardConsumer {
     kPlain,
   };
 
-  // The rows at hand.
-  struct Rows {
-    Block block;
-    int split;  // of their keys
-    Softmax softmax;
-  };
-
-  const ForwardWgmmaParams& params;
-  Features features;
-  Shared shared;
-  const int warpgroup;  // among the consumers
-  const int lane = ptx::lane_index();
-  const int warp_row;  // of the warp's 16 rows in a block of rows
   const uint64 q_descriptor, k_descriptor, v_descriptor;
   ForwardJob job;
   typename Shared::QueryTurn query_turn = {};  // of the rows at hand
   typename Shared::TileTurn tile_turn = {};    // of the job
   Rows rows;
-  const SharedRowMaxima<kConfig.row_max, kConfig.maxima_pitch()> maxima;
-  Fragments<1, kOutGroups> out;
   Probabilities<1, kGroups> probabilities;  // of the tile before
   bool adds = false;                        // `out` holds products already
-  bool stores = false;                      // a store of the warp may still read a buffer of Q
-  uint32 stored = 0;                        // that buffer
 
   ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
-      : params(p),
-        features(f),
-        warpgroup(group),
-        warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
+      : Epilogue(p, f, group),
         q_descriptor(ptx::matrix_descriptor(shared.q(0) + 64 * group * 128, 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
-        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)),
-        maxima{shared.maxima(ptx::thread_index() - 128)} {}
+        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
     ptx::barrier_wait(shared.q_full(0), 0);
@@ -207,7 +182,7 @@ struct ForwardConsumer {
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
     if constexpr (kNew) {
-      if constexpr (kBehind) write(closing, closing_slot, query_turn.turn - 1);
+      if constexpr (kBehind) this->write(closing, closing_slot, query_turn.turn - 1);
       adds = false;
     } else {
       adds = true;
@@ -230,7 +205,7 @@ struct ForwardConsumer {
     hold_operands();
     ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
     release_stored();
-    write(rows, query_turn.slot(), query_turn.turn);
+    this->write(rows, query_turn.slot(), query_turn.turn);
     if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
   }
 
@@ -301,130 +276,6 @@ struct ForwardConsumer {
 #pragma unroll
       for (int h = 0; h < 2; ++h) ptx::hold(probabilities[0][n][h]);
     }
-  }
-
-  // Hands the buffer of Q on from which the rows before have been stored.
-  ATTNJIT_DEVICE void release_stored() {
-    if constexpr (!kConfig.stages_out()) return;
-    ptx::tensor_store_wait_read();
-    ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));
-    stores = false;
-  }
-
-  // Writes `out` and lse of the rows whose turn `turn` was, and their largest scores where these
-  // are wanted.
-  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 turn) {
-    const ForwardParams& p = params.base;
-    ClosedRow closed[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      RowState state = closing.softmax.finish(0, h);
-      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
-      if constexpr (kConfig.row_max) {
-        state.max = maxima.of(turn, h) * (kConfig.scale_first ? 1.0f : p.score_scale);
-        features.write_max(features, closing.block, closed[h].owner, state,
-                           split_slot(closing, closed[h].owner));
-      }
-      if (closing.split == 0) features.close(closing.block, closed[h]);
-    }
-    if (p.num_splits > 1) {
-      write_partial(closing, closed);
-    } else {
-      write_lse(closing.block, closed);
-      if constexpr (!kConfig.stages_out()) write_out(closing.block, closed);
-    }
-    if constexpr (kConfig.stages_out()) {
-      if (p.num_splits == 1) {
-        // Rows of the warp past those of a packed sequence are another's.
-        if (kPacked && closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
-          write_out(closing.block, closed);
-        } else {
-          stage_out(closing.block, closed, slot);
-        }
-      }
-      stores = true;
-      stored = slot;
-    }
-  }
-  ATTNJIT_DEVICE void write_lse(const Block& block, const ClosedRow (&closed)[2]) const {
-    float* const lse = params.base.lse;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const RowOwner& owner = closed[h].owner;
-      ptx::store_global_if(lse != nullptr && (lane & 3) == 0 && owner.query < block.seqlen_q,
-                           lse + lse_index<kPacked>(params.base, block, owner), closed[h].lse);
-    }
-  }
-  // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
-  // their store.
-  ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
-    const uint32 rows_of_warp = shared.q(slot) + warp_row * 128;
-    const uint32 line = rows_of_warp + (lane & 15) * 128;
-#pragma unroll
-    for (int n = 0; n < kOutGroups; n += 2) {
-      uint32 word[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) word[i] = packed(closed[i & 1], n + i / 2, i & 1);
-      const uint32 chunk = (n & 7) + (lane >> 4);
-      ptx::store_matrices(line + n / 8 * kConfig.block_q * 128 + ((chunk ^ (lane & 7)) << 4), word);
-    }
-    ptx::fence_async_proxy();
-    ptx::warp_sync();  // all lanes have written
-#pragma unroll
-    for (int slab = 0; slab < ceil_div(kConfig.head_dim_v, 64); ++slab) {
-      ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * kConfig.block_q * 128,
-                           64 * slab, block.q_begin + block.first_row + warp_row, block.head,
-                           block.tensor_batch);
-    }
-    ptx::tensor_store_commit();
-  }
-  // Writes 16 bytes a lane.
-  ATTNJIT_DEVICE void write_out(const Block& block, const ClosedRow (&closed)[2]) const {
-    const ForwardParams& p = params.base;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const auto& [query, head] = closed[h].owner;
-      uint16* const row =
-          rows_of<kPacked>(static_cast<uint16*>(p.out), p.out_strides, block, head, block.q_begin) +
-          query * p.out_strides.row + 8 * (lane & 3);
-#pragma unroll
-      for (int n = 0; n < kOutGroups; n += 4) {
-        uint32 a[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[i] = packed(closed[h], n + i, h);
-        gather_group(a);
-        const bool inside = query < block.seqlen_q && 8 * n + 8 * (lane & 3) < kConfig.head_dim_v;
-        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
-                             {{a[0], a[1], a[2], a[3]}});
-      }
-    }
-  }
-  // The place of a row in arrays of a number per row and split.
-  ATTNJIT_DEVICE int64 split_slot(const Rows& of, const RowOwner& owner) const {
-    return lse_index<kPacked>(params.base, of.block, owner) * params.base.num_splits + of.split;
-  }
-  // Writes what a split knows of its rows, in fp32.
-  ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {
-    const ForwardParams& p = params.base;
-    constexpr int kColumns = round_up(kConfig.head_dim_v, 16);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const RowOwner& owner = closed[h].owner;
-      const bool inside = owner.query < closing.block.seqlen_q;
-      const int64 slot = split_slot(closing, owner);
-      ptx::store_global_if(inside && (lane & 3) == 0, p.partial_lse + slot, closed[h].lse);
-      float* const target = p.partial_out + slot * kColumns + 2 * (lane & 3);
-#pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n) {
-        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector8*>(target + 8 * n),
-                             {{ptx::as_bits(closed[h].scaled(out[0][n][2 * h])),
-                               ptx::as_bits(closed[h].scaled(out[0][n][2 * h + 1]))}});
-      }
-    }
-  }
-  // The two columns of group n in row h.
-  ATTNJIT_DEVICE uint32 packed(const ClosedRow& row, int n, int h) const {
-    return ptx::pack<kConfig.dtype>(row.scaled(out[0][n][2 * h]), row.scaled(out[0][n][2 * h + 1]));
   }
 };
 

@@ -199,7 +199,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a largest score of other keys, unscaled, o
   for (const auto& [file, scale, config] :
        {std::array{std::string("attnjit/forward_mma.cuh"), std::string("params.score_scale);"),
                    kMaxFree},
-        std::array{std::string("attnjit/forward_wgmma_consumer.cuh"),
+        std::array{std::string("attnjit/forward_wgmma_epilogue.cuh"),
                    std::string("p.score_scale);"), kWgmma}}) {
     expect_report({file, "(kConfig.scale_first ? 1.0f : " + scale, "1.0f;"}, {kSmall, config},
                   {fails, "head 3: max_logits of 1 rows fails"});

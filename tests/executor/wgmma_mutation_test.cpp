@@ -13,6 +13,7 @@ using instance::ProblemSpec;
 
 const std::string kProducer = "attnjit/forward_wgmma_producer.cuh";
 const std::string kConsumer = "attnjit/forward_wgmma_consumer.cuh";
+const std::string kEpilogue = "attnjit/forward_wgmma_epilogue.cuh";
 const std::string kShared = "attnjit/forward_wgmma_shared.cuh";
 const std::string kEntry = "attnjit/forward_wgmma.cuh";
 
@@ -63,7 +64,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
       {kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(before.slot()));", ""},
       {kRows, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
   expect_report(
-      {kConsumer, "ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));", ""},
+      {kEpilogue, "ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));", ""},
       {kMany, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
   expect_report(
       {kProducer, "ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());",
@@ -82,12 +83,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
                  "hold_operands();\n    multiply_q_k"},
                 {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(
-      {kConsumer, "ptx::fence_async_proxy();\n    ptx::warp_sync();", "ptx::warp_sync();"},
+      {kEpilogue, "ptx::fence_async_proxy();\n    ptx::warp_sync();", "ptx::warp_sync();"},
       {kRows, kTiles},
       {"tensor_store_if: has the copy engine read shared memory at +",
        "fence_async_proxy is missing"});
   expect_report(
-      {kConsumer, "ptx::warp_sync();  // all lanes have written", ""}, {kRows, kTiles},
+      {kEpilogue, "ptx::warp_sync();  // all lanes have written", ""}, {kRows, kTiles},
       {"tensor_store_if: reads shared memory at +", "with no barrier of the block in between"});
 }
 
@@ -128,7 +129,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: the last tile of a bias read as a
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
-  expect_report({kConsumer, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
+  expect_report({kEpilogue, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
                  "ptx::barrier_arrive_if(stores"},
                 {kMany, kTiles},
                 {"tensor_load: writes shared memory at +", "tensor_store_wait_read is missing"});
