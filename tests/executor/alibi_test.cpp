@@ -59,7 +59,7 @@ const ProblemSpec kSmall = {.batch = 2,
                             .head_dim = 64,
                             .alibi = "bh"};
 
-TEST_CASE_FIXTURE(Alibi, "alibi: the diagonal at either end, and moved off the tensors") {
+TEST_CASE_FIXTURE(Alibi, "slow: alibi: the diagonal at either end, and moved off the tensors") {
   ProblemSpec spec = kSmall;
   for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
     spec.diagonal = diagonal;
@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(Alibi, "alibi: slopes of 0, negative ones, and steep ones") {
 
 // Keys past the diagonal are dropped there: their slopes enter the exponents, unless they are
 // steep.
-TEST_CASE_FIXTURE(Alibi, "alibi: tiles before the diagonal, one after another") {
+TEST_CASE_FIXTURE(Alibi, "slow: alibi: tiles before the diagonal, one after another") {
   ProblemSpec spec = kSmall;
   spec.causal = true;
   spec.seqlen_kv = 400;
@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(Alibi, "alibi: packed heads and split keys") {
   }
 }
 
-TEST_CASE_FIXTURE(Alibi, "alibi: beside all that else enters the scores") {
+TEST_CASE_FIXTURE(Alibi, "slow: alibi: beside all that else enters the scores") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 160;  // whole pieces of 16 bytes of a mask
   spec.diagonal = Diagonal::kBottomRight;

@@ -64,14 +64,14 @@ TEST_CASE_FIXTURE(BatchGroups, "batch groups: packed heads, split keys") {
   expect_right(spec, R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})");
 }
 
-TEST_CASE_FIXTURE(BatchGroups, "batch groups: gradients of path mma") {
+TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: gradients of path mma") {
   for (const char* bias : {"sh1k/2", "sgqk/3", "s1q1/2"}) {
     expect_right(gradients(with("shqk/2", bias)));
   }
   expect_right(gradients(with("s11k/3", "sgqk/3"), true));
 }
 
-TEST_CASE_FIXTURE(BatchGroups, "batch groups: gradients of path wgmma") {
+TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: gradients of path wgmma") {
   const std::string config = wgmma_backward(64);
   for (const char* bias : {"sh1k/2", "sgqk/3"}) {
     for (const char* mask : {"s11k/2", "shqk/3"}) expect_right(gradients(with(mask, bias)), config);

@@ -39,7 +39,7 @@ const std::vector<std::string> kTiles = {
 
 class MaskTiles : public Mutations {};
 
-TEST_CASE_FIXTURE(MaskTiles, "tiles of every size unite the classes that they touch") {
+TEST_CASE_FIXTURE(MaskTiles, "slow: tiles of every size unite the classes that they touch") {
   Bench bench;
   for (const std::string& config : kTiles) {
     for (const char* mask : {"b1qk", "1gqk", "b11k"}) {

@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(PackedPages, "packed pages: a prefix in common, packed heads, 
   expect_right(many, {"{}", wgmma(64, 32)});
 }
 
-TEST_CASE_FIXTURE(PackedPages, "packed pages: beside all that else enters the scores") {
+TEST_CASE_FIXTURE(PackedPages, "slow: packed pages: beside all that else enters the scores") {
   for (const std::int64_t page_size : {16, 64}) {
     ProblemSpec spec = mixed(page_size);
     spec.mask = "b1qk";

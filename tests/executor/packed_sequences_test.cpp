@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: a diagonal of their own") 
   expect_all_right(spec);
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: more than lanes look at in one round") {
+TEST_CASE_FIXTURE(PackedSequences, "slow: packed sequences: 1100 short ones") {
   expect_right(short_sequences(1100));
   expect_right(gradients(short_sequences(1100)));
 }
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: heads packed as well") {
   expect_right(spec, config);
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: masks and biases by sequence") {
+TEST_CASE_FIXTURE(PackedSequences, "slow: packed sequences: masks and biases by sequence") {
   for (const auto& [mask, bias] : {std::pair{"bhqk", "bhqk"},
                                    {"1g1t", "1h1t"},
                                    {"bhq1", "1gqk"},

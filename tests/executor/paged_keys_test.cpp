@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(PagedKeys,
   }
 }
 
-TEST_CASE_FIXTURE(PagedKeys, "paged keys: beside all that else enters the scores") {
+TEST_CASE_FIXTURE(PagedKeys, "slow: paged keys: beside all that else enters the scores") {
   for (const std::int64_t page_size : {16, 64}) {
     ProblemSpec spec = paged(page_size);
     spec.mask = "b1qk";

@@ -56,7 +56,8 @@ class PreparedMasks : public Mutations {
   Bench bench_;
 };
 
-TEST_CASE_FIXTURE(PreparedMasks, "forward: planes, heads that are packed, and splits of the keys") {
+TEST_CASE_FIXTURE(PreparedMasks,
+                  "slow: forward: planes, heads that are packed, and splits of the keys") {
   const std::string wgmma = R"({"path":"wgmma","min_blocks":1})";
   for (const char* mask : {"bhqk", "bgqk", "1h1k", "111k", "b11k", "11qk"}) {
     expect_both_right(prepared(mask, 197, 333));
@@ -72,7 +73,7 @@ TEST_CASE_FIXTURE(PreparedMasks, "forward: planes, heads that are packed, and sp
   expect_right(groups, wgmma);
 }
 
-TEST_CASE_FIXTURE(PreparedMasks, "backward: rows of queries") {
+TEST_CASE_FIXTURE(PreparedMasks, "slow: backward: rows of queries") {
   for (const char* mask : {"bhqk", "1gqk", "b11k", "1h1k"}) {
     expect_both_right(gradients(prepared(mask, 197, 333)));
     expect_both_right(gradients(prepared(mask, 70, 40)), R"({"dkv":{"late":true}})");
@@ -84,7 +85,7 @@ TEST_CASE_FIXTURE(PreparedMasks, "backward: rows of queries") {
   expect_right(groups);
 }
 
-TEST_CASE_FIXTURE(PreparedMasks, "backward: rows of keys") {
+TEST_CASE_FIXTURE(PreparedMasks, "slow: backward: rows of keys") {
   for (const int block_q : {64, 128}) {
     for (const char* mask : {"bhqk", "1gqk", "b11k", "1h1k"}) {
       expect_both_right(gradients(prepared(mask, 197, 333)), wgmma_backward(block_q));
@@ -110,7 +111,7 @@ TEST_CASE_FIXTURE(PreparedMasks, "a mask and a bias over pairs meet beside 128 c
   expect_right(spec, wgmma_backward(64));
 }
 
-TEST_CASE_FIXTURE(PreparedMasks, "backward: wide heads") {
+TEST_CASE_FIXTURE(PreparedMasks, "slow: backward: wide heads") {
   for (const char* mask : {"bhqk", "1gqk", "b11k"}) {
     expect_both_right(gradients(prepared(mask, 150, 208, 136)), wide_backward());
     expect_both_right(gradients(prepared(mask, 65, 70, 136)));

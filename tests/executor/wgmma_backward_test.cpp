@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(WgmmaBackward,
 }
 
 // Biases over queries and keys come in tiles; rows of 208 keys are aligned.
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: biases of every pattern and kind") {
+TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: biases of every pattern and kind") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
   for (const char* bias : {"bhqk", "1hqk", "b1qk", "b11k", "1h1k"}) {
@@ -175,7 +175,8 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias of ever
   }
 }
 
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias beside other choices") {
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "slow: wgmma backward: the gradient of a bias beside other choices") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
   spec.want_dbias = true;
@@ -229,7 +230,8 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: dq in the order of the keys") 
 }
 
 // On a device of one SM, so that a thread block has several planes after another.
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: thread blocks that take all keys of a kv head") {
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "slow: wgmma backward: thread blocks that take all keys of a kv head") {
   codegen::Arch one_sm = codegen::find_arch("sm_90a");
   one_sm.sm_count = 1;
   ProblemSpec spec = kSmall;
@@ -260,7 +262,8 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: thread blocks that take all ke
   }
 }
 
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: whole planes with lengths, masks and biases") {
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "slow: wgmma backward: whole planes with lengths, masks and biases") {
   codegen::Arch one_sm = codegen::find_arch("sm_90a");
   one_sm.sm_count = 1;
   ProblemSpec spec = kSmall;
@@ -334,7 +337,8 @@ TEST_CASE_FIXTURE(WgmmaBackward, "backward on each path: slopes of a softcap dow
   expect_right(spec);
 }
 
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a softcap, beside masks, biases and slopes") {
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "slow: wgmma backward: a softcap, beside masks, biases and slopes") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {

@@ -90,7 +90,8 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: many sequences") 
   expect_right(short_sequences(300));
 }
 
-TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: masks and biases by sequence") {
+TEST_CASE_FIXTURE(WgmmaPackedBackward,
+                  "slow: wgmma packed backward: masks and biases by sequence") {
   for (const auto& [mask, bias] : {std::pair{"bhqk", "bhqk"},
                                    {"1g1t", "1h1t"},
                                    {"b1qk", "1gqk"},
@@ -173,7 +174,7 @@ class SpoiledSequence {
 // The first and the second end in the middle of tiles.
 const ProblemSpec kThree = gradients(packed({0, 40, 110, 300}, {0, 50, 130, 300}));
 
-TEST_CASE("wgmma packed backward: NaN that a sequence reads stays in it") {
+TEST_CASE("slow: wgmma packed backward: NaN that a sequence reads stays in it") {
   SpoiledSequence spoiled;
   for (const std::size_t sequence : {0, 1, 2}) {
     CAPTURE(sequence);

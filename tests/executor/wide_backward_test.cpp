@@ -34,7 +34,7 @@ const ProblemSpec kSmall = {.batch = 2,
                             .head_dim = 136,
                             .backward = true};
 
-TEST_CASE_FIXTURE(WideBackward, "wide backward: both types, from 136 to 256 columns") {
+TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: both types, from 136 to 256 columns") {
   const std::pair<int, int> dims[] = {{136, 136}, {256, 256}, {192, 128}, {64, 200}, {256, 8}};
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     for (const auto& [head_dim, head_dim_v] : dims) {
@@ -110,7 +110,7 @@ TEST_CASE_FIXTURE(WideBackward,
   expect_right(spec);
 }
 
-TEST_CASE_FIXTURE(WideBackward, "wide backward: biases of every pattern and kind") {
+TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: biases of every pattern and kind") {
   ProblemSpec spec = kSmall;
   for (const char* bias : {"bhqk", "1hqk", "b1qk", "b11k", "1h1k"}) {
     spec.bias = bias;
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(WideBackward, "wide backward: biases of every pattern and kind
   expect_right(spec);
 }
 
-TEST_CASE_FIXTURE(WideBackward, "wide backward: a softcap, beside bands, masks and biases") {
+TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: a softcap, beside bands, masks and biases") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     ProblemSpec spec = kSmall;
     spec.dtype = dtype;
@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(WideBackward, "wide backward: a dbias that has a kernel of its
   expect_right(spec);
 }
 
-TEST_CASE_FIXTURE(WideBackward, "wide backward: masks over keys, with biases and without") {
+TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: masks over keys, with biases and without") {
   ProblemSpec spec = kSmall;
   spec.poison_dropped_keys = true;
   spec.mask_kind = MaskKind::kScattered;
