@@ -33,8 +33,8 @@ class GlobalMemory {
   void access(const void* address, unsigned bytes, GlobalAccess access, bool waited);
 
  private:
-  // What kernels wrote that have ended is kWritten; what one wrote that may still run beside this
-  // one, kWrittenAhead.
+  // Bytes of kernels that have ended are kWritten, those of one that may still run beside this one
+  // kWrittenAhead.
   enum Byte : std::uint8_t { kGap, kInput, kUnwritten, kWritten, kWrittenAhead, kWrittenNow };
 
   struct Region {
