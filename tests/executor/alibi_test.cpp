@@ -160,7 +160,7 @@ TEST_CASE_FIXTURE(Alibi, "slow: alibi: beside all that else enters the scores") 
   backward(spec, {"{}"});
 }
 
-TEST_CASE_FIXTURE(Alibi, "alibi: heads of 256 columns") {
+TEST_CASE_FIXTURE(Alibi, "slow: alibi: heads of 256 columns") {
   ProblemSpec spec = kSmall;
   spec.head_dim = 256;
   spec.seqlen_kv = 90;

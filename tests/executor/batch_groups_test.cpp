@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: gradients of path wgmma") {
   }
 }
 
-TEST_CASE_FIXTURE(BatchGroups, "batch groups: beside lengths, a band and dropped NaN") {
+TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: beside lengths, a band and dropped NaN") {
   ProblemSpec spec = with("s1qk/3", "shqk/2");
   spec.use_seqlens_q = spec.use_seqlens_kv = true;
   spec.causal = true;

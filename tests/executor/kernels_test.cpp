@@ -139,7 +139,8 @@ TEST_CASE_FIXTURE(Kernels, "kernels: sinks, also of rows without a live key and 
   }
 }
 
-TEST_CASE_FIXTURE(Kernels, "kernels: capped scores, from caps that bind to caps that do not") {
+TEST_CASE_FIXTURE(Kernels,
+                  "slow: kernels: capped scores, from caps that bind to caps that do not") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     ProblemSpec spec = kSmall;
     spec.dtype = dtype;

@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(MaxLogits, "largest scores: of rows, of heads, or of both") {
   }
 }
 
-TEST_CASE_FIXTURE(MaxLogits, "largest scores: scaled in the exponent or before") {
+TEST_CASE_FIXTURE(MaxLogits, "slow: largest scores: scaled in the exponent or before") {
   ProblemSpec spec = kSmall;
   spec.dtype = DType::kFloat16;
   for (const float scale : {-0.3f, 0.0f, 4.0f, 1e-3f}) {
@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(MaxLogits,
   }
 }
 
-TEST_CASE_FIXTURE(MaxLogits, "largest scores: packed heads and split keys") {
+TEST_CASE_FIXTURE(MaxLogits, "slow: largest scores: packed heads and split keys") {
   ProblemSpec spec = kDecode;
   expect_right(spec, {kPacked, kAlone, kPackedWgmma});
   spec.bias = "1hqk";
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(MaxLogits,
   expect_right(spec, {kWgmma}, 1);
 }
 
-TEST_CASE_FIXTURE(MaxLogits, "largest scores: heads of 128 and 256 columns") {
+TEST_CASE_FIXTURE(MaxLogits, "slow: largest scores: heads of 128 and 256 columns") {
   ProblemSpec spec = kSmall;
   spec.bias = "b1qk";
   for (const std::int64_t width : {128, 256}) {
@@ -189,7 +189,8 @@ TEST_CASE_FIXTURE(MaxLogits, "largest scores: more rows than a thread block, in 
   expect_right(spec, {kMaxFree});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught: a largest score of other keys, unscaled, or of other rows") {
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught: a largest score of other keys, unscaled, or of other rows") {
   const std::string maxima = "attnjit/tile/row_maxima.cuh", row_max = "attnjit/score/row_max.cuh";
   const std::string fails = "row_max of 70 rows fails";
   expect_report({maxima, "fmaxf(highest[m][h], scores.row_max(m, h))", "scores.row_max(m, h)"},

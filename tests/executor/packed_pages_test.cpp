@@ -70,7 +70,8 @@ TEST_CASE_FIXTURE(PackedPages, "packed pages: one sequence, no keys, no pages, n
   expect_right(spec, {"{}", wgmma(64, 64)});
 }
 
-TEST_CASE_FIXTURE(PackedPages, "packed pages: a prefix in common, packed heads, more sequences") {
+TEST_CASE_FIXTURE(PackedPages,
+                  "slow: packed pages: a prefix in common, packed heads, more sequences") {
   ProblemSpec spec = mixed(16);
   spec.seqlens_kv = {200, 256, 130, 128, 255, 17, 240};
   spec.shared_pages = 8;
@@ -137,7 +138,7 @@ TEST_CASE_FIXTURE(PackedPages, "packed pages: an entry in use that the pool has 
 
 const std::string kKeys = "attnjit/tile/sequence_keys.cuh";
 
-TEST_CASE_FIXTURE(Mutations, "caught: keys in use of another sequence, or of none") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught: keys in use of another sequence, or of none") {
   const Mutation first{kKeys, "used_kv, sequence", "used_kv, 0"};
   expect_report(first, {mixed(64), mma(32, 64)}, {"copy_async_16: reads 16 bytes"});
   expect_report(first, {mixed(64), wgmma(64, 64)}, {"rows fail"});

@@ -51,7 +51,7 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: no rows, no keys, none of 
   expect_all_right(packed({0, 0, 0}, {0, 20, 20}, 65, 20));
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: a diagonal of their own") {
+TEST_CASE_FIXTURE(PackedSequences, "slow: packed sequences: a diagonal of their own") {
   ProblemSpec spec = ragged();
   spec.causal = true;
   for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
@@ -112,7 +112,8 @@ TEST_CASE_FIXTURE(PackedSequences, "slow: packed sequences: masks and biases by 
   }
 }
 
-TEST_CASE_FIXTURE(PackedSequences, "packed sequences: masks and biases of fewer rows and keys") {
+TEST_CASE_FIXTURE(PackedSequences,
+                  "slow: packed sequences: masks and biases of fewer rows and keys") {
   ProblemSpec spec = with(ragged(), "b1qk", "1hqk");
   spec.use_sink = spec.causal = true;
   spec.diagonal = Diagonal::kBottomRight;

@@ -34,7 +34,7 @@ ProblemSpec paged(std::int64_t page_size, std::int64_t keys = 256) {
 using PagedKeys = TileBench;
 
 TEST_CASE_FIXTURE(PagedKeys,
-                  "paged keys: pages of one key, a prime, parts of a tile and whole ones") {
+                  "slow: paged keys: pages of one key, a prime, parts of a tile and whole ones") {
   for (const std::int64_t page_size : {1, 3, 7, 16, 64, 100, 128, 256}) {
     expect_right(paged(page_size), {mma(32, 64), mma(16, 32, 2)});
   }
@@ -89,8 +89,9 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: one query, packed heads, split keys") 
   }
 }
 
-TEST_CASE_FIXTURE(PagedKeys,
-                  "paged keys: memory in either order, gaps, long rows of the table, odd bases") {
+TEST_CASE_FIXTURE(
+    PagedKeys,
+    "slow: paged keys: memory in either order, gaps, long rows of the table, odd bases") {
   for (const std::int64_t page_size : {16, 64}) {
     ProblemSpec spec = paged(page_size);
     spec.memory.layout = instance::Layout::kBshd;
@@ -122,7 +123,7 @@ TEST_CASE_FIXTURE(PagedKeys, "slow: paged keys: beside all that else enters the 
   }
 }
 
-TEST_CASE_FIXTURE(PagedKeys, "paged keys: wide heads, and rows of no multiple of eight") {
+TEST_CASE_FIXTURE(PagedKeys, "slow: paged keys: wide heads, and rows of no multiple of eight") {
   ProblemSpec spec = paged(16);
   spec.head_dim = 256;
   expect_right(spec);
@@ -137,7 +138,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: wide heads, and rows of no multiple of
 }
 
 // Lengths below Lq leave columns before key 0.
-TEST_CASE_FIXTURE(PagedKeys, "tail mask: with pages and without, on both paths") {
+TEST_CASE_FIXTURE(PagedKeys, "slow: tail mask: with pages and without, on both paths") {
   for (const char* pattern : {"b", "1"}) {
     ProblemSpec spec = paged(64);
     spec.causal = false;
@@ -242,7 +243,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: entries past the keys in use") {
   expect_report({kPages, "page < end", "true"}, {paged(32), wgmma(64, 96)}, {past + "8]"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught: pages of the copy engine at another place of a tile") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught: pages of the copy engine at another place of a tile") {
   expect_report(
       {"attnjit/tile/strided_keys.cuh", "tile + i * kPiece", "tile + (kPieces - 1 - i) * kPiece"},
       {long_rows(32), wgmma(64, 96)}, {"lse of 20 rows fails"});
@@ -258,7 +259,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: pages of the copy engine at another place 
                 {"fails"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught: a tail that begins elsewhere, and tiles that leave it out") {
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught: a tail that begins elsewhere, and tiles that leave it out") {
   ProblemSpec spec = paged(64);
   spec.causal = false;
   spec.tail_mask = "b";

@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(PreparedMasks, "strides of the mask and odd addresses do not m
   expect_right(spec, wgmma_backward(64));
 }
 
-TEST_CASE_FIXTURE(PreparedMasks, "caught: bits by keys that are another's") {
+TEST_CASE_FIXTURE(PreparedMasks, "slow: caught: bits by keys that are another's") {
   const Run run{gradients(prepared("bhqk", 197, 136)), wgmma_backward(64)};
   const std::string bits = "attnjit/score/mask_bits.cuh";
   const std::string pack = "attnjit/mask_pack.cuh";

@@ -153,7 +153,7 @@ TEST_CASE_FIXTURE(Shares, "shares of the keys: the merge of their results is the
   CHECK(forward(banded("b1qk", "1hqk"), 72) == "");
 }
 
-TEST_CASE_FIXTURE(Shares, "shares of the keys: the sum of their gradients is the whole's") {
+TEST_CASE_FIXTURE(Shares, "slow: shares of the keys: the sum of their gradients is the whole's") {
   const ProblemSpec plain = banded("", ""), full = banded("b1qk", "1hqk");
   for (ProblemSpec spec : {plain, full}) {
     spec.backward = true;

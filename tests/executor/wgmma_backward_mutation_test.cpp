@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is add
 }
 
 // dbias that keeps all axes, where the diagonal leaves tiles without a score.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that stays behind") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias that stays behind") {
   ProblemSpec spec = kSpec;
   spec.seqlen_q = spec.seqlen_kv = 264;
   spec.bias = "bhqk";
@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a tile of dbias that sta
 }
 
 // Weights wait in the place of dS.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: the slopes of a softcap") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a softcap") {
   ProblemSpec spec = kSpec;
   spec.softcap = 0.5f;
   const Run run = {spec, wgmma_backward(64)};
@@ -166,7 +166,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: the slopes of a softcap"
 }
 
 // Thread blocks that take all keys of a kv head: four tiles.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: sums of a plane that are not waited for") {
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught in wgmma backward: sums of a plane that are not waited for") {
   ProblemSpec spec = kSpec;
   spec.seqlen_kv = 400;
   const Run run = {spec, plane_backward(64)};

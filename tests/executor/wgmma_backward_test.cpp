@@ -37,7 +37,7 @@ const ProblemSpec kSmall = {.batch = 2,
                             .backward = true};
 
 TEST_CASE_FIXTURE(WgmmaBackward,
-                  "wgmma backward: tiles of 64 and 128 queries, rings of two and three") {
+                  "slow: wgmma backward: tiles of 64 and 128 queries, rings of two and three") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     ProblemSpec spec = kSmall;
     spec.dtype = dtype;
@@ -62,7 +62,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: rows and keys around the edges
   expect_right(none);
 }
 
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: widths that are no slabs") {
+TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: widths that are no slabs") {
   const std::pair<int, int> dims[] = {{8, 8}, {40, 96}, {96, 40}, {72, 128}, {128, 128}};
   for (const auto& [head_dim, head_dim_v] : dims) {
     ProblemSpec spec = kSmall;
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: biases of every pattern 
 }
 
 // Stored tile by tile, with zeros between; summed over queries; added up over batch or heads.
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: the gradient of a bias of every pattern") {
+TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias of every pattern") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
   spec.want_dbias = true;
@@ -289,7 +289,7 @@ TEST_CASE_FIXTURE(WgmmaBackward,
   expect_right(spec, plane_backward(64), one_sm);
 }
 
-TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: masks over keys, with biases and without") {
+TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: masks over keys, with biases and without") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
   spec.poison_dropped_keys = true;

@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward,
 }
 
 TEST_CASE_FIXTURE(WgmmaPackedBackward,
-                  "wgmma packed backward: a diagonal of their own, and slopes") {
+                  "slow: wgmma packed backward: a diagonal of their own, and slopes") {
   ProblemSpec spec = ragged();
   spec.head_dim_v = 64;
   spec.window = {20, 9};
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward,
   expect_all_right(spec);
 }
 
-TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: many sequences") {
+TEST_CASE_FIXTURE(WgmmaPackedBackward, "slow: wgmma packed backward: many sequences") {
   expect_right(short_sequences(300));
 }
 
@@ -214,7 +214,7 @@ const std::string kKeyRows = "attnjit/backward_key_rows.cuh";
 const std::string kDqProducer = "attnjit/backward_dq_wgmma_producer.cuh";
 const std::string kDqConsumer = "attnjit/backward_dq_wgmma_consumer.cuh";
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma packed backward: rows of another sequence") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma packed backward: rows of another sequence") {
   const Run run = {gradients(poisoned()), wgmma_backward(128)};
   expect_report({kProducer, "const bool ends = !Features::kPacksSequences && left_rows",
                  "const bool ends = left_rows"},
@@ -241,7 +241,7 @@ TEST_CASE("caught in wgmma packed backward: rows and sums of another sequence") 
   CHECK(!adds.stays_alone(kThree, wgmma_backward(128), 0));
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wide packed backward: rows of another sequence") {
+TEST_CASE_FIXTURE(Mutations, "slow: caught in wide packed backward: rows of another sequence") {
   ProblemSpec spec = gradients(poisoned());
   spec.head_dim = 136;
   const Run run = {spec, wide_backward()};
