@@ -2666,7 +2666,7 @@ struct OperandRegisters {
     const auto* source = reinterpret_cast<const ptx::Vector16*>(address);
 #pragma unroll
     for (int i = 0; i < kWords / 4; ++i) {
-      // Between the products of a step there is nothing else to hide the read behind.
+      // Steps of such kernels begin with the read, and barriers and products follow.
       const ptx::Vector16 v =
           kShape.strided_keys ? ptx::load_global_now(source + i) : ptx::load_global(source + i);
 #pragma unroll
