@@ -9,6 +9,9 @@ namespace attnjit::reference {
 
 /// The share of Gradient::terms that the accuracy rule allows: 16 roundoffs of fp32.
 inline constexpr double kTermTolerance = 0x1p-20;
+/// By how many times what rounding `out` changes in delta the accuracy rule lets ds be off:
+/// products of an out that is a roundoff away may have other signs.
+inline constexpr double kDeltaErrors = 4;
 /// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
 inline constexpr double kSmallestNormal = 0x1p-126;
 
@@ -16,11 +19,13 @@ inline constexpr double kSmallestNormal = 0x1p-126;
 struct Gradient {
   std::vector<double> values;
 
-  /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|; this is
-  /// the root of the sum of their squares, each times |scale k| for dq and |scale q| for dk. For a
-  /// dbias that is broadcast over keys the terms are those of its sum, dlse. What a p, or for dq
-  /// and dk a p times the slope of a softcap, below kSmallestNormal contributes is divided by
-  /// kTermTolerance, for all of it may be missing; dv, where nothing cancels, has no other terms.
+  /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|, and off
+  /// by p |dout * e| where rounding changes out by e; this is the root of the sum of the squares of
+  /// the former and of kDeltaErrors / kTermTolerance times the latter, each times |scale k| for dq
+  /// and |scale q| for dk. For a dbias that is broadcast over keys the terms are those of its sum,
+  /// dlse. What a p, or for dq and dk a p times the slope of a softcap, below kSmallestNormal
+  /// contributes is divided by kTermTolerance, for all of it may be missing; dv, where nothing
+  /// cancels, has no other terms.
   std::vector<double> terms;
 
   /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times that where p is

@@ -16,7 +16,7 @@ enum class Arithmetic {
 
 /// Results for the selected rows, dense, in the order of Rows; NaN in planes not selected.
 struct ForwardResult {
-  std::vector<double> out;      ///< [B, Hq, rows, Dv]
+  std::vector<double> out;      ///< [B, Hq, rows, Dv]; of kExact NaN where nothing is promised
   std::vector<double> lse;      ///< [B, Hq, rows], natural logarithm; -inf where nothing is summed
   std::vector<double> row_max;  ///< [B, Hq, rows]: the largest score; -inf for a dead row
   std::vector<std::uint8_t> dead;  ///< [B, Hq, rows]: 1 for a row without a live key

@@ -31,6 +31,7 @@ GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBloc
       lse_(dead_.size()),
       delta_(dead_.size()),
       dout_norm_(dead_.size()),
+      delta_error_(dead_.size()),
       values_(static_cast<std::size_t>(padded_dim_v_ * kTile)),
       value_norm_(static_cast<std::size_t>(kTile)),
       scores_(static_cast<std::size_t>(padded_rows() * kTile)),
@@ -59,12 +60,17 @@ void GradientTiles<Real>::load_row_state(std::int64_t row) {
   const float* dlse = context_.args.dlse;
   Real dot = 0;
   Real square = 0;
+  Real error_square = 0;
   for (std::int64_t d = 0; d < dim_v_; ++d) {
     dot += dout[d] * static_cast<Real>(out[d]);
     square += dout[d] * dout[d];
+    const double rounded = tensor::round_to(context_.args.forward.q.dtype, out[d]);
+    const Real error = dout[d] * static_cast<Real>(rounded - out[d]);
+    error_square += error * error;
   }
   delta_[row] = dlse == nullptr ? dot : dot - static_cast<Real>(dlse[index]);
   dout_norm_[row] = std::sqrt(square);
+  delta_error_[row] = std::sqrt(error_square);
 }
 
 template <typename Real>
@@ -99,7 +105,9 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
     dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
-    terms_[at] = kept_[at] ? p * counted(p) * dout_norm_[row] * value_norm_[column] : Real{0};
+    const Real size = std::hypot(dout_norm_[row] * value_norm_[column],
+                                 Real{kDeltaErrors / kTermTolerance} * delta_error_[row]);
+    terms_[at] = kept_[at] ? p * counted(p) * size : Real{0};
   }
 }
 

@@ -65,7 +65,7 @@ class GradientTiles {
     return slopes_.data();
   }                                                    ///< of the scores by scale q k^T, where kept
   const Real* dqk() const { return dqk_.data(); }      ///< ds times slopes: makes dq and dk
-  const Real* terms() const { return terms_.data(); }  ///< of ds: p |dout| |v|, times counted(p)
+  const Real* terms() const { return terms_.data(); }  ///< of ds, times counted(p)
   const std::uint8_t* kept() const { return kept_.data(); }
 
   /// [padded rows, Dv padded to kColumnStep], 0 in dead rows.
@@ -86,6 +86,7 @@ class GradientTiles {
   std::vector<Real> lse_;                   // [rows]
   std::vector<Real> delta_;                 // [rows]
   std::vector<Real> dout_norm_;             // [rows]
+  std::vector<Real> delta_error_;           // [rows], from an out that is rounded
   std::vector<Real> values_;                // [padded Dv, tile]
   std::vector<Real> value_norm_;            // [tile]
   std::vector<Real> scores_;                // [padded rows, tile]

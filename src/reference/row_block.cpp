@@ -24,6 +24,7 @@ class BlockSolver {
  private:
   static constexpr bool kRounds = sizeof(Real) == sizeof(float);
   static constexpr Real kDropped = ScoreTiles<Real>::kDropped;
+  static constexpr Real kUnknown = std::numeric_limits<Real>::quiet_NaN();
 
   Real* tile_scores(std::int64_t tile) { return scores_.get() + tile * padded_rows_ * kTile; }
 
@@ -146,9 +147,10 @@ void BlockSolver<Real>::write(const BlockResult& result) const {
                          ? sink
                          : highest + std::log(std::exp(keys - highest) + std::exp(sink - highest));
     const Real factor = adds && !dead ? std::exp(keys - lse) : Real{1};
+    const bool promised = kRounds || !tiles_.rounds_distances(row);
     for (std::int64_t d = 0; d < dim_v_; ++d) {
-      result.out[row * dim_v_ + d] =
-          dead ? 0.0 : round(accumulator_[row * padded_dim_v_ + d] / sum_[row] * factor);
+      const Real value = accumulator_[row * padded_dim_v_ + d] / sum_[row] * factor;
+      result.out[row * dim_v_ + d] = dead ? 0.0 : promised ? round(value) : kUnknown;
     }
     result.lse[row] = lse;
     result.row_max[row] = dead ? kDropped : maximum_[row];

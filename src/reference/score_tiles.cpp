@@ -9,6 +9,8 @@
 namespace attnjit::reference {
 namespace {
 
+constexpr std::int64_t kRoundedDistance = std::int64_t{1} << 24;  // fp32 rounds what is larger
+
 // 1 - tanh(x)^2, which has no digits where tanh is nearly 1.
 template <typename Real>
 Real slope_of_tanh(Real x) {
@@ -62,6 +64,15 @@ template <typename Real>
 KeyRange ScoreTiles<Real>::keys(std::int64_t tile) const {
   const std::int64_t begin = range_.begin + tile * kTile;
   return {begin, std::min(begin + kTile, range_.end)};
+}
+
+template <typename Real>
+bool ScoreTiles<Real>::rounds_distances(std::int64_t row) const {
+  const KeyRange seen = context_.rule.band(block_.batch, query(row));
+  const std::int64_t diagonal = query(row) + context_.rule.diagonal(block_.batch);
+  const std::int64_t distance =
+      std::max(std::abs(diagonal - seen.begin), std::abs(diagonal - (seen.end - 1)));
+  return slope_ != 0 && distance >= kRoundedDistance;
 }
 
 template <typename Real>

@@ -60,6 +60,10 @@ class ScoreTiles {
   /// The query index of a row of the block.
   std::int64_t query(std::int64_t row) const { return context_.rows.at(block_.first + row); }
 
+  /// Whether a slope is taken off for distances of 2^24 and more, which fp32 rounds: keys that
+  /// differ by one may have the same score then, or others, and `out` promises nothing.
+  bool rounds_distances(std::int64_t row) const;
+
   /// Writes `scores` [padded rows, kTile], dropped past the last key, and, unless it is null, their
   /// derivatives by scale q k^T to `slopes`, likewise, where keys are kept. Returns false and
   /// writes nothing if no row keeps a key of the tile.

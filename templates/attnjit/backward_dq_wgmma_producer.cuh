@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_dq_wgmma_shared.cuh"
 #include "attnjit/backward_query_walk.cuh"
+#include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/tile/clear_rows.cuh"
@@ -56,7 +57,6 @@ struct BackwardDqProducer {
   const BackwardDqWgmmaParams& params;
   Shared shared;
   Walk walk;
-  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
 
   ATTNJIT_DEVICE BackwardDqProducer(const BackwardDqWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
@@ -65,25 +65,27 @@ struct BackwardDqProducer {
     walk.begin();
     if (!walk.has_queries()) return;
     typename Walk::Job job = walk.next();
-    Shared::put_if(issues, shared.job(0), job);
-    if (issues) load_queries();
+    if (ptx::elect_lane()) {
+      Shared::put(shared.job(0), job);
+      load_queries();
+    }
     typename Shared::KeyTurn k_turn = {};
     typename Shared::ValueTurn v_turn = {};
     for (; job.exists(); k_turn.advance(), v_turn.advance()) {
       const typename Walk::Job next = walk.next();
-      const KeySource<> source = {walk.block.kv_begin + job.tile * kConfig.block_kv,
-                                  walk.kv_head(), walk.block.tensor_batch};
+      const KeySource<> source = {walk.block.kv_begin + job.tile * kConfig.block_kv, walk.kv_head(),
+                                  walk.block.tensor_batch};
       walk.features.prefetch(WarpTeam(), walk.block, walk.block.head, walk.q_tile_index, job.tile);
       const uint32 k_stage = k_turn.slot(), v_stage = v_turn.slot();
       ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());
-      Shared::put_if(issues, shared.job(k_turn.turn + 1), next);
-      if (issues) {
+      if (ptx::elect_lane()) {
+        Shared::put(shared.job(k_turn.turn + 1), next);
         load<kConfig.padded_head_dim()>(
             shared.k(k_stage), params.k, params.k_tail,
             job.hides ? shared.k_landed(k_stage) : shared.k_full(k_stage), source);
       }
       ptx::barrier_wait(shared.v_empty(v_stage), v_turn.empty());
-      if (issues) {
+      if (ptx::elect_lane()) {
         load<kConfig.padded_head_dim_v()>(
             shared.v(v_stage), params.v, params.v_tail,
             job.hides ? shared.v_landed(v_stage) : shared.v_full(v_stage), source);

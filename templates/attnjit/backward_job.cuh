@@ -1,7 +1,7 @@
 #pragma once
 #include "attnjit/ptx/load_if.cuh"
+#include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/shuffle.cuh"
-#include "attnjit/ptx/store_if.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/types.h"
 
@@ -19,11 +19,9 @@ struct BackwardJob {
 
 // Jobs in shared memory, on their way from the walk to those that multiply: 8 bytes each.
 struct BackwardJobs {
-  // One thread of those that call it, the one with `writes`, does.
-  ATTNJIT_DEVICE static void put_if(bool writes, uint32 address, const BackwardJob& job) {
-    ptx::store_shared_4_if(writes, address, static_cast<uint32>(job.head));
-    ptx::store_shared_4_if(writes, address + 4,
-                           static_cast<uint32>(2 * job.tile + (job.masks ? 1 : 0)));
+  ATTNJIT_DEVICE static void put(uint32 address, const BackwardJob& job) {
+    ptx::store_shared_4(address, static_cast<uint32>(job.head));
+    ptx::store_shared_4(address + 4, static_cast<uint32>(2 * job.tile + (job.masks ? 1 : 0)));
   }
   // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used.
   ATTNJIT_DEVICE static BackwardJob take(uint32 address) {

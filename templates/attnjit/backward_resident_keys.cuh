@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_wgmma_config.h"
+#include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/score/feature.cuh"
@@ -19,12 +20,12 @@ ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, i
   }
 }
 
-// Starts loading the keys of the thread block, by a warp of which one thread `issues` copies.
+// Starts loading the keys of the thread block, by a warp.
 template <auto kConfig, class Shared, class Walk>
 ATTNJIT_DEVICE void load_resident_keys(const BackwardWgmmaParams& params, const Shared& shared,
-                                       Walk& walk, bool issues) {
+                                       Walk& walk) {
   const bool hides = walk.hides_keys(walk.keys_of_head());
-  if (!issues) return;
+  if (!ptx::elect_lane()) return;
   const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
   ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
   const int key = walk.block.kv_begin + walk.kv_tile * kConfig.block_kv;

@@ -4,6 +4,7 @@
 #include "attnjit/backward_resident_keys.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
@@ -141,7 +142,6 @@ struct BackwardProducer {
   const BackwardWgmmaParams& params;
   Shared shared;
   Walk walk;
-  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
   typename Shared::StageTurn turn = {};
 
   ATTNJIT_DEVICE BackwardProducer(const BackwardWgmmaParams& p, const Features& f)
@@ -150,16 +150,20 @@ struct BackwardProducer {
   ATTNJIT_DEVICE void run() {
     for_each_place<kConfig>(walk, params, [&](uint32 place) {
       if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);
-      load_resident_keys<kConfig>(params, shared, walk, issues);
+      load_resident_keys<kConfig>(params, shared, walk);
       typename Walk::Job job = walk.next();
-      Shared::put_if(issues, shared.job(turn.turn), job);
-      ptx::barrier_arrive_if(issues, shared.keys_full());
+      if (ptx::elect_lane()) {
+        Shared::put(shared.job(turn.turn), job);
+        ptx::barrier_arrive(shared.keys_full());
+      }
       for (; job.exists(); turn.advance()) {
         const typename Walk::Job next = walk.next();
         const uint32 stage = turn.slot();
         ptx::barrier_wait(shared.empty(stage), turn.empty());
-        Shared::put_if(issues, shared.job(turn.turn + 1), next);
-        if (issues) load_queries(job, stage);
+        if (ptx::elect_lane()) {
+          Shared::put(shared.job(turn.turn + 1), next);
+          load_queries(job, stage);
+        }
         job = next;
       }
     });

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_wgmma_producer.cuh"
 #include "attnjit/backward_wide_shared.cuh"
+#include "attnjit/ptx/elect.cuh"
 
 // The warps of the Hopper backward of wide heads that do not multiply.
 namespace attnjit::kernel {
@@ -14,7 +15,6 @@ struct BackwardWideProducer {
   const BackwardWgmmaParams& params;
   Shared shared;
   Walk walk;
-  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
   typename Shared::StageTurn turn = {};
 
   ATTNJIT_DEVICE BackwardWideProducer(const BackwardWgmmaParams& p, const Features& f)
@@ -23,18 +23,22 @@ struct BackwardWideProducer {
   ATTNJIT_DEVICE void run() {
     walk.locate();
     if (!walk.has_keys()) return;
-    load_resident_keys<kConfig>(params, shared, walk, issues);
+    load_resident_keys<kConfig>(params, shared, walk);
     typename Walk::Job job = walk.next();
-    Shared::put_if(issues, shared.job(0), job);
-    ptx::barrier_arrive_if(issues, shared.keys_full());
+    if (ptx::elect_lane()) {
+      Shared::put(shared.job(0), job);
+      ptx::barrier_arrive(shared.keys_full());
+    }
     for (; job.exists(); turn.advance()) {
       const typename Walk::Job next = walk.next();
       const uint32 stage = turn.slot();
       ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());
-      Shared::put_if(issues, shared.job(turn.turn + 1), next);
-      if (issues) load_queries(job, stage);
+      if (ptx::elect_lane()) {
+        Shared::put(shared.job(turn.turn + 1), next);
+        load_queries(job, stage);
+      }
       ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());
-      if (issues) load_outputs(job, stage);
+      if (ptx::elect_lane()) load_outputs(job, stage);
       job = next;
     }
   }

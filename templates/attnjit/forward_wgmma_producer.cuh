@@ -23,7 +23,6 @@ struct ForwardProducer {
   const ForwardWgmmaParams& params;
   Shared shared;
   Walk walk;
-  const bool issues = ptx::lane_index() == 0;  // copies, for the warp
   typename Shared::QueryTurn query_turn = {};
   typename Shared::TileTurn k_turn = {}, v_turn = {};
 
@@ -48,14 +47,14 @@ struct ForwardProducer {
         load_k(now, next);
         if (k_turn.turn > 1) load_v(before);
         before = now;
-      } else if (issues) {
+      } else if (ptx::elect_lane()) {
         shared.put(Shared::kFirstJob, next.as_word());
       }
       if (!next.exists()) break;
       if (next.first()) load_q();
       const int first_key = next.tile * kConfig.block_kv;
       now = {key_source(first_key), walk.hides_keys(next)};
-      if (issues) walk.features.prefetch_tile(walk.block, first_key, params.bias);
+      if (ptx::elect_lane()) walk.features.prefetch_tile(walk.block, first_key, params.bias);
     }
     load_v(before);
   }
@@ -72,12 +71,6 @@ struct ForwardProducer {
       return KeySource<>{walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
     }
   }
-  // Whether this thread starts the copies of a tile. Pages and packed sequences make many of them,
-  // which ptxas would wrap in a loop over the lanes each if it did not know that one is left.
-  ATTNJIT_DEVICE bool starts_copies() const {
-    if constexpr (kPaged || Features::kPacksSequences) return ptx::elect_lane();
-    return issues;
-  }
   // That of `source` for the copy engine; the warp calls it whole.
   ATTNJIT_DEVICE decltype(auto) boxes_of(const Source& source) const {
     if constexpr (kPaged) {
@@ -90,7 +83,7 @@ struct ForwardProducer {
     const uint32 slot = query_turn.slot();
     ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
     query_turn.advance();
-    if (!issues) return;
+    if (!ptx::elect_lane()) return;
     shared.put_place(Shared::query_word(slot), walk.place);
     ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
 #pragma unroll 1
@@ -113,7 +106,7 @@ struct ForwardProducer {
     ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());
     k_turn.advance();
     const auto& boxes = boxes_of(source);
-    if (!starts_copies()) return;
+    if (!ptx::elect_lane()) return;
     shared.put(Shared::job_word(slot), next.as_word());
     const uint32 full = shared.k_full(slot);
     ptx::barrier_arrive_expecting(full, kConfig.k_bytes());
@@ -124,7 +117,7 @@ struct ForwardProducer {
     ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());
     v_turn.advance();
     const auto& boxes = boxes_of(source);
-    if (!starts_copies()) return;
+    if (!ptx::elect_lane()) return;
     const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
     ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
     load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, boxes);

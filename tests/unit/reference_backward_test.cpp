@@ -34,23 +34,28 @@ bool same(const BackwardResult& a, const BackwardResult& b) {
   });
 }
 
+// One query and two keys of one column each, and a bias of zeros whose gradient is wanted.
+BackwardArgs two_keys(DType dtype, void* q, void* k, void* v, void* dout) {
+  static std::uint64_t zeros = 0;
+  const auto tensor = [&](void* data, std::int64_t rows, std::int64_t columns) {
+    return Tensor::contiguous(data, dtype, {1, 1, rows, columns});
+  };
+  BackwardArgs args;
+  args.forward.q = args.dq = tensor(q, 1, 1);
+  args.forward.k = args.dk = tensor(k, 2, 1);
+  args.forward.v = args.dv = tensor(v, 2, 1);
+  args.forward.out = tensor(nullptr, 1, 1);
+  args.dout = tensor(dout, 1, 1);
+  args.forward.bias = args.dbias = tensor(&zeros, 1, 2);
+  return args;
+}
+
 TEST_CASE("two keys by hand") {
   // q = 1, k = {0, log 3}, v = {0, 4}: p = {1/4, 3/4}, out = 3. With dout = 2 and dlse = 1 come
   // delta = 5, dp = {0, 8} and ds = {-5/4, 9/4}.
   float q = 1, dout = 2, dlse = 1, k[] = {0, std::log(3.0f)}, v[] = {0, 4};
-  const auto tensor = [](float* data, std::int64_t rows) {
-    return Tensor::contiguous(data, DType::kFloat32, {1, 1, rows, 1});
-  };
-  BackwardArgs args;
-  args.forward.q = args.dq = tensor(&q, 1);
-  args.forward.k = args.dk = tensor(k, 2);
-  args.forward.v = args.dv = tensor(v, 2);
-  args.forward.out = tensor(nullptr, 1);
-  args.dout = tensor(&dout, 1);
+  BackwardArgs args = two_keys(DType::kFloat32, &q, k, v, &dout);
   args.dlse = &dlse;
-  args.dbias = args.forward.bias = Tensor::contiguous(v, DType::kFloat32, {1, 1, 1, 2});
-  float zeros[] = {0, 0};
-  args.forward.bias->data = zeros;
   const BackwardResult result = backward(args, Arithmetic::kExact, Planes::every(), 1);
   const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-6); };
   CHECK(result.dbias.values[0] == near(-1.25));
@@ -60,9 +65,25 @@ TEST_CASE("two keys by hand") {
   CHECK(result.dk.values[1] == near(2.25));
   CHECK(result.dv.values[0] == near(0.5));
   CHECK(result.dv.values[1] == near(1.5));
-  CHECK(result.dbias.terms[0] == near(0.75 * 2 * 4));
-  CHECK(result.dk.terms[1] == near(0.75 * 2 * 4));
+  const auto about = [](double value) { return doctest::Approx(value).epsilon(1e-3); };
+  CHECK(result.dbias.terms[0] == about(0.75 * 2 * 4));  // and what fp32 rounds of out
+  CHECK(result.dk.terms[1] == about(0.75 * 2 * 4));
   CHECK(result.dv.terms[1] == 0);
+}
+
+TEST_CASE("terms count what an out that is rounded changes in delta") {
+  // Two keys of weight 1/2, v = {1, 1 + 2^-7}: out = 1 + 2^-8, which bf16 rounds by 2^-8.
+  std::uint16_t q = 0, dout = 0, k[] = {0, 0}, v[] = {0, 0};
+  tensor::store(&dout, DType::kBFloat16, 0, 2);
+  tensor::store(v, DType::kBFloat16, 0, 1);
+  tensor::store(v, DType::kBFloat16, 1, 1 + 0x1p-7);
+  const BackwardArgs args = two_keys(DType::kBFloat16, &q, k, v, &dout);
+  const double rounding = 2 * 0x1p-8 * kDeltaErrors / kTermTolerance;
+  const BackwardResult result = backward(args, Arithmetic::kExact, Planes::every(), 1);
+  CHECK(result.dbias.terms[0] == doctest::Approx(0.5 * std::sqrt(2.0) * rounding).epsilon(1e-6));
+  tensor::store(v, DType::kBFloat16, 1, 1);  // now out = 1, and nothing is rounded
+  const BackwardResult one = backward(args, Arithmetic::kExact, Planes::every(), 1);
+  CHECK(one.dbias.terms[0] == doctest::Approx(0.5 * std::sqrt(2.0) * 2));
 }
 
 TEST_CASE("the rounded gradients are off by their roundings, no less and no more") {

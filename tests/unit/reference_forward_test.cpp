@@ -151,6 +151,23 @@ TEST_CASE("large scores: lse far below -88, and above the range of exp") {
   }
 }
 
+TEST_CASE("a slope promises no out 2^24 and more from the diagonal") {
+  const TwoByTwo problem;
+  for (const float slope : {0.0f, 0.5f}) {
+    float slopes[] = {slope};
+    ForwardArgs args = problem.args();
+    args.diagonal = Diagonal::kTopLeft;
+    args.alibi_slopes = Tensor::contiguous(slopes, DType::kFloat32, {1, 1, 1, 1});
+    args.diagonal_offset = (1 << 24) - 2;  // row 1 is 2^24 - 1 from key 0
+    CHECK(std::isfinite(exact(args).out[1]));
+    args.diagonal_offset += 1;
+    CHECK(std::isfinite(exact(args).out[0]));
+    CHECK(std::isnan(exact(args).out[1]) == (slope != 0));
+    CHECK(std::isfinite(exact(args).lse[1]));
+    CHECK(std::isfinite(forward(args, Arithmetic::kRounded, Rows::every(), 1).out[1]));
+  }
+}
+
 TEST_CASE("a query head reads the kv head of its group") {
   const Small q({1, 6, 1, 1}, {0, 0, 0, 0, 0, 0});
   const Small k({1, 2, 1, 1}, {0, 0});

@@ -45,7 +45,9 @@ Values packed(const Values& values, std::int64_t heads) {
 void expect_same(const Values& got, const Values& want) {
   REQUIRE(got.size() == want.size());
   double most = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) most = std::max(most, std::abs(got[i] - want[i]));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    most = std::max(most, std::abs(got[i] - want[i]) / std::max(1.0, std::abs(want[i])));
+  }
   CHECK(most < 1e-12);
 }
 

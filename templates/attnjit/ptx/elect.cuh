@@ -5,7 +5,8 @@
 namespace attnjit::kernel::ptx {
 
 // Whether this lane is the one that its warp elects (PTX ISA, "elect.sync"); warps call it whole.
-// The compiler knows that what follows is for one thread, as it does not of lane_index() == 0.
+// The compiler knows that what follows is for one thread, as it does not of lane_index() == 0:
+// there ptxas 13.0 wraps each tensor copy in a loop over the lanes.
 ATTNJIT_DEVICE bool elect_lane() {
   uint32 elected;
   asm volatile(

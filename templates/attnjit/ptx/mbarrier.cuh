@@ -16,9 +16,12 @@ ATTNJIT_DEVICE void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrives if `condition` holds. What the thread has done before it is seen by those who wait for
-// the phase. A predicate, not a branch: lanes that diverge in a loop around wgmma would take its
-// descriptors out of uniform registers (H200: 5 to 11 % of a forward).
+// Arrives. What the thread has done before it is seen by those who wait for the phase.
+ATTNJIT_DEVICE void barrier_arrive(uint32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives if `condition` holds. A predicate, not a branch: lanes that diverge in a loop around
+// wgmma would take its descriptors out of uniform registers (H200: 5 to 11 % of a forward).
 ATTNJIT_DEVICE void barrier_arrive_if(bool condition, uint32 barrier) {
   asm volatile(
       "{\n.reg .pred arrives;\n"

@@ -7,14 +7,6 @@
 // Stores by predicate, for loops around wgmma: see barrier_arrive_if().
 namespace attnjit::kernel::ptx {
 
-ATTNJIT_DEVICE void store_shared_4_if(bool condition, uint32 address, uint32 value) {
-  asm volatile(
-      "{\n.reg .pred stores;\n"
-      "setp.ne.u32 stores, %2, 0;\n"
-      "@stores st.shared.u32 [%0], %1;\n}" ::"r"(address),
-      "r"(value), "r"(static_cast<uint32>(condition))
-      : "memory");
-}
 ATTNJIT_DEVICE void store_shared_16_if(bool condition, uint32 address, Vector16 v) {
   asm volatile(
       "{\n.reg .pred stores;\n"

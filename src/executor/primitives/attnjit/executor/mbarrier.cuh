@@ -9,6 +9,9 @@ ATTNJIT_DEVICE void barrier_init(uint32 barrier, int arrivals) {
 }
 ATTNJIT_DEVICE void barrier_init_fence() { services->barrier_init_fence(); }
 
+ATTNJIT_DEVICE void barrier_arrive(uint32 barrier) {
+  services->barrier_arrive(barrier, 0, "barrier_arrive");
+}
 ATTNJIT_DEVICE void barrier_arrive_if(bool condition, uint32 barrier) {
   if (condition) services->barrier_arrive(barrier, 0, "barrier_arrive_if");
 }

@@ -6,9 +6,6 @@
 
 namespace attnjit::kernel::ptx {
 
-ATTNJIT_DEVICE void store_shared_4_if(bool condition, uint32 address, uint32 value) {
-  if (condition) services->store_shared(address, &value, sizeof value, "store_shared_4_if");
-}
 ATTNJIT_DEVICE void store_shared_16_if(bool condition, uint32 address, Vector16 v) {
   if (condition) services->store_shared(address, &v, sizeof v, "store_shared_16_if");
 }
