@@ -26,13 +26,28 @@ std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
                      100 * record.gain());
 }
 
+// Whether the configuration is good news for other sizes too. Whole planes are not: they want kv
+// heads that fill the GPU evenly and queries that L2 holds.
+bool serves_other_sizes(const codegen::ForwardTunables&) { return true; }
+bool serves_other_sizes(const codegen::BackwardTunables& config) {
+  return config.dq_method != codegen::DqMethod::kPlane;
+}
+
+// A neighbour's record that found nothing better than its configuration 0 says as much of that of
+// `key`, which may be another.
 template <class PlanKey>
-ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(
-    const tuner::BasicRecordMatch<PlanKey>& match) {
+ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(const tuner::BasicRecordMatch<PlanKey>& match,
+                                                     const PlanKey& key,
+                                                     const codegen::Arch& arch) {
   const tuner::BasicRecord<PlanKey>& record = match.record;
-  return {record.config, match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
-          fmt::format("measured on {} with [{}], of {}: {}", describe(record.key.device),
-                      record.exact, problem::describe(record.key.plan), result_text(record)),
+  const bool serves =
+      match.exact || (record.verdict == "gain" && serves_other_sizes(record.config));
+  return {serves ? record.config : tuner::config_zero(key, arch),
+          match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
+          fmt::format("{}measured on {} with [{}], of {}: {}",
+                      serves ? "" : "configuration 0 of these sizes, beside a record ",
+                      describe(record.key.device), record.exact, problem::describe(record.key.plan),
+                      result_text(record)),
           std::nullopt};
 }
 
@@ -71,7 +86,7 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> find_config(
         tuner::BasicTuneKey<PlanKey>{*device, key, engine.space<PlanKey>().name()});
     // A record's configuration is fit for its own problem; this may be its neighbour's.
     if (match && !codegen::why_unfit(match->record.config, key.family, arch)) {
-      return from_match(*match);
+      return from_match(*match, key, arch);
     }
   }
   if (environment.autotune == AutotuneMode::kRequire) {

@@ -318,8 +318,43 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
   CHECK(choice.source == ConfigSource::kNeighbour);
   CHECK(choice.config.num_stages == 4);
   CHECK(choice.why.find("lk <= 512") != std::string::npos);
+  // One that gained nothing tells that configuration 0 is good, which may be another here.
+  record.verdict = "no_gain";
+  engine.records().publish(record, engine.records().find_exact(record.key));
+  const auto zero = runtime::find_config(
+      engine, small_problem(), problem::plan_key(small_problem()), arch(), record.key.device);
+  CHECK(zero.source == ConfigSource::kNeighbour);
+  CHECK(zero.config == tuner::config_zero(problem::plan_key(small_problem()), arch()));
+  CHECK(zero.why.starts_with("configuration 0 of these sizes, beside a record"));
   // Without a device there are no records.
   CHECK(
       runtime::find_config(engine, small_problem(), problem::plan_key(small_problem()), arch(), {})
           .source == ConfigSource::kConfigZero);
+}
+
+TEST_CASE("whole planes serve the sizes that were measured, and no neighbours") {
+  const Machine machine;
+  const FakeDevice device;
+  Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
+  BackwardArgs args = test::small_backward_args();
+  args.forward.scale = 0.25f;  // wgmma serves it
+  const auto problem = problem::make_problem(args);
+  tuner::BackwardRecord record;
+  record.key = backward_key(engine, device);
+  record.key.plan = problem::plan_key(problem);
+  record.config = tuner::config_zero(record.key.plan, arch());
+  record.config.dq_method = codegen::DqMethod::kPlane;
+  record.config.split = false;
+  record.verdict = "gain";
+  record.us = 1;
+  record.mad = 0.01;
+  record.default_us = 2;
+  const problem::BackwardPlanKey key = record.key.plan;
+  for (const bool exact : {false, true}) {
+    record.key.plan.bucket_planes = exact ? key.bucket_planes : 4 * key.bucket_planes;
+    engine.records().publish(record);
+    const auto choice = runtime::find_config(engine, problem, key, arch(), record.key.device);
+    CHECK(choice.source == (exact ? ConfigSource::kRecord : ConfigSource::kNeighbour));
+    CHECK((choice.config.dq_method == codegen::DqMethod::kPlane) == exact);
+  }
 }
