@@ -57,7 +57,9 @@ template <HasFields T>
 Patch<T> parse_patch(const Json& json, const std::string& what) {
   if (!json.is_object()) refuse_json(what, json, "an object");
   Patch<T> patch;
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& member : json.items()) {
+    const std::string& key = member.key();
+    const Json& value = member.value();
     const std::string place = fmt::format("{}: {}", what, excerpt(key));
     bool known = false;
     std::string names;
@@ -100,7 +102,8 @@ T from_json_value(const Json& json, const std::string& what) {
   if constexpr (HasFields<T>) {
     T object{};
     if (!json.is_object()) refuse_json(what, json, "an object");
-    for (const auto& [key, value] : json.items()) {
+    for (const auto& item : json.items()) {
+      const std::string& key = item.key();
       bool known = false;
       for_each_field(object, [&](const char* name, const auto&) { known |= key == name; });
       if (!known) refuse_json(what, json, fmt::format("no member \"{}\"", excerpt(key)));

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cli/input/words.hpp"
+#include "cli/input/problem_options.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/version.hpp"
 
@@ -39,111 +39,9 @@ void add_jobs(CLI::App& verb, CommonOptions& options) {
   verb.add_option("--jobs", options.jobs, "Threads (ATTNJIT_JOBS)")->check(CLI::Range(1, 1024));
 }
 
-void add_sizes(CLI::App& verb, ProblemFlags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return verb.add_option(name, value, help)->group("Problem");
-  };
-  add("--dtype", flags.dtype, "bf16 (default) or fp16");
-  add("--batch", flags.batch, "Default 1");
-  add("--heads-q", flags.heads_q, "Query heads, default 8");
-  add("--heads-kv", flags.heads_kv, "Key/value heads, a divisor of --heads-q; default --heads-q");
-  add("--seqlen-q", flags.seqlen_q, "Query rows, default 1024");
-  add("--seqlen-kv", flags.seqlen_kv, "Keys, default --seqlen-q");
-  add("--head-dim", flags.head_dim, "1 to 256, default 128");
-  add("--head-dim-v", flags.head_dim_v, "Width of v and out, default --head-dim");
-  for (const problem::Scalar& scalar : problem::kScalars) {
-    verb.add_option_function<float>(
-            "--" + with_dashes(scalar.name),
-            [&flags, name = scalar.name](float value) { flags.scalars[name] = value; }, scalar.help)
-        ->group("Problem");
-  }
-  add("--layout", flags.layout, "Memory order of q, k, v and out: bhsd (default) or bshd");
-  add("--seed", flags.seed, "Of the random inputs, default 1");
-  verb.add_flag("--packed", flags.packed,
-                "--batch sequences of random lengths, one after another in --seqlen-q rows, and "
-                "in --seqlen-kv unless there are pages")
-      ->group("Problem");
-  add("--cu-seqlens-q", flags.cu_seqlens_q, "Where packed sequences begin, and their end: 0,5,70")
-      ->delimiter(',');
-  add("--cu-seqlens-kv", flags.cu_seqlens_kv, "The same for keys, default --cu-seqlens-q")
-      ->delimiter(',');
-  add("--page-size", flags.page_size,
-      "Keys of a page, where k and v are pools of pages; --seqlen-kv keys of a batch element or "
-      "packed sequence");
-  add("--shared-pages", flags.shared_pages, "First pages that all batch elements have in common");
-  verb.add_flag("--seqlens", flags.seqlens, "Random lengths per batch element, of q and of kv")
-      ->group("Problem");
-}
-
-void add_features(CLI::App& verb, ProblemFlags& flags) {
-  const auto add = [&](const char* name, auto& value, const char* help) {
-    return verb.add_option(name, value, help)->group("Problem");
-  };
-  add("--causal", flags.causal,
-      "Keys up to the diagonal only; the value says where it starts: bottom-right or top-left")
-      ->expected(0, 1);
-  add("--window", flags.window, "L,R: keys before and after the diagonal; -1 = open");
-  add("--diagonal", flags.diagonal, "bottom-right or top-left, for --causal, --window and --alibi");
-  add("--diagonal-offset", flags.diagonal_offset, "Keys by which that diagonal lies further right");
-  add("--alibi", flags.alibi,
-      "Slopes of ALiBi: h, one per query head, or bh, one per batch element and query head");
-  add("--mask", flags.mask,
-      "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, shqk/2, ...");
-  add("--mask-kind", flags.mask_kind,
-      "random (default), suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, "
-      "all-false, top-bias, band");
-  add("--mask-density", flags.mask_density, "Share of elements kept, default 0.7");
-  verb.add_flag("--prepared-mask", flags.prepared_mask,
-                "The mask is packed before the call, as Context::prepare_mask() does")
-      ->group("Problem");
-  add("--bias", flags.bias, "Additive bias, with a pattern like --mask");
-  add("--bias-dtype", flags.bias_dtype, "bf16, fp16 or fp32; default --dtype");
-  add("--bias-kind", flags.bias_kind,
-      "normal (default), minus-infinity, lowest, huge-logit, very-negative, graded");
-}
-
-void add_tail_mask(CLI::App& verb, ProblemFlags& flags) {
-  verb.add_option("--tail-mask", flags.tail_mask,
-                  "A random mask over the last keys in use, of as many columns as queries: b, one "
-                  "per batch element, or 1, one for all")
-      ->group("Problem");
-}
-
-void add_sinks(CLI::App& verb, ProblemFlags& flags) {
-  verb.add_flag("--sink", flags.sink, "A score per query head that has no key")->group("Problem");
-  verb.add_option("--sink-dtype", flags.sink_dtype, "bf16, fp16 or fp32; default --dtype")
-      ->group("Problem");
-  verb.add_flag("--dsink", flags.dsink, "With the gradient of the sinks")->group("Problem");
-}
-
-void add_maxima(CLI::App& verb, ProblemFlags& flags) {
-  const auto add = [&](const char* name, bool& value, const char* help) {
-    verb.add_flag(name, value, help)->group("Problem");
-  };
-  add("--row-max", flags.row_max, "With the largest score of each row");
-  add("--max-logits", flags.max_logits, "With the largest score of each query head");
-}
-
-void add_gradients(CLI::App& verb, ProblemFlags& flags) {
-  const auto add = [&](const char* name, bool& value, const char* help) {
-    verb.add_flag(name, value, help)->group("Problem");
-  };
-  add("--backward", flags.backward, "The gradients of the problem instead of its output");
-  add("--dbias", flags.dbias, "With that of the bias, over the axes that the bias has");
-  add("--dlse", flags.dlse, "With a gradient by lse among the inputs");
-  add("--deterministic", flags.deterministic, "The same bits on every run");
-  verb.add_option("--dbias-dtype", flags.dbias_dtype, "--bias-dtype (default) or fp32")
-      ->group("Problem");
-}
-
 void add_problem(CLI::App& verb, WorkloadOptions& options,
                  const char* manifest_names = "--manifest") {
-  add_sizes(verb, options.problem);
-  add_features(verb, options.problem);
-  add_tail_mask(verb, options.problem);
-  add_sinks(verb, options.problem);
-  add_maxima(verb, options.problem);
-  add_gradients(verb, options.problem);
+  add_problem_flags(verb, options.problem);
   verb.add_option(manifest_names, options.manifest,
                   "File of problems, JSON or JSON lines, instead of the flags above");
 }

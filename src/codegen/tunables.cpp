@@ -2,35 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <concepts>
-
-#include "codegen/kernel_configs.hpp"
+#include "codegen/tunable_rules.hpp"
 
 namespace attnjit::codegen {
 namespace {
 
-using problem::BackwardFamily;
 using problem::Extent;
-using Rule = std::optional<std::string>;
-
-template <class Config>
-Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
-  if (const char* rule = kernel::why_invalid(config)) return rule;
-  if (shared_bytes > arch.shared_bytes_per_block) {
-    return fmt::format("needs {} bytes of shared memory; {} has {} per thread block", shared_bytes,
-                       arch.name, arch.shared_bytes_per_block);
-  }
-  return std::nullopt;
-}
-
-Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::BackwardConfig& config,
-                 int shared_bytes, const Arch& arch) {
-  if (tile.path != Path::kMma) {
-    return fmt::format("{}: path: there is no such kernel with wgmma; use mma", what);
-  }
-  const Rule rule = why_invalid(config, shared_bytes, arch);
-  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
-}
 
 Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("path: {}; use mma", *rule);
@@ -39,102 +16,10 @@ Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const A
   if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
     return "softmax must be max_free with path wgmma";
   const kernel::ForwardWgmmaConfig config = forward_wgmma_config(f, t);
-  if (const Rule rule = why_invalid(config, config.shared_bytes(), arch)) return rule;
+  if (Rule rule = why_invalid(config, config.shared_bytes(), arch)) return rule;
   if (fits_pages(t.block_kv, f.page_size)) return std::nullopt;
   return fmt::format("block_kv must divide or be a multiple of page_size {} with path wgmma",
                      f.page_size);
-}
-
-// The rule for the tile of a kernel of a backward on path wgmma that has `config`.
-template <class Config>
-Rule why_wgmma_unfit(const char* what, const BackwardTile& tile, const Config& config,
-                     const Arch& arch) {
-  if (tile.block_kv != config.block_kv) {
-    return fmt::format("{}: block_kv must be {} with path wgmma", what, config.block_kv);
-  }
-  if (tile.num_warps * 32 != config.num_threads() || tile.query_warps != 1 ||
-      tile.min_blocks != 1) {
-    return fmt::format("{}: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
-                       what, config.num_threads() / 32);
-  }
-  if (tile.late || tile.fresh != kernel::Fresh::kNone) {
-    return fmt::format("{}: late must be false and fresh none with path wgmma", what);
-  }
-  const Rule rule = why_invalid(config, config.shared_bytes(), arch);
-  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
-}
-
-// The rule for the kernel of dq, whichever its path.
-Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
-  if (t.dq.path == Path::kMma) {
-    const kernel::BackwardConfig config = dq_config(f, t);
-    if (Rule rule = why_invalid("dq", t.dq, config, config.dq_shared_bytes(), arch)) return rule;
-    if (config.key_warps() != 1) return "dq: query_warps must equal num_warps";
-    return std::nullopt;
-  }
-  if (!arch.wgmma) return fmt::format("dq: path: {} has no wgmma; use mma", arch.name);
-  if (!f.scores.aligned) {
-    return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
-           "bytes; use mma";
-  }
-  const kernel::BackwardDqWgmmaConfig config = dq_wgmma_config(f, t);
-  if (t.dq.block_q != config.block_q) {
-    return fmt::format("dq: block_q must be {} with path wgmma", config.block_q);
-  }
-  return why_wgmma_unfit("dq", t.dq, config, arch);
-}
-
-Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
-  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
-  if (!has_wide_heads(f)) {
-    if (t.dq_method == DqMethod::kKernel) {
-      return "dq_method must be add or plane where dkv has path wgmma";
-    }
-    if (t.dq_method == DqMethod::kPlane) {
-      if (f.scores.packed) return "dq_method: plane knows no packed sequences; use add";
-      if (t.split) return "split must be false where dq_method is plane";
-      if (t.dbias_method == DbiasMethod::kStore) {
-        return "dq_method: plane has no registers beside tiles of dbias; use add";
-      }
-    }
-    return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
-  }
-  if (t.dq_method != DqMethod::kKernel) {
-    return "dq_method must be kernel where dkv has path wgmma and heads more than 128 columns";
-  }
-  const kernel::BackwardWideConfig config = dkv_wide_config(f, t);
-  if (t.dkv.block_q != config.block_q) {
-    return fmt::format("dkv: block_q must be {} with path wgmma and more than 128 columns",
-                       config.block_q);
-  }
-  return why_wgmma_unfit("dkv", t.dkv, config, arch);
-}
-
-// Products of what is in range fit into an int; the rules of a kernel are much stricter.
-template <class Tunables>
-Rule why_out_of_range(const Tunables& tunables) {
-  constexpr int kMost = 1024;
-  Rule rule;
-  base::for_each_leaf(tunables, [&]<class Member>(const char* name, const Member& member) {
-    if constexpr (std::same_as<Member, int>) {
-      if (member >= 0 && member <= kMost) return;
-      rule = fmt::format("{} is {}; expected 0 to {}", name, member, kMost);
-    }
-  });
-  return rule;
-}
-
-Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
-  const DbiasMethod natural = default_dbias_method(f);
-  const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
-  const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel;
-  if (method != natural && !(reduces && asked_to)) {
-    return "dbias_method: it does not serve the axes that dbias keeps";
-  }
-  if (f.deterministic && method == DbiasMethod::kAdd) {
-    return "dbias_method: add is not deterministic; use kernel";
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -153,87 +38,6 @@ Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
   return std::nullopt;
 }
 
-namespace {
-
-bool narrow(const BackwardFamily& f) {
-  return f.scores.head_dim <= 64 && f.scores.head_dim_v <= 64;
-}
-
-}  // namespace
-
-bool has_wide_heads(const BackwardFamily& f) {
-  return f.scores.head_dim > 128 || f.scores.head_dim_v > 128;
-}
-
-Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
-  if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
-  if (!f.scores.aligned) {
-    return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
-  }
-  if (f.scores.mask == Extent::kPerPair && !f.scores.mask_vectorized) {
-    return "wgmma needs rows of the mask to be multiples of 16 bytes";
-  }
-  const DbiasMethod dbias = default_dbias_method(f);
-  if (f.scores.softcap) {
-    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
-      return "wgmma has tiles of dS beside a softcap, which are none of dbias";
-    }
-    if (dbias == DbiasMethod::kColumns && !narrow(f)) {
-      return "wgmma has no registers for a dbias over keys beside a softcap and more than 64 "
-             "columns";
-    }
-    if (has_wide_heads(f) && (f.scores.alibi || f.scores.bias == Extent::kPerPair)) {
-      return "wgmma has no registers for a bias per pair or slopes of ALiBi beside a softcap and "
-             "more than 128 columns";
-    }
-  }
-  if (has_wide_heads(f)) {
-    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
-      return "wgmma has no tiles of dbias beside more than 128 columns";
-    }
-  } else if (!f.scores.positive_scale) {
-    return "wgmma needs a positive scale in a backward of up to 128 columns";
-  } else if (f.scores.packed && f.deterministic) {
-    // Numbers that fall leave tiles of keys without a thread block, and turns never come.
-    return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
-           "backward of packed sequences and up to 128 columns";
-  }
-  if (dbias == DbiasMethod::kStore) {
-    if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
-    if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
-  }
-  if (f.scores.bias == Extent::kPerQuery) {
-    return "wgmma is in no backward with a bias over queries alone";
-  }
-  if (f.scores.bias == Extent::kPerPair) {
-    if (f.scores.bias_dtype == DType::kFloat32) return "wgmma has no tiles for a bias of fp32";
-    if (!f.scores.bias_vectorized) {
-      return "wgmma needs rows of the bias to be multiples of 16 bytes";
-    }
-    if (f.scores.mask == Extent::kPerPair && f.scores.prepares_mask() && !narrow(f)) {
-      return "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 "
-             "columns";
-    }
-  }
-  return std::nullopt;
-}
-
-DbiasMethod default_dbias_method(const BackwardFamily& f) {
-  switch (f.dbias) {
-    case Extent::kAbsent:
-      return DbiasMethod::kNone;
-    case Extent::kPerQuery:
-      return DbiasMethod::kRows;
-    case Extent::kPerKey:
-      return DbiasMethod::kColumns;
-    case Extent::kPerPair:
-      break;
-  }
-  // Tiles that no sequence reaches are to be 0, and no walk comes by.
-  if (!f.dbias_reduces_planes && !f.scores.packed) return DbiasMethod::kStore;
-  return f.deterministic ? DbiasMethod::kKernel : DbiasMethod::kAdd;
-}
-
 Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
   if (tunables.pack_heads && family.mask_per_query_head) {
@@ -249,35 +53,6 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
   return why_invalid(config, config.shared_bytes(), arch);
 }
 
-Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
-  if (auto rule = why_out_of_range(tunables)) return rule;
-  if (auto rule = why_unfit(tunables.dbias_method, f)) return rule;
-  if (f.deterministic && tunables.dq_method == DqMethod::kAdd &&
-      tunables.dkv.path != Path::kWgmma) {
-    return "dq_method: add is not deterministic with path mma; use kernel";
-  }
-  if (f.deterministic && tunables.split) return "split: it is not deterministic; set it to false";
-  if (tunables.dkv.path == Path::kWgmma) {
-    if (auto rule = why_wgmma_unfit(tunables, f, arch)) return rule;
-  } else {
-    if (tunables.dq_method == DqMethod::kPlane) {
-      return "dq_method: plane needs path wgmma; use add or kernel";
-    }
-    const auto dkv = dkv_config(f, tunables);
-    if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
-  }
-  if (tunables.dq_method == DqMethod::kKernel) {
-    if (auto rule = why_dq_unfit(tunables, f, arch)) return rule;
-  }
-  if (tunables.dbias_method == DbiasMethod::kKernel) {
-    const auto dbias = dbias_config(f, tunables);
-    if (auto rule = why_invalid("dbias", tunables.dbias, dbias, dbias.dbias_shared_bytes(), arch)) {
-      return rule;
-    }
-  }
-  return std::nullopt;
-}
-
 std::string describe_tile(const ForwardTunables& t) {
   if (t.path == Path::kWgmma) {
     return fmt::format("wgmma q{}{} kv{} s{}", t.block_q, t.pack_heads ? " packed" : "", t.block_kv,
@@ -286,24 +61,6 @@ std::string describe_tile(const ForwardTunables& t) {
   return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_heads ? " packed" : "",
                      t.block_kv, t.num_stages, t.num_warps, t.min_blocks,
                      t.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");
-}
-
-std::string describe_tile(const BackwardTile& t) {
-  if (t.path == Path::kWgmma) {
-    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
-  }
-  return fmt::format(
-      "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
-      t.query_warps, t.min_blocks, t.late ? " late" : "",
-      t.fresh != kernel::Fresh::kNone ? fmt::format(" fresh={}", base::word(t.fresh)) : "");
-}
-
-std::string describe_tile(const BackwardTunables& t) {
-  std::string text = describe_tile(t.dkv);
-  if (t.dq_method == DqMethod::kPlane) text += " planes";
-  if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
-  if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
-  return text;
 }
 
 }  // namespace attnjit::codegen

@@ -1,19 +1,14 @@
 #pragma once
 #include "attnjit/backward_key_rows.cuh"
-#include "attnjit/backward_key_walk.cuh"
+#include "attnjit/backward_key_scores.cuh"
 #include "attnjit/backward_places.cuh"
-#include "attnjit/backward_wgmma_shared.cuh"
-#include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/opaque.cuh"
-#include "attnjit/ptx/store_matrix.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
-#include "attnjit/score/packed_slopes.cuh"
 #include "attnjit/tile/fragments.cuh"
-#include "attnjit/tile/team.cuh"
 
 namespace attnjit::kernel {
 
@@ -42,24 +37,17 @@ namespace attnjit::kernel {
 // phases do not come about by themselves: so one multiplies while the other exponentiates.
 template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
-struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
-  using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
+struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
+  using Base = BackwardKeyScores<kConfig, Features, kShape>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
-  static constexpr DType kDType = kConfig.dtype;
-  static constexpr int kGroups = kConfig.block_q / 8;  // of 8 queries
-  using Shared = BackwardShared<kConfig>;
-  using Scores = Fragments<1, kGroups>;
-  using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
-  using Slopes = SlopesOf<Features, kDType, kGroups>;
+  using Base::kDType, Base::kGroups;
+  using Base::lane, Base::shared, Base::warp_row, Base::warpgroup;
+  using typename Base::Scores, typename Base::Operand, typename Base::Slopes, typename Base::Shared;
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
   const BackwardWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
-  Shared shared;
-  const int warpgroup;  // of those that have keys
-  const int warp_row;   // of the warp's 16 keys in the tile
-  const int lane = ptx::lane_index();
   const uint64 k_descriptor, v_descriptor;       // rows of the warpgroup
   const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
   const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
@@ -70,11 +58,9 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 
   ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g,
                               int group)
-      : Base(p.base, f),
+      : Base(p.base, f, group),
         wgmma_params(p),
         bias_grad(g),
-        warpgroup(group),
-        warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
         k_descriptor(ptx::matrix_descriptor(shared.k() + 64 * group * 128, 16, 1024)),
         v_descriptor(ptx::matrix_descriptor(shared.v() + 64 * group * 128, 16, 1024)),
         q_descriptor(ptx::matrix_descriptor(shared.q(0), 16, 1024)),
@@ -139,13 +125,13 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     if (!Features::kTransforms && job.masks) {
       features.mask(block, scores, kv_tile * kConfig.block_kv);
     }
-    exponentiate(scores, job, stage, p, slopes);
+    this->exponentiate(scores, job.masks, stage, p, slopes);
     hold(p);
     const typename Shared::SlotTurn slot_turn = {turn};
     const uint32 slot = slot_turn.slot();
     if constexpr (Features::kTransforms) {
       ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
-      store(slopes.word, slot);
+      this->store(slopes.word, slot);
       ptx::warp_sync();  // the warp's weights are there
     }
 
@@ -166,15 +152,15 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     hold(dp);
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
-      load(slopes.word, slot);
+      this->load(slopes.word, slot);
       ptx::warp_sync();  // dS may take their place
     }
-    score_gradients(dp, p, slopes.weights(p), ds);
+    this->score_gradients(dp, p, slopes.weights(p), bias_grad, ds);
     bias_grad.end_tile();
     if constexpr (!Features::kTransforms) {
       ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
     }
-    store(ds, slot);
+    this->store(ds, slot);
     await_turn();
     hold(ds);
     hold(dk);
@@ -235,108 +221,6 @@ struct BackwardKeys : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       // Two groups are the 16 columns of one operand.
       const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
       ptx::multiply_async<kDType>(sums[0], a, lines + i * 16 * 128 / 16, true);
-    }
-  }
-
-  // P, times probability_scale(), and what dS takes in its place where scores are changed. Neither
-  // this nor the next function changes the scores in place: ptxas would take other registers for dP
-  // then, and has none.
-  ATTNJIT_DEVICE void exponentiate(const Scores& scores, const BackwardJob& job, uint32 stage,
-                                   Operand& p, Slopes& slopes) {
-    if constexpr (kConfig.scale_first) {
-      const int first_key = kv_tile * kConfig.block_kv;
-      Scores sums = scores;
-      sums *= params.score_scale;
-      slopes.transform(features, sums);
-      features.add(block, sums, first_key);
-      if (Features::kTransforms && job.masks) features.mask(block, sums, first_key);
-      take_off_lse(sums, shared.lse(stage));
-      round_probabilities(sums, p, slopes);
-    } else {
-      round_probabilities(scores, p, slopes);
-    }
-  }
-  // A score that is dropped, -inf, stays so whatever was added to it, and dead rows, whose lse is
-  // +inf, have no others. Where a kept score is NaN, so is delta.
-  ATTNJIT_DEVICE void take_off_lse(Scores& scores, uint32 lse) const {
-    constexpr float kDropped = -1e30f;
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-      const ptx::Vector8 of_queries = ptx::load_shared_8(lse + 4 * (8 * n + 2 * (lane & 3)));
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float& score = scores[0][n][e];
-        const float difference = score - ptx::as_float(of_queries.word[e & 1]);
-        score = difference > kDropped ? difference : kDropped;
-      }
-    }
-  }
-  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p, Slopes& slopes) const {
-    constexpr float kLogScale = kDType == DType::kFloat16 ? 14.0f : 0.0f;
-    static_assert(kConfig.probability_scale() == (kDType == DType::kFloat16 ? 16384.0f : 1.0f));
-    const auto of = [&](float score) {
-      return ptx::exp2_approx(score * params.exponent_scale + kLogScale);
-    };
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-      const float(&group)[4] = scores[0][n];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float low = of(group[2 * h]), high = of(group[2 * h + 1]);
-        p[n][h] = ptx::pack<kDType>(low, high);
-        slopes.multiply(n, h, low, high);
-      }
-    }
-  }
-  // dS = P dP with P as dv has it, which saves the registers of another, or with other weights.
-  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, const Operand& weights,
-                                      Operand& ds) {
-    constexpr float kInverse = 1.0f / kConfig.probability_scale();
-    struct Products {
-      float of[4];
-    };
-    const auto of = [&](float x, uint32 bits) {
-      const float product = x * ptx::widen<kDType>(static_cast<uint16>(bits));
-      return kInverse == 1.0f ? product : product * kInverse;
-    };
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-      const float(&group)[4] = dp[0][n];
-      const auto times = [&](const uint32(&w)[2]) {
-        return Products{{of(group[0], w[0]), of(group[1], w[0] >> 16), of(group[2], w[1]),
-                         of(group[3], w[1] >> 16)}};
-      };
-      bias_grad.add(times(p[n]).of);
-      const Products exact = times(weights[n]);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        ds[n][h] = ptx::pack<kDType>(exact.of[2 * h], exact.of[2 * h + 1]);
-      }
-    }
-  }
-  // The lane's line of the warp's part of dS, which lies as [query][key].
-  ATTNJIT_DEVICE uint32 line_of(uint32 slot) const {
-    const uint32 tile = shared.ds(slot) + warpgroup * kConfig.block_q * 128;
-    const int query = (lane & 7) + 8 * (lane >> 4);
-    const int chunk = 2 * (ptx::warp_index() & 3) + (lane >> 3 & 1);
-    return tile + query * 128 + ((chunk ^ (lane & 7)) << 4);
-  }
-  // Writes the warp's part, 16 queries at a time.
-  ATTNJIT_DEVICE void store(const Operand& part, uint32 slot) const {
-    const uint32 line = line_of(slot);
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::store_matrices_transposed(line + i * 16 * 128,
-                                     reinterpret_cast<const uint32(&)[4]>(part[2 * i]));
-    }
-  }
-  // Reads it back.
-  ATTNJIT_DEVICE void load(Operand& part, uint32 slot) const {
-    const uint32 line = line_of(slot);
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::load_matrices_transposed(reinterpret_cast<uint32(&)[4]>(part[2 * i]),
-                                    line + i * 16 * 128);
     }
   }
 

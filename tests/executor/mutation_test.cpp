@@ -13,6 +13,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kForward = "attnjit/forward_mma.cuh";
+const std::string kTiles = "attnjit/forward_mma_tiles.cuh";
 const std::string kCombine = "attnjit/forward_combine.cuh";
 const std::string kMaskPack = "attnjit/mask_pack.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
@@ -30,12 +31,12 @@ const std::string kRing = R"({"num_stages": 2, "block_q": 64, "block_kv": 32})";
 
 TEST_CASE_FIXTURE(Mutations, "caught: a row past the end of a tensor") {
   expect_report(
-      {kForward, "key < keys.end && features.reads_key(key)",
+      {kTiles, "key < keys.end && features.reads_key(key)",
        "key <= keys.end && features.reads_key(key)"},
       {kSmall},
       {"attn_fwd, block ", "copy_async_16: reads 16 bytes", "past the end of k [1, 1, 100, 64]"});
   expect_report(
-      {kForward, "block.first_row + row < block.end_row", "block.first_row + row <= block.end_row"},
+      {kTiles, "block.first_row + row < block.end_row", "block.first_row + row <= block.end_row"},
       {kSmall}, {"copy_async_16: reads 16 bytes", "past the end of q [1, 1, 70, 64]"});
   expect_report(
       {kForward, "block.num_rows - block.first_row);", "block.num_rows - block.first_row + 1);"},

@@ -47,8 +47,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
                 {"load_shared_4_if: reads shared memory at +"});
   expect_report(
       {kKeys,
-       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    }\n    store",
-       "    }\n    store"},
+       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    }\n    this->store",
+       "    }\n    this->store"},
       kRun, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
                 {"wgmma"});
@@ -155,14 +155,15 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
   spec.softcap = 0.5f;
   const Run run = {spec, wgmma_backward(64)};
   expect_report(
-      {kKeys, "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n      store",
-       "      store"},
+      {kKeys,
+       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n      this->store",
+       "      this->store"},
       run, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are there", ""}, run,
                 {"load_matrices_transposed: reads shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({kKeys, "slopes.weights(p), ds", "p, ds"}, run, {"dq:"});
+  expect_report({kKeys, "slopes.weights(p), bias_grad, ds", "p, ds"}, run, {"dq:"});
 }
 
 // Thread blocks that take all keys of a kv head: four tiles.

@@ -86,7 +86,7 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
   }
   if (!spec.alibi.empty()) {
     args.alibi_slopes =
-        dense(DType::kFloat32, {spec.alibi == "bh" ? b : 1, hq, 1, 1}, "alibi_slopes");
+        dense(DType::kFloat32, {spec.alibi == "bh" ? spec.batch : 1, hq, 1, 1}, "alibi_slopes");
   }
   if (spec.want_lse) args.lse = static_cast<float*>(placeholder());
   if (spec.want_row_max) args.row_max = static_cast<float*>(placeholder());

@@ -2,6 +2,8 @@
 
 // ---- attnjit/forward_mma.cuh
 
+// ---- attnjit/forward_mma_tiles.cuh
+
 // ---- attnjit/forward_config.h
 
 // ---- attnjit/score/score_shape.h
@@ -851,73 +853,6 @@ ATTNJIT_DEVICE int64 lse_index(const ForwardParams& params, const Block& block,
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/ptx/matrix.cuh
-
-// Warp-wide matrix instructions (PTX ISA, "Matrix multiply-accumulate operation using mma").
-namespace attnjit::kernel::ptx {
-
-// Operand fragments of m16n8k16: A has 16 rows by 16 columns, BPair two B operands side by side
-// (16 deep, 8 columns each).
-struct FragmentA {
-  uint32 word[4];
-};
-struct FragmentBPair {
-  uint32 word[2][2];
-};
-
-// Four 8x8 matrices of 16-bit elements. Lane l supplies the address of row l % 8 of matrix l / 8.
-ATTNJIT_DEVICE void load_matrices(uint32 (&word)[4], uint32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-               : "r"(address)
-               : "memory");
-}
-ATTNJIT_DEVICE void load_matrices_transposed(uint32 (&word)[4], uint32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-               : "r"(address)
-               : "memory");
-}
-
-ATTNJIT_DEVICE FragmentA load_fragment_a(uint32 address) {
-  FragmentA a;
-  load_matrices(a.word, address);
-  return a;
-}
-ATTNJIT_DEVICE FragmentBPair as_fragment_b_pair(const uint32 (&word)[4]) {
-  return {{{word[0], word[1]}, {word[2], word[3]}}};
-}
-ATTNJIT_DEVICE FragmentBPair load_fragment_b(uint32 address) {
-  uint32 word[4];
-  load_matrices(word, address);
-  return as_fragment_b_pair(word);
-}
-ATTNJIT_DEVICE FragmentBPair load_fragment_b_transposed(uint32 address) {
-  uint32 word[4];
-  load_matrices_transposed(word, address);
-  return as_fragment_b_pair(word);
-}
-
-// c += a b, fp32 accumulation.
-template <DType kDType>
-ATTNJIT_DEVICE void multiply_accumulate(float (&c)[4], const FragmentA& a, const uint32 (&b)[2]) {
-  if constexpr (kDType == DType::kBFloat16) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
-  }
-}
-
-}  // namespace attnjit::kernel::ptx
-
 // ---- attnjit/ptx/memory.cuh
 
 // Every access to global and shared memory. Shared memory is addressed by 32-bit byte addresses
@@ -1047,6 +982,143 @@ ATTNJIT_DEVICE void copy_async_wait() {
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/tile/copy.cuh
+
+// ---- attnjit/tile/shared_tile.cuh
+
+namespace attnjit::kernel {
+
+// A [kRows][kColumns] tile of 16-bit elements in shared memory; kColumns % 16 == 0.
+//
+// Columns are cut into slabs of 64 (one 128-byte line per row), then one of 32 and one of 16 as
+// the width needs. A 16-byte chunk of a slab moves to chunk ^ twist(row):
+//
+//     twist(row) = (row & 7) ^ ((row >> 2) & 6)
+//
+// takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
+// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
+// has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
+template <int kRows, int kColumns>
+struct SharedTile {
+  static constexpr int kChunks = kColumns / 8;
+  static constexpr int kBytes = kRows * kColumns * 2;
+  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
+
+  ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
+
+  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
+  // address, so that a chunk known at compile time costs one xor.
+  ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
+    constexpr int kWide = kChunks & ~7;
+    if (kWide == kChunks || chunk < kWide) {
+      const uint32 line = base + row * 128 + (twist(row) << 4);
+      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
+    }
+    const uint32 rest = base + kWide * (kRows * 16);
+    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
+      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
+      return line ^ ((chunk & 3) << 4);
+    }
+    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
+    return line ^ ((chunk & 1) << 4);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
+// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
+// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
+// heads registers that they do not have.
+template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
+ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
+  constexpr int kRowsPerPass = kThreads / kChunks;
+  constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
+  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 8;
+  const int thread = ptx::thread_index();
+  const int row = thread / kChunks;
+  const int chunk = thread % kChunks;
+  if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
+#pragma unroll kUnrolled
+  for (int first = 0; first < kRows; first += kRowsPerPass) {
+    if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
+  }
+}
+
+// Eight elements of a row from `column` on, read one by one; zero from `columns` on.
+ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int columns) {
+  ptx::Vector16 v = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (column + i < columns) {
+      v.word[i / 2] |= static_cast<uint32>(ptx::load_global(row + column + i)) << (16 * (i & 1));
+    }
+  }
+  return v;
+}
+
+// Starts loading a chunk of a row at `address`, of which kColumns are valid; zeros unless `valid`.
+template <bool kAligned, int kColumns, int kRows, int kPadded>
+ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, int chunk,
+                               const uint16* address, bool valid) {
+  if constexpr (kAligned) {
+    ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
+  } else {
+    ptx::store_shared_16(tile.address(row, chunk),
+                         load_elements(address, chunk * 8, valid ? kColumns : 0));
+  }
+}
+
+// Rows of a tile that are kColumns wide which one pass of the threads covers.
+template <int kThreads, int kColumns>
+constexpr int kRowsOfPass = kThreads / (kColumns / 8);
+
+// Starts loading kCount rows of `tile`, from `first` on, from the rows of 16-bit elements at
+// source(row), of which kColumns are valid. Rows for which keep(row) is false, and columns from
+// kColumns on, become zero and are not read. The caller commits, waits and synchronises.
+template <bool kAligned, int kColumns, int kThreads, int kCount, int kRows, int kPadded,
+          class Source, class Keep>
+ATTNJIT_DEVICE void load_rows(const SharedTile<kRows, kPadded>& tile, int first, Source source,
+                              Keep keep) {
+  for_each_chunk<kCount, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    const bool valid = chunk * 8 < kColumns && keep(first + row);
+    load_chunk<kAligned, kColumns>(tile, first + row, chunk, source(first + row), valid);
+  });
+}
+
+// The same of all rows.
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
+          class Keep>
+ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
+  load_rows<kAligned, kColumns, kThreads, kRows>(tile, 0, source, keep);
+}
+
+// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
+template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
+ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
+  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
+    if (row >= rows || chunk * 8 >= kColumns) return;
+    const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
+    uint16* address = target(row) + chunk * 8;
+    if constexpr (kAligned) {
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (chunk * 8 + i < kColumns) {
+          ptx::store_global(address + i, static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/team.cuh
+
 // ---- attnjit/ptx/sync.cuh
 
 namespace attnjit::kernel::ptx {
@@ -1100,6 +1172,330 @@ ATTNJIT_DEVICE float warp_sum(float value) {
     value += __shfl_xor_sync(0xffffffffu, value, distance);
   }
   return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+namespace attnjit::kernel {
+
+// Threads that call a function together: the kThreads of a thread block.
+template <int kThreads>
+struct BlockTeam {
+  static constexpr int kSize = kThreads;
+  ATTNJIT_DEVICE int index() const { return ptx::thread_index(); }
+  // A barrier; orders the team's accesses to memory.
+  ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
+  // Whether `value` holds for any thread; a barrier too.
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
+};
+
+// A thread by itself.
+struct SingleThread {
+  static constexpr int kSize = 1;
+  ATTNJIT_DEVICE int index() const { return 0; }
+  ATTNJIT_DEVICE bool any(bool value) const { return value; }
+};
+
+// A whole warp.
+struct WarpTeam {
+  static constexpr int kSize = 32;
+  ATTNJIT_DEVICE int index() const { return ptx::lane_index(); }
+  ATTNJIT_DEVICE bool any(bool value) const { return ptx::warp_ballot(value) != 0; }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_pages.cuh
+
+// ---- attnjit/ptx/shuffle.cuh
+
+namespace attnjit::kernel::ptx {
+
+// The value that `lane` holds; lanes may ask for different ones.
+ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// The sum over the eight lanes that hold the same columns of an accumulator fragment.
+ATTNJIT_DEVICE float column_sum(float value) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
+
+namespace attnjit::kernel {
+
+// The pages that hold a tile of kKeys keys, where pages have kSize each. A lane of a warp has the
+// number of every 32nd of them, so that one access to the table brings all.
+template <int kKeys, int kSize>
+struct TilePages {
+  // A tile begins anywhere in a page unless one is a part of the other.
+  static constexpr int kCount = kSize % kKeys == 0   ? 1
+                                : kKeys % kSize == 0 ? kKeys / kSize
+                                                     : ceil_div(kKeys - 1, kSize) + 1;
+  static constexpr int kWords = ceil_div(kCount, 32);
+
+  uint32 word[kWords];
+
+  // The page of the tile that `lane` has in a word; a single one is known to all.
+  ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
+  // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
+  ATTNJIT_DEVICE int at(int index) const {
+    if constexpr (kCount == 1) return static_cast<int>(word[0]);
+    uint32 page = ptx::warp_broadcast(word[0], index & 31);
+#pragma unroll
+    for (int i = 1; i < kWords; ++i) {
+      const uint32 other = ptx::warp_broadcast(word[i], index & 31);
+      page = index / 32 == i ? other : page;
+    }
+    return static_cast<int>(page);
+  }
+};
+
+// A tile of one head of a pool.
+template <int kKeys, int kSize>
+struct PagedTile {
+  int first_key, head;
+  TilePages<kKeys, kSize> pages;
+};
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::kernel {
+
+// The rows and keys of a thread block of the portable forward: where they are, which tiles of keys
+// count, and how tiles get to shared memory,
+//
+//   [ Q, at the end O | K: num_stages tiles | V: num_stages tiles ]
+//
+// swizzled as tile/shared_tile.cuh has it.
+template <ForwardConfig kConfig, class Features, ScoreShape kShape>
+struct ForwardTiles {
+  static constexpr int kThreads = kConfig.num_threads();
+  static constexpr int kRowTiles = kConfig.row_tiles();
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kHeads = kConfig.packed_heads();
+  static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr bool kPaged = Features::kPageSize > 0;
+  using Team = BlockTeam<kThreads>;
+  using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
+  using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
+  using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
+  using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
+
+  // A tile of keys to be worked on; none after the last.
+  struct PlainJob {
+    int tile;
+    TileUse use;
+    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
+  };
+  struct PagedJob : PlainJob {
+    TilePages<kConfig.block_kv, Features::kPageSize> pages;
+  };
+  using Job = TypeIf<kPaged, PagedJob, PlainJob>;
+  struct Nothing {};
+
+  const ForwardParams& params;
+  Features features;
+  Block block;
+  KeyRange keys;
+  TileRange tiles;  // of the block's share, those that are left
+  [[no_unique_address]] TypeIf<kPaged, Job, Nothing> ahead;  // the next one, where keys are paged
+  const uint16 *k, *v;                                       // of the block's kv head
+
+  ATTNJIT_DEVICE ForwardTiles(const ForwardParams& p, const Features& f) : params(p), features(f) {}
+
+  ATTNJIT_DEVICE QTile q_tile() const { return {ptx::shared_base()}; }
+  ATTNJIT_DEVICE OutTile out_tile() const { return {ptx::shared_base()}; }
+  ATTNJIT_DEVICE KTile k_tile(int slot) const {
+    return {ptx::shared_base() + kConfig.q_region_bytes() + slot * kConfig.k_bytes()};
+  }
+  ATTNJIT_DEVICE VTile v_tile(int slot) const {
+    return {ptx::shared_base() + kConfig.q_region_bytes() + kStages * kConfig.k_bytes() +
+            slot * kConfig.v_bytes()};
+  }
+
+  // Which share of the keys is the block's. Computed anew where it is wanted: a register through
+  // the main loop is worth more.
+  ATTNJIT_DEVICE int split() const {
+    return static_cast<int>(ptx::block_index() % params.num_splits);
+  }
+
+  ATTNJIT_DEVICE void locate() {
+    block = locate_rows<kConfig.block_q, kHeads>(
+        params, features,
+        find_rows<kConfig.block_q, kHeads>(
+            params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
+    const int lane = ptx::lane_index();
+    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
+    block.thread_key = kShape.lane_key(lane);
+    const int kv_head = block.head / kConfig.gqa_ratio;
+    k = keys_of(params.k, params.k_strides, kv_head);
+    v = keys_of(params.v, params.v_strides, kv_head);
+    features.begin(block);
+    keys = {0, block.kv_len};
+    features.narrow(Team(), block, keys);
+    tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
+  }
+
+  // Address of a kv head: of the block's batch element, or in the first of all pages.
+  ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
+                                       int kv_head) const {
+    const auto* const first = static_cast<const uint16*>(base);
+    if constexpr (kPaged) return head_of(first, strides, 0, kv_head);
+    return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
+  }
+
+  ATTNJIT_DEVICE PlainJob find_job() {
+    while (tiles.next < tiles.end) {
+      const int tile = Features::kLastFirst ? --tiles.end : tiles.next++;
+      const TileUse use = features.use(block, tile);
+      if (use != TileUse::kSkip) return {tile, use};
+    }
+    return {0, TileUse::kSkip};
+  }
+  ATTNJIT_DEVICE Job next_job() {
+    if constexpr (kPaged) {
+      return ahead;
+    } else {
+      return find_job();
+    }
+  }
+  // Finds the job after the one whose copies have begun, where keys are paged: its pages come from
+  // memory, and are wanted when its own copies begin.
+  ATTNJIT_DEVICE void look_ahead() {
+    if constexpr (kPaged) {
+      ahead = {find_job(), {}};
+      if (!ahead.exists()) return;
+      ahead.pages =
+          features.template find_pages<kConfig.block_kv>(ahead.tile * kConfig.block_kv, keys);
+    }
+  }
+
+  // Addresses of rows of the block's tile in a tensor, as a function of the row.
+  template <class T>
+  ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
+    T* const first = rows_of<kPacked>(base, strides, block, block.head, block.q_begin) +
+                     (kHeads == 1 ? block.first_row * strides.row : 0);
+    return [=, this](int row) {
+      if constexpr (kHeads == 1) return first + row * strides.row;
+      const RowOwner owner = owner_of<kHeads>(block, block.first_row + row);
+      return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
+    };
+  }
+  ATTNJIT_DEVICE void load_q() {
+    load_tile<kConfig.aligned, kConfig.head_dim, kThreads>(
+        q_tile(), row_address(static_cast<const uint16*>(params.q), params.q_strides),
+        [&](int row) { return block.first_row + row < block.end_row; });
+  }
+  // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
+  // NaN included, would reach the output as 0 * NaN.
+  template <int kColumns, class Tile>
+  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
+                                const Job& job) {
+    const int first = job.tile * kConfig.block_kv;
+    const auto seen = [&](int row) {
+      const int key = first + row;
+      return key >= keys.begin && key < keys.end && features.reads_key(key);
+    };
+    const auto source = [row_stride = strides.row, source = head + first * strides.row](int row) {
+      return source + row * row_stride;
+    };
+    const auto load = [&](auto keep) {
+      if constexpr (kPaged) {
+        features.template load_keys<kConfig.aligned, kColumns, kThreads>(tile, job.pages, first,
+                                                                         head, strides, keep);
+      } else {
+        load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, keep);
+      }
+    };
+    // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
+    // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
+    // D128 - 6 %).
+    const bool whole = first >= keys.begin && first + kConfig.block_kv <= keys.end;
+    if (kColumns > 128 && whole) {
+      load([&](int row) { return features.reads_key(first + row); });
+      return;
+    }
+    load(seen);
+  }
+  ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
+    if (job.exists()) load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job);
+  }
+  ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
+    if (job.exists()) load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job);
+  }
+};
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/ptx/matrix.cuh
+
+// Warp-wide matrix instructions (PTX ISA, "Matrix multiply-accumulate operation using mma").
+namespace attnjit::kernel::ptx {
+
+// Operand fragments of m16n8k16: A has 16 rows by 16 columns, BPair two B operands side by side
+// (16 deep, 8 columns each).
+struct FragmentA {
+  uint32 word[4];
+};
+struct FragmentBPair {
+  uint32 word[2][2];
+};
+
+// Four 8x8 matrices of 16-bit elements. Lane l supplies the address of row l % 8 of matrix l / 8.
+ATTNJIT_DEVICE void load_matrices(uint32 (&word)[4], uint32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(address)
+               : "memory");
+}
+ATTNJIT_DEVICE void load_matrices_transposed(uint32 (&word)[4], uint32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(address)
+               : "memory");
+}
+
+ATTNJIT_DEVICE FragmentA load_fragment_a(uint32 address) {
+  FragmentA a;
+  load_matrices(a.word, address);
+  return a;
+}
+ATTNJIT_DEVICE FragmentBPair as_fragment_b_pair(const uint32 (&word)[4]) {
+  return {{{word[0], word[1]}, {word[2], word[3]}}};
+}
+ATTNJIT_DEVICE FragmentBPair load_fragment_b(uint32 address) {
+  uint32 word[4];
+  load_matrices(word, address);
+  return as_fragment_b_pair(word);
+}
+ATTNJIT_DEVICE FragmentBPair load_fragment_b_transposed(uint32 address) {
+  uint32 word[4];
+  load_matrices_transposed(word, address);
+  return as_fragment_b_pair(word);
+}
+
+// c += a b, fp32 accumulation.
+template <DType kDType>
+ATTNJIT_DEVICE void multiply_accumulate(float (&c)[4], const FragmentA& a, const uint32 (&b)[2]) {
+  if constexpr (kDType == DType::kBFloat16) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b[0]), "r"(b[1]));
+  }
 }
 
 }  // namespace attnjit::kernel::ptx
@@ -1562,141 +1958,6 @@ struct SoftmaxOf<SoftmaxPolicy::kMaxFree, kDType, kRowTiles, kScaled> {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/tile/copy.cuh
-
-// ---- attnjit/tile/shared_tile.cuh
-
-namespace attnjit::kernel {
-
-// A [kRows][kColumns] tile of 16-bit elements in shared memory; kColumns % 16 == 0.
-//
-// Columns are cut into slabs of 64 (one 128-byte line per row), then one of 32 and one of 16 as
-// the width needs. A 16-byte chunk of a slab moves to chunk ^ twist(row):
-//
-//     twist(row) = (row & 7) ^ ((row >> 2) & 6)
-//
-// takes eight different values over eight consecutive rows (Q, O, and the copies) and over the
-// rows {r, r + 1} + {0, 8, 16, 24} that a key fragment gathers (tile/key_order.h), so neither
-// has bank conflicts. Narrow slabs put several rows in a line and use the high bits of the twist.
-template <int kRows, int kColumns>
-struct SharedTile {
-  static constexpr int kChunks = kColumns / 8;
-  static constexpr int kBytes = kRows * kColumns * 2;
-  uint32 base;  // a multiple of 128: a chunk is a bit pattern above it
-
-  ATTNJIT_DEVICE static int twist(int row) { return (row & 7) ^ ((row >> 2) & 6); }
-
-  // Byte address of columns [8 chunk, 8 chunk + 8) of `row`. The twist is folded into the row's
-  // address, so that a chunk known at compile time costs one xor.
-  ATTNJIT_DEVICE uint32 address(int row, int chunk) const {
-    constexpr int kWide = kChunks & ~7;
-    if (kWide == kChunks || chunk < kWide) {
-      const uint32 line = base + row * 128 + (twist(row) << 4);
-      return (line ^ ((chunk & 7) << 4)) + (chunk >> 3) * (kRows * 128);
-    }
-    const uint32 rest = base + kWide * (kRows * 16);
-    if ((kChunks & 4) != 0 && chunk < kWide + 4) {
-      const uint32 line = rest + row * 64 + (twist(row) >> 1 << 4);
-      return line ^ ((chunk & 3) << 4);
-    }
-    const uint32 line = rest + (kChunks & 4) * (kRows * 16) + row * 32 + (twist(row) >> 2 << 4);
-    return line ^ ((chunk & 1) << 4);
-  }
-};
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// How the threads of a block walk the 16-byte chunks of a tile: neighbours take neighbouring
-// chunks of a row, so global accesses are coalesced. visit(row, chunk) for each chunk. kUnroll is
-// for visits that are one instruction, and of those at most eight: the addresses of more cost wide
-// heads registers that they do not have.
-template <int kRows, int kChunks, int kThreads, bool kUnroll, class Visit>
-ATTNJIT_DEVICE void for_each_chunk(Visit visit) {
-  constexpr int kRowsPerPass = kThreads / kChunks;
-  constexpr int kPasses = (kRows + kRowsPerPass - 1) / kRowsPerPass;
-  constexpr int kUnrolled = !kUnroll ? 1 : kPasses <= 8 ? kPasses : 8;
-  const int thread = ptx::thread_index();
-  const int row = thread / kChunks;
-  const int chunk = thread % kChunks;
-  if (kThreads % kChunks != 0 && row >= kRowsPerPass) return;
-#pragma unroll kUnrolled
-  for (int first = 0; first < kRows; first += kRowsPerPass) {
-    if (kRows % kRowsPerPass == 0 || first + row < kRows) visit(first + row, chunk);
-  }
-}
-
-// Eight elements of a row from `column` on, read one by one; zero from `columns` on.
-ATTNJIT_DEVICE ptx::Vector16 load_elements(const uint16* row, int column, int columns) {
-  ptx::Vector16 v = {};
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (column + i < columns) {
-      v.word[i / 2] |= static_cast<uint32>(ptx::load_global(row + column + i)) << (16 * (i & 1));
-    }
-  }
-  return v;
-}
-
-// Starts loading a chunk of a row at `address`, of which kColumns are valid; zeros unless `valid`.
-template <bool kAligned, int kColumns, int kRows, int kPadded>
-ATTNJIT_DEVICE void load_chunk(const SharedTile<kRows, kPadded>& tile, int row, int chunk,
-                               const uint16* address, bool valid) {
-  if constexpr (kAligned) {
-    ptx::copy_async_16(tile.address(row, chunk), address + chunk * 8, valid);
-  } else {
-    ptx::store_shared_16(tile.address(row, chunk),
-                         load_elements(address, chunk * 8, valid ? kColumns : 0));
-  }
-}
-
-// Rows of a tile that are kColumns wide which one pass of the threads covers.
-template <int kThreads, int kColumns>
-constexpr int kRowsOfPass = kThreads / (kColumns / 8);
-
-// Starts loading kCount rows of `tile`, from `first` on, from the rows of 16-bit elements at
-// source(row), of which kColumns are valid. Rows for which keep(row) is false, and columns from
-// kColumns on, become zero and are not read. The caller commits, waits and synchronises.
-template <bool kAligned, int kColumns, int kThreads, int kCount, int kRows, int kPadded,
-          class Source, class Keep>
-ATTNJIT_DEVICE void load_rows(const SharedTile<kRows, kPadded>& tile, int first, Source source,
-                              Keep keep) {
-  for_each_chunk<kCount, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
-    const bool valid = chunk * 8 < kColumns && keep(first + row);
-    load_chunk<kAligned, kColumns>(tile, first + row, chunk, source(first + row), valid);
-  });
-}
-
-// The same of all rows.
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Source,
-          class Keep>
-ATTNJIT_DEVICE void load_tile(const SharedTile<kRows, kPadded>& tile, Source source, Keep keep) {
-  load_rows<kAligned, kColumns, kThreads, kRows>(tile, 0, source, keep);
-}
-
-// Writes the first `rows` rows and kColumns columns of `tile` to target(row).
-template <bool kAligned, int kColumns, int kThreads, int kRows, int kPadded, class Target>
-ATTNJIT_DEVICE void store_tile(const SharedTile<kRows, kPadded>& tile, Target target, int rows) {
-  for_each_chunk<kRows, kPadded / 8, kThreads, kAligned>([&](int row, int chunk) {
-    if (row >= rows || chunk * 8 >= kColumns) return;
-    const ptx::Vector16 v = ptx::load_shared_16(tile.address(row, chunk));
-    uint16* address = target(row) + chunk * 8;
-    if constexpr (kAligned) {
-      ptx::store_global(reinterpret_cast<ptx::Vector16*>(address), v);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (chunk * 8 + i < kColumns) {
-          ptx::store_global(address + i, static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
-        }
-      }
-    }
-  });
-}
-
-}  // namespace attnjit::kernel
-
 // ---- attnjit/tile/row_maxima.cuh
 
 // The largest scores of a thread's rows, beside a softmax that keeps no maximum. Nothing where they
@@ -1776,97 +2037,6 @@ struct SharedRowMaxima<true, kPitch> {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/tile/team.cuh
-
-namespace attnjit::kernel {
-
-// Threads that call a function together: the kThreads of a thread block.
-template <int kThreads>
-struct BlockTeam {
-  static constexpr int kSize = kThreads;
-  ATTNJIT_DEVICE int index() const { return ptx::thread_index(); }
-  // A barrier; orders the team's accesses to memory.
-  ATTNJIT_DEVICE void sync() const { ptx::block_sync(); }
-  // Whether `value` holds for any thread; a barrier too.
-  ATTNJIT_DEVICE bool any(bool value) const { return ptx::block_any(value); }
-};
-
-// A thread by itself.
-struct SingleThread {
-  static constexpr int kSize = 1;
-  ATTNJIT_DEVICE int index() const { return 0; }
-  ATTNJIT_DEVICE bool any(bool value) const { return value; }
-};
-
-// A whole warp.
-struct WarpTeam {
-  static constexpr int kSize = 32;
-  ATTNJIT_DEVICE int index() const { return ptx::lane_index(); }
-  ATTNJIT_DEVICE bool any(bool value) const { return ptx::warp_ballot(value) != 0; }
-};
-
-}  // namespace attnjit::kernel
-
-// ---- attnjit/tile/tile_pages.cuh
-
-// ---- attnjit/ptx/shuffle.cuh
-
-namespace attnjit::kernel::ptx {
-
-// The value that `lane` holds; lanes may ask for different ones.
-ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
-  return __shfl_sync(0xffffffffu, value, lane);
-}
-
-// The sum over the eight lanes that hold the same columns of an accumulator fragment.
-ATTNJIT_DEVICE float column_sum(float value) {
-#pragma unroll
-  for (int distance = 4; distance < 32; distance *= 2) {
-    value += __shfl_xor_sync(0xffffffffu, value, distance);
-  }
-  return value;
-}
-
-}  // namespace attnjit::kernel::ptx
-
-namespace attnjit::kernel {
-
-// The pages that hold a tile of kKeys keys, where pages have kSize each. A lane of a warp has the
-// number of every 32nd of them, so that one access to the table brings all.
-template <int kKeys, int kSize>
-struct TilePages {
-  // A tile begins anywhere in a page unless one is a part of the other.
-  static constexpr int kCount = kSize % kKeys == 0   ? 1
-                                : kKeys % kSize == 0 ? kKeys / kSize
-                                                     : ceil_div(kKeys - 1, kSize) + 1;
-  static constexpr int kWords = ceil_div(kCount, 32);
-
-  uint32 word[kWords];
-
-  // The page of the tile that `lane` has in a word; a single one is known to all.
-  ATTNJIT_DEVICE static int index(int i, int lane) { return kCount == 1 ? 0 : 32 * i + lane; }
-  // The number of page `index` of the tile; lanes may ask for different ones. Warps call it whole.
-  ATTNJIT_DEVICE int at(int index) const {
-    if constexpr (kCount == 1) return static_cast<int>(word[0]);
-    uint32 page = ptx::warp_broadcast(word[0], index & 31);
-#pragma unroll
-    for (int i = 1; i < kWords; ++i) {
-      const uint32 other = ptx::warp_broadcast(word[i], index & 31);
-      page = index / 32 == i ? other : page;
-    }
-    return static_cast<int>(page);
-  }
-};
-
-// A tile of one head of a pool.
-template <int kKeys, int kSize>
-struct PagedTile {
-  int first_key, head;
-  TilePages<kKeys, kSize> pages;
-};
-
-}  // namespace attnjit::kernel
-
 // The portable forward: out = softmax(scale q k^T + features) v for every GPU from sm_80 on,
 // with mma.sync, ldmatrix and cp.async.
 //
@@ -1884,174 +2054,49 @@ struct PagedTile {
 //    ...       |      |      |      |
 //              +------+------+------+----
 //
-// Shared memory: [ Q, at the end O | K: num_stages tiles | V: num_stages tiles ], swizzled as
-// tile/shared_tile.cuh has it. Q is read again for each tile; K and V are streamed by cp.async.
+// Q is read again for each tile; K and V are streamed by cp.async (forward_mma_tiles.cuh).
 namespace attnjit::kernel {
 
 template <ForwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
-struct Forward {
+struct Forward : ForwardTiles<kConfig, Features, kShape> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_config.h");
-  static constexpr int kThreads = kConfig.num_threads();
-  static constexpr int kRowTiles = kConfig.row_tiles();
+  using Base = ForwardTiles<kConfig, Features, kShape>;
+  using Base::Base;
+  using Base::block, Base::features, Base::params;
+  using Base::k_tile, Base::out_tile, Base::q_tile, Base::v_tile;
+  using Base::kHeads, Base::kPacked, Base::kRowTiles, Base::kStages, Base::kThreads;
+  using Base::load_k, Base::load_q, Base::load_v, Base::row_address;
+  using Base::locate, Base::look_ahead, Base::next_job, Base::split;
+  using typename Base::Job, typename Base::KTile, typename Base::VTile;
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
-  static constexpr int kStages = kConfig.num_stages;
-  static constexpr int kHeads = kConfig.packed_heads();
-  static constexpr bool kPacked = Features::kPacksSequences;
-  static constexpr bool kPaged = Features::kPageSize > 0;
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
-  using Team = BlockTeam<kThreads>;
-  using QTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim()>;
-  using OutTile = SharedTile<kConfig.block_q, kConfig.padded_head_dim_v()>;
-  using KTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim()>;
-  using VTile = SharedTile<kConfig.block_kv, kConfig.padded_head_dim_v()>;
 
-  // A tile of keys to be worked on; none after the last.
-  struct PlainJob {
-    int tile;
-    TileUse use;
-    ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
-  };
-  struct PagedJob : PlainJob {
-    TilePages<kConfig.block_kv, Features::kPageSize> pages;
-  };
-  using Job = TypeIf<kPaged, PagedJob, PlainJob>;
-  struct Nothing {};
-
-  const ForwardParams& params;
-  Features features;
-  Block block;
-  KeyRange keys;
-  TileRange tiles;  // of the block's share, those that are left
-  [[no_unique_address]] TypeIf<kPaged, Job, Nothing> ahead;  // the next one, where keys are paged
-  const uint16 *k, *v;                                       // of the block's kv head
   typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
   Fragments<kRowTiles, kOutGroups> out;
 
-  ATTNJIT_DEVICE Forward(const ForwardParams& p, const Features& f) : params(p), features(f) {}
-
-  ATTNJIT_DEVICE QTile q_tile() const { return {ptx::shared_base()}; }
-  ATTNJIT_DEVICE OutTile out_tile() const { return {ptx::shared_base()}; }
-  ATTNJIT_DEVICE KTile k_tile(int slot) const {
-    return {ptx::shared_base() + kConfig.q_region_bytes() + slot * kConfig.k_bytes()};
-  }
-  ATTNJIT_DEVICE VTile v_tile(int slot) const {
-    return {ptx::shared_base() + kConfig.q_region_bytes() + kStages * kConfig.k_bytes() +
-            slot * kConfig.v_bytes()};
-  }
-
-  // Which share of the keys is the block's. Computed anew where it is wanted: a register through
-  // the main loop is worth more.
-  ATTNJIT_DEVICE int split() const {
-    return static_cast<int>(ptx::block_index() % params.num_splits);
-  }
-
-  ATTNJIT_DEVICE void locate() {
-    block = locate_rows<kConfig.block_q, kHeads>(
-        params, features,
-        find_rows<kConfig.block_q, kHeads>(
-            params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
-    const int lane = ptx::lane_index();
-    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
-    block.thread_key = kShape.lane_key(lane);
-    const int kv_head = block.head / kConfig.gqa_ratio;
-    k = keys_of(params.k, params.k_strides, kv_head);
-    v = keys_of(params.v, params.v_strides, kv_head);
-    features.begin(block);
-    keys = {0, block.kv_len};
-    features.narrow(Team(), block, keys);
-    tiles = split_tiles(keys, kConfig.block_kv, params.num_splits, split());
-  }
-
-  // Address of a kv head: of the block's batch element, or in the first of all pages.
-  ATTNJIT_DEVICE const uint16* keys_of(const void* base, const RowStrides& strides,
-                                       int kv_head) const {
-    const auto* const first = static_cast<const uint16*>(base);
-    if constexpr (kPaged) return head_of(first, strides, 0, kv_head);
-    return rows_of<kPacked>(first, strides, block, kv_head, block.kv_begin);
-  }
-
-  ATTNJIT_DEVICE PlainJob find_job() {
-    while (tiles.next < tiles.end) {
-      const int tile = Features::kLastFirst ? --tiles.end : tiles.next++;
-      const TileUse use = features.use(block, tile);
-      if (use != TileUse::kSkip) return {tile, use};
-    }
-    return {0, TileUse::kSkip};
-  }
-  ATTNJIT_DEVICE Job next_job() {
-    if constexpr (kPaged) {
-      return ahead;
+  ATTNJIT_DEVICE void run() {
+    locate();
+    if (kPacked && block.first_row >= block.num_rows) return;
+    look_ahead();
+    load_q();  // joins the first group of copies
+    softmax.begin();
+    maxima.begin();
+    out = 0.0f;
+    if constexpr (kStages == 1) {
+      walk_alternating();
     } else {
-      return find_job();
+      walk_ring();
     }
-  }
-  // Finds the job after the one whose copies have begun, where keys are paged: its pages come from
-  // memory, and are wanted when its own copies begin.
-  ATTNJIT_DEVICE void look_ahead() {
-    if constexpr (kPaged) {
-      ahead = {find_job(), {}};
-      if (!ahead.exists()) return;
-      ahead.pages =
-          features.template find_pages<kConfig.block_kv>(ahead.tile * kConfig.block_kv, keys);
+    if (params.num_splits == 1) {
+      write();
+    } else {
+      write_partial();
     }
   }
 
-  // Addresses of rows of the block's tile in a tensor, as a function of the row.
-  template <class T>
-  ATTNJIT_DEVICE auto row_address(T* base, const RowStrides& strides) const {
-    T* const first = rows_of<kPacked>(base, strides, block, block.head, block.q_begin) +
-                     (kHeads == 1 ? block.first_row * strides.row : 0);
-    return [=, this](int row) {
-      if constexpr (kHeads == 1) return first + row * strides.row;
-      const RowOwner owner = owner_of<kHeads>(block, block.first_row + row);
-      return first + owner.query * strides.row + (owner.head - block.head) * strides.head;
-    };
-  }
-  ATTNJIT_DEVICE void load_q() {
-    load_tile<kConfig.aligned, kConfig.head_dim, kThreads>(
-        q_tile(), row_address(static_cast<const uint16*>(params.q), params.q_strides),
-        [&](int row) { return block.first_row + row < block.end_row; });
-  }
-  // Keys that no query of the block sees are not read but zeroed: whatever is stored there, a
-  // NaN included, would reach the output as 0 * NaN.
-  template <int kColumns, class Tile>
-  ATTNJIT_DEVICE void load_keys(const Tile& tile, const uint16* head, const RowStrides& strides,
-                                const Job& job) {
-    const int first = job.tile * kConfig.block_kv;
-    const auto seen = [&](int row) {
-      const int key = first + row;
-      return key >= keys.begin && key < keys.end && features.reads_key(key);
-    };
-    const auto source = [row_stride = strides.row, source = head + first * strides.row](int row) {
-      return source + row * row_stride;
-    };
-    const auto load = [&](auto keep) {
-      if constexpr (kPaged) {
-        features.template load_keys<kConfig.aligned, kColumns, kThreads>(tile, job.pages, first,
-                                                                         head, strides, keep);
-      } else {
-        load_tile<kConfig.aligned, kColumns, kThreads>(tile, source, keep);
-      }
-    };
-    // Wide heads have many rows per thread to ask about, and most tiles answer yes for all.
-    // Narrower ones lose more by the second copy of the loop (H200, 2026-11-21: D256 + 1 to 2 %,
-    // D128 - 6 %).
-    const bool whole = first >= keys.begin && first + kConfig.block_kv <= keys.end;
-    if (kColumns > 128 && whole) {
-      load([&](int row) { return features.reads_key(first + row); });
-      return;
-    }
-    load(seen);
-  }
-  ATTNJIT_DEVICE void load_k(int slot, const Job& job) {
-    if (job.exists()) load_keys<kConfig.head_dim>(k_tile(slot), k, params.k_strides, job);
-  }
-  ATTNJIT_DEVICE void load_v(int slot, const Job& job) {
-    if (job.exists()) load_keys<kConfig.head_dim_v>(v_tile(slot), v, params.v_strides, job);
-  }
-
+ private:
   // scores = Q K^T
   ATTNJIT_DEVICE void multiply_q_k(Fragments<kRowTiles, kGroups>& scores, const KTile& tile) {
     const int lane = ptx::lane_index();
@@ -2241,26 +2286,6 @@ struct Forward {
                                          ptx::as_bits(row.scaled(out[m][n][2 * h + 1]))});
         }
       }
-    }
-  }
-
-  ATTNJIT_DEVICE void run() {
-    locate();
-    if (kPacked && block.first_row >= block.num_rows) return;
-    look_ahead();
-    load_q();  // joins the first group of copies
-    softmax.begin();
-    maxima.begin();
-    out = 0.0f;
-    if constexpr (kStages == 1) {
-      walk_alternating();
-    } else {
-      walk_ring();
-    }
-    if (params.num_splits == 1) {
-      write();
-    } else {
-      write_partial();
     }
   }
 };

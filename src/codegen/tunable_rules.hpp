@@ -1,0 +1,42 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <concepts>
+#include <optional>
+#include <string>
+
+#include "base/fields.hpp"
+#include "codegen/arch.hpp"
+#include "codegen/kernel_configs.hpp"
+
+namespace attnjit::codegen {
+
+/// The rule that a configuration breaks, as a sentence; nothing where it breaks none.
+using Rule = std::optional<std::string>;
+
+/// That of a kernel's own config, and of the shared memory that `arch` has.
+template <class Config>
+Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
+  if (const char* rule = kernel::why_invalid(config)) return rule;
+  if (shared_bytes > arch.shared_bytes_per_block) {
+    return fmt::format("needs {} bytes of shared memory; {} has {} per thread block", shared_bytes,
+                       arch.name, arch.shared_bytes_per_block);
+  }
+  return std::nullopt;
+}
+
+/// That of numbers whose products fit into an int; the rules of a kernel are much stricter.
+template <class Tunables>
+Rule why_out_of_range(const Tunables& tunables) {
+  constexpr int kMost = 1024;
+  Rule rule;
+  base::for_each_leaf(tunables, [&]<class Member>(const char* name, const Member& member) {
+    if constexpr (std::same_as<Member, int>) {
+      if (member >= 0 && member <= kMost) return;
+      rule = fmt::format("{} is {}; expected 0 to {}", name, member, kMost);
+    }
+  });
+  return rule;
+}
+
+}  // namespace attnjit::codegen
