@@ -14,7 +14,7 @@ namespace attnjit::codegen {
 /// The rule that a configuration breaks, as a sentence; nothing where it breaks none.
 using Rule = std::optional<std::string>;
 
-/// That of a kernel's own config, and of the shared memory that `arch` has.
+/// The rule of a kernel's own config, or of the shared memory that `arch` has.
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
   if (const char* rule = kernel::why_invalid(config)) return rule;
@@ -25,7 +25,7 @@ Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {
   return std::nullopt;
 }
 
-/// That of numbers whose products fit into an int; the rules of a kernel are much stricter.
+/// The rule of numbers: their products fit into an int. Those of a kernel are much stricter.
 template <class Tunables>
 Rule why_out_of_range(const Tunables& tunables) {
   constexpr int kMost = 1024;

@@ -9,8 +9,8 @@ namespace attnjit::reference {
 
 /// The share of Gradient::terms that the accuracy rule allows: 16 roundoffs of fp32.
 inline constexpr double kTermTolerance = 0x1p-20;
-/// By how many times what rounding `out` changes in delta the accuracy rule lets ds be off:
-/// products of an out that is a roundoff away may have other signs.
+/// The accuracy rule lets ds be off by this many times the change of delta that comes from rounding
+/// `out`: an out that is a roundoff away may change it in another direction.
 inline constexpr double kDeltaErrors = 4;
 /// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
 inline constexpr double kSmallestNormal = 0x1p-126;

@@ -26,15 +26,15 @@ std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
                      100 * record.gain());
 }
 
-// Whether the configuration is good news for other sizes too. Whole planes are not: they want kv
-// heads that fill the GPU evenly and queries that L2 holds.
+// Whether a configuration that won may win at other sizes too. Whole planes need kv heads that fill
+// the GPU evenly and queries that L2 holds, so they say nothing of others.
 bool serves_other_sizes(const codegen::ForwardTunables&) { return true; }
 bool serves_other_sizes(const codegen::BackwardTunables& config) {
   return config.dq_method != codegen::DqMethod::kPlane;
 }
 
-// A neighbour's record that found nothing better than its configuration 0 says as much of that of
-// `key`, which may be another.
+// A neighbour's record without a gain speaks for configuration 0, and that of `key` may be another
+// one than the neighbour's.
 template <class PlanKey>
 ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(const tuner::BasicRecordMatch<PlanKey>& match,
                                                      const PlanKey& key,
