@@ -64,8 +64,8 @@ struct ForwardTiles {
             slot * kConfig.v_bytes()};
   }
 
-  // Which share of the keys is the block's. Computed anew where it is wanted: a register through
-  // the main loop is worth more.
+  // The block's share of the keys. Computed anew where it is wanted: a register through the main
+  // loop is worth more.
   ATTNJIT_DEVICE int split() const {
     return static_cast<int>(ptx::block_index() % params.num_splits);
   }

@@ -29,9 +29,8 @@ TEST_CASE_TEMPLATE("backward sweep: 250 of 2000 random problems", Part, EIGHT_PA
   sweep(250 * Part::value, 250, gpu_test::all_cores());
 }
 
-// Small enough for compute-sanitizer:
-//   compute-sanitizer --tool memcheck test_gpu -tc="backward sanitizer sample"
-TEST_CASE("backward sanitizer sample") { sweep(100000, 24, 2); }
+// Small enough for compute-sanitizer, which scripts/sanitize-gpu runs.
+TEST_CASE("sanitizer sample: backward") { sweep(100000, 24, 2); }
 
 }  // namespace
 }  // namespace attnjit
