@@ -59,8 +59,9 @@ struct BackwardWgmmaConfig {
             .gqa_ratio = gqa_ratio};
   }
 
-  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | sums in fp32 |
-  // stages of biases | of masks | of rows: pieces, then lse | barriers, jobs].
+  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | stages of biases |
+  // of masks | of rows: pieces, then lse | sums in fp32 | barriers, jobs]. compute-sanitizer takes
+  // the pieces of a row, which wgmma reads twice, for twice as many: something has to follow them.
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
@@ -82,11 +83,11 @@ struct BackwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int ds_offset() const {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
-  ATTNJIT_CONSTEXPR int sums_offset() const { return ds_offset() + kSlots * ds_bytes(); }
-  ATTNJIT_CONSTEXPR int bias_offset() const { return sums_offset() + num_sums() * kSumBytes; }
+  ATTNJIT_CONSTEXPR int bias_offset() const { return ds_offset() + kSlots * ds_bytes(); }
   ATTNJIT_CONSTEXPR int mask_offset() const { return bias_offset() + num_stages * bias_bytes(); }
   ATTNJIT_CONSTEXPR int rows_offset() const { return mask_offset() + num_stages * mask_bytes(); }
-  ATTNJIT_CONSTEXPR int control_offset() const { return rows_offset() + num_stages * rows_bytes(); }
+  ATTNJIT_CONSTEXPR int sums_offset() const { return rows_offset() + num_stages * rows_bytes(); }
+  ATTNJIT_CONSTEXPR int control_offset() const { return sums_offset() + num_sums() * kSumBytes; }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
   // Of a thread that has keys: dk, dv, scores, and probabilities and dS as operands.
   ATTNJIT_CONSTEXPR int fragment_registers() const {
