@@ -33,6 +33,7 @@ struct DriverProbe {
 
   static inline decltype(cuda::DriverApi::launch_kernel_ex) real_launch = nullptr;
   static inline decltype(cuda::DriverApi::tensor_map_encode_tiled) real_encode = nullptr;
+  static inline decltype(cuda::DriverApi::tensor_map_replace_address) real_replace = nullptr;
   static inline const Stopwatch* stopwatch = nullptr;
   static inline Recording* recording = nullptr;
 
@@ -52,9 +53,18 @@ struct DriverProbe {
 
   template <class... Arguments>
   static CUresult encode(Arguments... arguments) {
-    const CUresult result = real_encode(arguments...);
+    return time_map([&] { return real_encode(arguments...); });
+  }
+  static CUresult replace(CUtensorMap* map, void* address) {
+    return time_map([&] { return real_replace(map, address); });
+  }
+
+ private:
+  template <class Make>
+  static CUresult time_map(Make make) {
+    const CUresult result = make();
     if (recording == nullptr || recording->last == 0) return result;
-    const Cost cost = stopwatch->measure([&] { real_encode(arguments...); });
+    const Cost cost = stopwatch->measure([&] { make(); });
     recording->tensor_maps.p50 += cost.p50;
     recording->tensor_maps.p99 += cost.p99;
     return result;
@@ -78,8 +88,10 @@ DriverProbe::Recording record(Call call) {
 inline std::shared_ptr<const cuda::Driver> probed(cuda::DriverApi api) {
   DriverProbe::real_launch = api.launch_kernel_ex;
   DriverProbe::real_encode = api.tensor_map_encode_tiled;
+  DriverProbe::real_replace = api.tensor_map_replace_address;
   api.launch_kernel_ex = DriverProbe::launch;
   api.tensor_map_encode_tiled = DriverProbe::encode;
+  api.tensor_map_replace_address = DriverProbe::replace;
   return std::make_shared<const cuda::Driver>(api);
 }
 

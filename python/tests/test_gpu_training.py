@@ -16,13 +16,13 @@ HEADS, HEADS_KV, WIDTH = 4, 2, 64
 
 
 def ours(q, k, v, bias):
-    return attnjit.attention(q, k, v, bias=bias, causal=True)
+    return attnjit.attention(q, k, v, bias=bias, causal="top-left")
 
 
 def portable(q, k, v, bias):
     """Rows at odd addresses, which the copy engine of Hopper cannot load."""
     q, k, v = (pad(t, (1, 1))[..., 1:-1] for t in (q, k, v))
-    return attnjit.attention(q, k, v, bias=bias, causal=True)
+    return attnjit.attention(q, k, v, bias=bias, causal="top-left")
 
 
 def pytorch(q, k, v, bias):

@@ -94,6 +94,7 @@ void resolve_kernels_and_memory(const Resolver& resolve, DriverApi& api) {
   resolve(api.func_get_attribute, "cuFuncGetAttribute");
   resolve(api.launch_kernel_ex, "cuLaunchKernelEx");
   resolve(api.tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
+  resolve(api.tensor_map_replace_address, "cuTensorMapReplaceAddress");
   resolve(api.mem_alloc, "cuMemAlloc");
   resolve(api.mem_free, "cuMemFree");
   resolve(api.mem_alloc_async, "cuMemAllocAsync");

@@ -38,6 +38,7 @@ struct DriverApi {
   decltype(&cuFuncGetAttribute) func_get_attribute = nullptr;
   decltype(&cuLaunchKernelEx) launch_kernel_ex = nullptr;
   decltype(&cuTensorMapEncodeTiled) tensor_map_encode_tiled = nullptr;
+  decltype(&cuTensorMapReplaceAddress) tensor_map_replace_address = nullptr;
 
   decltype(&cuMemAlloc) mem_alloc = nullptr;
   decltype(&cuMemFree) mem_free = nullptr;

@@ -32,7 +32,7 @@ void set_tiles(kernel::BackwardParams& params, const Config& config,
 BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
                                      const problem::BackwardProblem& problem,
                                      const BackwardArgs& args, const BackwardLayout& layout,
-                                     void* workspace, EncodeTensorMap encode)
+                                     void* workspace, const TensorMapMaker& maker)
     : spec_(spec), layout_(layout), workspace_(workspace) {
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
@@ -45,10 +45,10 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_sums(problem.forward);
   if (spec.wgmma) {
     const bool stores_dbias = spec.tunables.dbias_method == DbiasMethod::kStore;
-    set_tensor_maps(*spec.wgmma, stores_dbias, problem, args, encode, values_.dkv);
+    set_tensor_maps(*spec.wgmma, stores_dbias, problem, args, maker, values_.dkv);
   }
-  if (spec.wide) set_tensor_maps(*spec.wide, problem, args, encode, values_.dkv);
-  if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, encode, values_.dq);
+  if (spec.wide) set_tensor_maps(*spec.wide, problem, args, maker, values_.dkv);
+  if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, maker, values_.dq);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   if (spec.sink_sum) set_dsink(problem, *args.dsink);
   set_shapes(problem);

@@ -20,10 +20,10 @@ class BackwardArguments {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
   /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
-  /// grid would be too large, and Error(kCuda) when `encode` refuses a tensor map.
+  /// grid would be too large, and Error(kCuda) when the driver refuses a tensor map.
   BackwardArguments(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem,
                     const BackwardArgs& args, const BackwardLayout& layout, void* workspace,
-                    EncodeTensorMap encode);
+                    const TensorMapMaker& maker);
   BackwardArguments(const BackwardArguments&) = delete;
   BackwardArguments& operator=(const BackwardArguments&) = delete;
 

@@ -43,7 +43,7 @@ kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandPa
 
 ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                    const ForwardArgs& args, const WorkspaceLayout& layout,
-                                   void* workspace, EncodeTensorMap encode)
+                                   void* workspace, const TensorMapMaker& maker)
     : forward_step_(spec.forward_step()) {
   auto* const base = static_cast<std::byte*>(workspace);
   set_forward(spec, problem, args);
@@ -55,7 +55,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     values_.features.packed_mask = prepared_mask(problem, *args.prepared_mask).packed;
   }
   if (spec.wgmma && runs(forward_step_)) {
-    set_tensor_maps(*spec.wgmma, problem, args, encode, values_.forward);
+    set_tensor_maps(*spec.wgmma, problem, args, maker, values_.forward);
     share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
     if (spec.packed_order) set_order(spec, problem, layout, base);
   }

@@ -16,11 +16,11 @@ namespace attnjit::launch {
 class ForwardArguments {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
-  /// supplies the addresses; all else comes from `problem`. `encode` makes tensor maps for the
+  /// supplies the addresses; all else comes from `problem`. `maker` makes tensor maps for the
   /// kernels that want them. Throws Error(kInvalidProblem) when a grid would be too large.
   ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
                    const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace,
-                   EncodeTensorMap encode);
+                   const TensorMapMaker& maker);
   ForwardArguments(const ForwardArguments&) = delete;
   ForwardArguments& operator=(const ForwardArguments&) = delete;
 

@@ -53,7 +53,7 @@ struct MaskPass {
     return make_mask_plan_spec(key, templates);
   }
   static MaskArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                 const Layout&, void*, EncodeTensorMap) {
+                                 const Layout&, void*, const TensorMapMaker&) {
     return {spec, problem, args};
   }
 };

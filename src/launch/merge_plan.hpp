@@ -54,7 +54,7 @@ struct MergePass {
     return make_merge_plan_spec(key, templates);
   }
   static MergeArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                  const Layout&, void*, EncodeTensorMap) {
+                                  const Layout&, void*, const TensorMapMaker&) {
     return {spec, problem, args};
   }
 };

@@ -17,8 +17,9 @@ template <class Pass>
 void Plan<Pass>::launch(const cuda::Driver& driver, const typename Pass::Problem& problem,
                         const typename Pass::Args& args, const typename Pass::Layout& layout,
                         void* workspace, CUstream stream) const {
-  auto arguments = Pass::arguments(spec_, problem, args, layout, workspace,
-                                   driver.api().tensor_map_encode_tiled);
+  const cuda::DriverApi& api = driver.api();
+  const TensorMapMaker maker(api.tensor_map_encode_tiled, api.tensor_map_replace_address, maps_);
+  auto arguments = Pass::arguments(spec_, problem, args, layout, workspace, maker);
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     if (!arguments.runs(i)) continue;
     cuda::launch(driver, kernels_[i].function(), arguments.shape(i), stream,

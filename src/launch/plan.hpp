@@ -21,8 +21,9 @@ struct ForwardPass {
   using Spec = ForwardPlanSpec;
   using Layout = WorkspaceLayout;
   static ForwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                    const Layout& layout, void* workspace, EncodeTensorMap encode) {
-    return {spec, problem, args, layout, workspace, encode};
+                                    const Layout& layout, void* workspace,
+                                    const TensorMapMaker& maker) {
+    return {spec, problem, args, layout, workspace, maker};
   }
 };
 struct BackwardPass {
@@ -35,13 +36,13 @@ struct BackwardPass {
   using Layout = BackwardLayout;
   static BackwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
                                      const Layout& layout, void* workspace,
-                                     EncodeTensorMap encode) {
-    return {spec, problem, args, layout, workspace, encode};
+                                     const TensorMapMaker& maker) {
+    return {spec, problem, args, layout, workspace, maker};
   }
 };
 
-/// A forward, backward or merge whose kernels are loaded into one context. Immutable; any thread
-/// may launch it, on any stream of that context.
+/// A forward, backward or merge whose kernels are loaded into one context. Immutable but for the
+/// tensor maps that it keeps; any thread may launch it, on any stream of that context.
 template <class Pass>
 class Plan {
  public:
@@ -61,6 +62,7 @@ class Plan {
   typename Pass::Spec spec_;
   std::vector<std::unique_ptr<cuda::Library>> libraries_;
   std::vector<cuda::Kernel> kernels_;
+  mutable TensorMapTable maps_;
 };
 
 using ForwardPlan = Plan<ForwardPass>;

@@ -48,25 +48,23 @@ CUtensorMapDataType element_type(const Source& source, DType dtype) {
 
 // Boxes of slabs are swizzled, as kernel::ForwardShared has it.
 template <std::size_t kAxes>
-void encode_map(EncodeTensorMap encode, const Source& source, DType dtype,
-                const std::array<Axis, kAxes>& axes, kernel::TensorMap& map) {
-  constexpr cuuint32_t kRank = kAxes + 1;
-  cuuint64_t extents[kRank] = {static_cast<cuuint64_t>(source.columns)};
-  cuuint64_t strides[kAxes];
-  cuuint32_t box[kRank] = {source.box_columns}, steps[kRank] = {1};
+void make_map(const TensorMapMaker& maker, const Source& source, DType dtype,
+              const std::array<Axis, kAxes>& axes, kernel::TensorMap& map) {
+  const bool swizzled = source.box_columns * source.element_bytes == kLineBytes;
+  TensorMapShape shape{
+      .type = element_type(source, dtype),
+      .swizzle = swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+      .rank = kAxes + 1};
+  shape.extents[0] = static_cast<cuuint64_t>(source.columns);
+  shape.box[0] = source.box_columns;
+  shape.steps[0] = 1;
   for (std::size_t i = 0; i < kAxes; ++i) {
-    extents[i + 1] = static_cast<cuuint64_t>(axes[i].extent);
-    strides[i] = byte_stride(axes[i], source.element_bytes);
-    box[i + 1] = axes[i].box;
-    steps[i + 1] = axes[i].step;
+    shape.extents[i + 1] = static_cast<cuuint64_t>(axes[i].extent);
+    shape.strides[i] = byte_stride(axes[i], source.element_bytes);
+    shape.box[i + 1] = axes[i].box;
+    shape.steps[i + 1] = axes[i].step;
   }
-  const auto swizzle = source.box_columns * source.element_bytes == kLineBytes
-                           ? CU_TENSOR_MAP_SWIZZLE_128B
-                           : CU_TENSOR_MAP_SWIZZLE_NONE;
-  const CUresult result =
-      encode(reinterpret_cast<CUtensorMap*>(&map), element_type(source, dtype), kRank, source.data,
-             extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = maker.make(shape, source.data, reinterpret_cast<CUtensorMap&>(map));
   if (result == CUDA_SUCCESS) return;
   throw Error(
       ErrorKind::kCuda,
@@ -77,22 +75,22 @@ void encode_map(EncodeTensorMap encode, const Source& source, DType dtype,
 }
 
 // Rows follow one another.
-void encode_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_rows,
-                 kernel::TensorMap& map) {
+void make_rows(const TensorMapMaker& maker, const Source& s, DType dtype, int box_rows,
+               kernel::TensorMap& map) {
   const std::array axes{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows)},
                         Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
-  encode_map(encode, s, dtype, axes, map);
+  make_map(maker, s, dtype, axes, map);
 }
 
 // Rows of a box are those of packed heads: all heads of a kv head of one query, then those of the
 // next.
-void encode_packed_rows(EncodeTensorMap encode, const Source& s, DType dtype, int box_rows,
-                        int packed_heads, kernel::TensorMap& map) {
+void make_packed_rows(const TensorMapMaker& maker, const Source& s, DType dtype, int box_rows,
+                      int packed_heads, kernel::TensorMap& map) {
   const std::array axes{
       Axis{packed_heads, s.strides.head, static_cast<cuuint32_t>(packed_heads)},
       Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_rows / packed_heads)},
       Axis{s.heads / packed_heads, packed_heads * s.strides.head}, Axis{s.batch, s.strides.batch}};
-  encode_map(encode, s, dtype, axes, map);
+  make_map(maker, s, dtype, axes, map);
 }
 
 Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
@@ -121,25 +119,25 @@ Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
 
 // The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin `anywhere`,
 // a box has one row of each four. `tail` is for the tile with the rows past the last multiple of 4.
-void encode_keys(EncodeTensorMap encode, const Source& s, DType dtype, int box_keys, bool anywhere,
-                 kernel::TensorMap& map, kernel::TensorMap& tail) {
+void make_keys(const TensorMapMaker& maker, const Source& s, DType dtype, int box_keys,
+               bool anywhere, kernel::TensorMap& map, kernel::TensorMap& tail) {
   const int stride = kernel::StridedKeyOrder::stride(box_keys);
   const auto step = static_cast<cuuint32_t>(anywhere ? 1 : stride);
   const auto box = static_cast<cuuint32_t>(box_keys / stride);
   const std::array axes{Axis{std::max(1, s.rows / stride), stride * s.strides.row, box},
                         Axis{s.rows < stride ? 1 : stride, s.strides.row, step},
                         Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
-  encode_map(encode, s, dtype, axes, map);
+  make_map(maker, s, dtype, axes, map);
   if (s.rows % 4 == 0) return;
   const std::array every_fourth{Axis{s.rows, s.strides.row, static_cast<cuuint32_t>(box_keys), 4},
                                 Axis{s.heads, s.strides.head}, Axis{s.batch, s.strides.batch}};
-  encode_map(encode, s, dtype, every_fourth, tail);
+  make_map(maker, s, dtype, every_fourth, tail);
 }
 
 // All maps of a kernel of dk and dv but that of dbias.
 template <class Config>
 void set_key_tile_maps(const Config& config, const problem::BackwardProblem& problem,
-                       const BackwardArgs& args, EncodeTensorMap encode,
+                       const BackwardArgs& args, const TensorMapMaker& maker,
                        kernel::BackwardWgmmaParams& params) {
   const problem::Problem& p = problem.forward;
   if (p.seqlen_kv == 0) return;  // there is no thread block
@@ -147,7 +145,7 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
   const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
                         int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
     const Source source{name, tensor.data, strides, p.tensor_batch(), heads, seqlen, columns};
-    encode_rows(encode, source, p.dtype, box, map);
+    make_rows(maker, source, p.dtype, box, map);
   };
   rows("k", forward.k, p.k, p.num_heads_kv, p.seqlen_kv, p.head_dim, config.block_kv, params.k);
   rows("v", forward.v, p.v, p.num_heads_kv, p.seqlen_kv, p.head_dim_v, config.block_kv, params.v);
@@ -156,10 +154,10 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
   rows("dout", args.dout, problem.dout, p.num_heads_q, p.seqlen_q, p.head_dim_v, config.block_q,
        params.dout);
   if (config.bias_tiles) {
-    encode_rows(encode, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
+    make_rows(maker, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
   }
   if (config.mask_tiles) {
-    encode_rows(encode, mask_source(p, forward), p.dtype, config.block_q, params.mask);
+    make_rows(maker, mask_source(p, forward), p.dtype, config.block_q, params.mask);
   }
 }
 
@@ -173,28 +171,28 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
 }
 
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p,
-                     const ForwardArgs& args, EncodeTensorMap encode,
+                     const ForwardArgs& args, const TensorMapMaker& maker,
                      kernel::ForwardWgmmaParams& params) {
   const std::int32_t batch = p.tensor_batch();
   const Source q{"q", args.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
   const Source out{"out", args.out.data, p.out, batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
   if (config.pack_heads) {
-    encode_packed_rows(encode, q, p.dtype, config.block_q, config.packed_heads(), params.q);
+    make_packed_rows(maker, q, p.dtype, config.block_q, config.packed_heads(), params.q);
   } else {
-    encode_rows(encode, q, p.dtype, config.block_q, params.q);
+    make_rows(maker, q, p.dtype, config.block_q, params.q);
   }
-  if (config.stages_out()) encode_rows(encode, out, p.dtype, 16, params.out);
+  if (config.stages_out()) make_rows(maker, out, p.dtype, 16, params.out);
   if (p.bias.extent == problem::Extent::kPerPair && !config.pack_heads) {
     Source bias = bias_source(p, args);
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
-    encode_rows(encode, bias, p.bias.dtype, config.block_q, params.bias);
+    make_rows(maker, bias, p.bias.dtype, config.block_q, params.bias);
   }
   const int piece = config.piece_kv;
   const bool anywhere = p.packed && !p.paged();
   if (p.seqlen_kv == 0) {
     // All rows are dead, and the one tile that they get may hold anything: a row of q.
     const Source any{"q", args.q.data, {}, 1, 1, 1, p.head_dim};
-    encode_keys(encode, any, p.dtype, piece, anywhere, params.k, params.k_tail);
+    make_keys(maker, any, p.dtype, piece, anywhere, params.k, params.k_tail);
     params.v_tail = params.k_tail;
     params.v = params.k;
     return;
@@ -202,32 +200,32 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   const std::int32_t planes = p.key_planes(), rows = p.key_rows();
   const Source k{"k", args.k.data, p.k, planes, p.num_heads_kv, rows, p.head_dim};
   const Source v{"v", args.v.data, p.v, planes, p.num_heads_kv, rows, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, piece, anywhere, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, piece, anywhere, params.v, params.v_tail);
+  make_keys(maker, k, p.dtype, piece, anywhere, params.k, params.k_tail);
+  make_keys(maker, v, p.dtype, piece, anywhere, params.v, params.v_tail);
 }
 
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
-  set_key_tile_maps(config, problem, args, encode, params);
+                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params) {
+  set_key_tile_maps(config, problem, args, maker, params);
   const problem::Problem& p = problem.forward;
   if (!stores_dbias || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
   const problem::BiasGradient& g = problem.dbias;
   const Source dbias{"dbias",    args.dbias->data, {g.batch_stride, g.head_stride, g.query_stride},
                      g.batches,  g.heads,          p.seqlen_q,
                      p.seqlen_kv};
-  encode_rows(encode, dbias, p.dtype, config.block_q, params.dbias);
+  make_rows(maker, dbias, p.dtype, config.block_q, params.dbias);
 }
 
 void set_tensor_maps(const kernel::BackwardWideConfig& config,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params) {
-  set_key_tile_maps(config, problem, args, encode, params);
+                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params) {
+  set_key_tile_maps(config, problem, args, maker, params);
 }
 
 void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardDqWgmmaParams& params) {
+                     const TensorMapMaker& maker, kernel::BackwardDqWgmmaParams& params) {
   const problem::Problem& p = problem.forward;
   if (p.seqlen_q == 0) return;  // there is no thread block
   const ForwardArgs& forward = args.forward;
@@ -235,13 +233,13 @@ void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
   const Source q{"q", forward.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
   const Source dout{"dout",        args.dout.data, problem.dout, batch,
                     p.num_heads_q, p.seqlen_q,     p.head_dim_v};
-  encode_rows(encode, q, p.dtype, config.block_q, params.q);
-  encode_rows(encode, dout, p.dtype, config.block_q, params.dout);
+  make_rows(maker, q, p.dtype, config.block_q, params.q);
+  make_rows(maker, dout, p.dtype, config.block_q, params.dout);
   if (p.seqlen_kv == 0) return;  // nothing of the others is loaded
   const Source k{"k", forward.k.data, p.k, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim};
   const Source v{"v", forward.v.data, p.v, batch, p.num_heads_kv, p.seqlen_kv, p.head_dim_v};
-  encode_keys(encode, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
-  encode_keys(encode, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
+  make_keys(maker, k, p.dtype, config.block_kv, p.packed, params.k, params.k_tail);
+  make_keys(maker, v, p.dtype, config.block_kv, p.packed, params.v, params.v_tail);
 }
 
 }  // namespace attnjit::launch

@@ -7,13 +7,11 @@
 #include "attnjit/backward_wide_config.h"
 #include "attnjit/forward.hpp"
 #include "attnjit/forward_wgmma_config.h"
+#include "launch/tensor_map_table.hpp"
 #include "problem/backward_problem.hpp"
 #include "problem/problem.hpp"
 
 namespace attnjit::launch {
-
-/// The driver's cuTensorMapEncodeTiled, or a function that stands for it.
-using EncodeTensorMap = decltype(&cuTensorMapEncodeTiled);
 
 /// Leaves the map as it is: for those who want to know of launches and make none.
 CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
@@ -24,16 +22,16 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
 /// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
 /// Error(kCuda) where a map is refused. `stores_dbias`: the kernel writes it tile by tile.
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
-                     const ForwardArgs& args, EncodeTensorMap encode,
+                     const ForwardArgs& args, const TensorMapMaker& maker,
                      kernel::ForwardWgmmaParams& params);
 void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
+                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
 void set_tensor_maps(const kernel::BackwardWideConfig& config,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardWgmmaParams& params);
+                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
 void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     EncodeTensorMap encode, kernel::BackwardDqWgmmaParams& params);
+                     const TensorMapMaker& maker, kernel::BackwardDqWgmmaParams& params);
 
 }  // namespace attnjit::launch

@@ -67,6 +67,7 @@ class FakeDevice {
       });
     };
     api.tensor_map_encode_tiled = launch::encode_nothing;
+    api.tensor_map_replace_address = [](CUtensorMap*, void*) { return CUDA_SUCCESS; };
     api.memset_d8_async = [](CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
       if (bytes < kUntouched) std::memset(reinterpret_cast<void*>(to), value, bytes);
       return CUDA_SUCCESS;

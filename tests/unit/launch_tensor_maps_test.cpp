@@ -6,6 +6,7 @@
 
 #include "attnjit/error.hpp"
 #include "backward_fixtures.hpp"
+#include "base/parallel.hpp"
 #include "forward_fixtures.hpp"
 #include "launch/tensor_maps.hpp"
 
@@ -225,4 +226,80 @@ TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there
   CHECK(asked[3].address == args.dout.data);
   set(0);
   CHECK(asked.size() == 2);
+}
+
+TEST_CASE("a map of a shape that was made before gets another address") {
+  static std::vector<void*> replaced;
+  replaced.clear();
+  const launch::ReplaceTensorMapAddress replace = [](CUtensorMap* map, void* address) {
+    CHECK(map->opaque[0] == 7);  // what was kept
+    replaced.push_back(address);
+    return CUDA_SUCCESS;
+  };
+  const launch::EncodeTensorMap encode = [](CUtensorMap* map, auto... rest) {
+    map->opaque[0] = 7;
+    return record(map, rest...);
+  };
+  launch::TensorMapTable table;
+  const launch::TensorMapMaker maker(encode, replace, table);
+  launch::TensorMapShape shape{.type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                               .swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+                               .rank = 2,
+                               .extents = {64, 100},
+                               .strides = {128},
+                               .box = {64, 64},
+                               .steps = {1, 1}};
+  asked.clear();
+  CUtensorMap map;
+  int first = 0, second = 0;
+  CHECK(maker.make(shape, &first, map) == CUDA_SUCCESS);
+  CHECK(maker.make(shape, &second, map) == CUDA_SUCCESS);
+  CHECK(asked.size() == 1);
+  CHECK(replaced == std::vector<void*>{&second});
+
+  const auto is_another = [&](auto change) {
+    launch::TensorMapShape other = shape;
+    change(other);
+    const std::size_t before = asked.size();
+    CHECK(maker.make(other, &first, map) == CUDA_SUCCESS);
+    CHECK(asked.size() == before + 1);
+  };
+  is_another([](auto& s) { s.type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16; });
+  is_another([](auto& s) { s.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE; });
+  is_another([](auto& s) { s.rank = 3; });
+  is_another([](auto& s) { s.extents[1] = 101; });
+  is_another([](auto& s) { s.strides[0] = 256; });
+  is_another([](auto& s) { s.box[1] = 128; });
+  is_another([](auto& s) { s.steps[1] = 4; });
+
+  // A full table keeps what it has and takes no more.
+  for (int turn = 0; turn < 2; ++turn) {
+    for (cuuint64_t rows = 200; rows < 200 + launch::TensorMapTable::kPlaces; ++rows) {
+      shape.extents[1] = rows;
+      CHECK(maker.make(shape, &first, map) == CUDA_SUCCESS);
+    }
+  }
+  CHECK(asked.size() == 8 + 2 * launch::TensorMapTable::kPlaces - 8);
+  CHECK(replaced.size() == 1 + 8);
+
+  answer = CUDA_ERROR_INVALID_VALUE;
+  CHECK(maker.make(shape, &first, map) == CUDA_ERROR_INVALID_VALUE);
+  answer = CUDA_SUCCESS;
+}
+
+TEST_CASE("threads that meet shapes for the first time keep each of them once or twice") {
+  const launch::ReplaceTensorMapAddress replace = [](CUtensorMap*, void*) { return CUDA_SUCCESS; };
+  launch::TensorMapTable table;
+  const launch::TensorMapMaker maker(launch::encode_nothing, replace, table);
+  base::parallel_for(400, 4, [&](std::size_t i) {
+    launch::TensorMapShape shape{};
+    shape.extents[0] = i % 4;
+    CUtensorMap map;
+    CHECK(maker.make(shape, nullptr, map) == CUDA_SUCCESS);
+  });
+  for (cuuint64_t i = 0; i < 4; ++i) {
+    launch::TensorMapShape shape{};
+    shape.extents[0] = i;
+    CHECK(table.find(shape) != nullptr);
+  }
 }

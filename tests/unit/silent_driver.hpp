@@ -84,6 +84,7 @@ inline cuda::DriverApi silent_hopper_api() {
       [](CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*,
          const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
          CUtensorMapL2promotion, CUtensorMapFloatOOBfill) { return CUDA_SUCCESS; };
+  api.tensor_map_replace_address = [](CUtensorMap*, void*) { return CUDA_SUCCESS; };
   return api;
 }
 
