@@ -171,16 +171,16 @@ struct BackwardProducer {
 
  private:
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
-    const uint32 full = shared.full(stage), landed = job.hides ? shared.landed(stage) : full;
-    ptx::barrier_arrive_expecting(
-        full, kConfig.bias_bytes() + kConfig.mask_bytes() + kConfig.rows_bytes());
-    ptx::barrier_arrive_expecting(landed, kConfig.q_bytes() + kConfig.dout_bytes());
+    const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
+    ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
+                                            kConfig.bias_bytes() + kConfig.mask_bytes() +
+                                            kConfig.rows_bytes());
     const int first_query = job.tile * kConfig.block_q;
     const int row = walk.block.q_begin + first_query, batch = walk.block.tensor_batch;
-    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, landed, row,
+    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
                                                            job.head, batch);
-    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout,
-                                                             landed, row, job.head, batch);
+    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout, full,
+                                                             row, job.head, batch);
     load_rows<kRowPieceBytes / 4>(shared.rows(stage), params.row_pieces, full, job);
     if constexpr (kConfig.scale_first) {
       load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);

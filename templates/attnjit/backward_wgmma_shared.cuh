@@ -46,7 +46,7 @@ struct BackwardShared : BackwardJobs {
   }
 
   // K and V have landed and still have rows to be set to zero; they and the first job are complete.
-  // Q and dO likewise, with all that comes with them and the job after.
+  // Q, dO and their rows likewise, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
   ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(2 + stage); }
@@ -69,7 +69,7 @@ struct BackwardShared : BackwardJobs {
     ptx::barrier_init(keys_full(), 2);
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(landed(i), 1);
-      ptx::barrier_init(full(i), 2);
+      ptx::barrier_init(full(i), 1);
       ptx::barrier_init(empty(i), 8);
     }
     for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);

@@ -44,23 +44,20 @@ struct BackwardWideProducer {
   }
 
  private:
-  // Announces a tile, with `bytes` that come with it, and returns the barrier at which the tile
-  // itself is to land.
+  // Announces a tile of `bytes` and returns the barrier at which it is to land.
   ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
                                  int bytes) {
-    const uint32 full = shared.full(stream, stage);
-    const uint32 landed = job.hides ? shared.landed(stream, stage) : full;
+    const uint32 full = job.hides ? shared.landed(stream, stage) : shared.full(stream, stage);
     ptx::barrier_arrive_expecting(full, bytes);
-    ptx::barrier_arrive_expecting(landed, Shared::tile_bytes(stream));
-    return landed;
+    return full;
   }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kQueries;
-    const uint32 full = shared.full(kStream, stage);
-    const uint32 landed = announce(
-        kStream, job, stage, kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
+    const uint32 full = announce(
+        kStream, job, stage,
+        kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
-                                                           landed, tensor_row(job), job.head,
+                                                           full, tensor_row(job), job.head,
                                                            walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
     if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
@@ -73,12 +70,11 @@ struct BackwardWideProducer {
   }
   ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kOutputs;
-    const uint32 landed = announce(kStream, job, stage, kConfig.row_bytes());
+    const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
     load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.tile(kStream, stage),
-                                                             params.dout, landed, tensor_row(job),
+                                                             params.dout, full, tensor_row(job),
                                                              job.head, walk.block.tensor_batch);
-    load_rows(shared.rows(kStream, stage), params.base.rows.delta, shared.full(kStream, stage),
-              job);
+    load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
   }
   ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
                                 const typename Walk::Job& job) {

@@ -48,7 +48,7 @@ struct BackwardWideShared : BackwardJobs {
   }
 
   // K and V have landed and still have rows to be set to zero; they and the first job are complete.
-  // A tile of a stream likewise, with all that comes with it and the job after.
+  // A tile of a stream likewise, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
   ATTNJIT_DEVICE uint32 landed(Stream s, uint32 stage) const { return barrier(s, 0, stage); }
@@ -62,7 +62,7 @@ struct BackwardWideShared : BackwardJobs {
     for (const Stream s : {Stream::kQueries, Stream::kOutputs}) {
       for (int i = 0; i < kStages; ++i) {
         ptx::barrier_init(landed(s, i), 1);
-        ptx::barrier_init(full(s, i), 2);
+        ptx::barrier_init(full(s, i), 1);
         ptx::barrier_init(empty(s, i), 8);
       }
     }
