@@ -159,20 +159,33 @@ def _sum_to(tensor, shape):
     return tensor.sum_to_size(rank_4).reshape(shape)
 
 
-def _of_bias(ds, bias, of_lse, of_sinks, delta):
+def _of_bias(ds, over_keys, of_lse, of_sinks, delta):
     """The gradient of each score by a bias. One that is the same for all keys changes lse and the weight of the sink
     alone: its sum over the keys is `of_lse` without sinks, which the rounding of out would hide."""
-    if bias.shape[-1] != 1:
+    if over_keys:
         return ds
     of_row = of_lse if of_sinks is None else of_lse + of_sinks * delta
     return torch.zeros_like(ds[..., :1]) + of_row[..., None]
 
 
-def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None):
+def gradients(
+    out,
+    dout,
+    dlse,
+    q,
+    k,
+    v,
+    operands,
+    scalars,
+    dtype=torch.float64,
+    rounded=None,
+    given_lse=None,
+    over_keys=None,
+):
     """dq, dk, dv and the gradients of bias and sink (None without one) in `dtype`, written out. `out` is what the
     forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
     results are rounded to `rounded`, as kernels round them, if that is given. `given_lse` is that of the forward,
-    where it had more keys."""
+    where it had more keys. `over_keys` says whether the bias varies over keys, where its shape does not."""
     scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
     shapes = [t.shape for t in (q, k, v)]
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
@@ -189,7 +202,8 @@ def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, 
     ds = weights * (dout @ v.transpose(-1, -2) - delta.unsqueeze(-1))
     dbias, bias = None, operands.bias
     if bias is not None:
-        dbias = _sum_to(_of_bias(ds, bias, of_lse, of_sinks, delta), bias.shape)
+        over_keys = bias.shape[-1] != 1 if over_keys is None else over_keys
+        dbias = _sum_to(_of_bias(ds, over_keys, of_lse, of_sinks, delta), bias.shape)
     dsink = None if of_sinks is None else -(of_sinks * delta).sum((0, 2))
     if scalars[5] > 0:  # 1 - tanh^2
         ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars[5]).cosh().square()

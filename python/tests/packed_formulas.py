@@ -92,11 +92,15 @@ def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, 
     dbias, dsink = (
         None if t is None else torch.zeros_like(t, dtype=dtype) for t in (operands.bias, operands.sink)
     )
+    # A sequence with one key has a part of one column of a bias that varies over keys.
+    over_keys = None if operands.bias is None else operands.bias.shape[-1] != 1
     for s in _sequences(operands):
         tensors = q[:, :, s.rows], k[:, :, s.keys], v[:, :, s.keys]
         *of_out, lse = (None if t is None else t[:, :, s.rows] for t in (out, dout, dlse, given_lse))
         own = s.own(k, operands)
-        found = formulas.gradients(*of_out, *tensors, own, scalars, dtype, rounded, given_lse=lse)
+        found = formulas.gradients(
+            *of_out, *tensors, own, scalars, dtype, rounded, given_lse=lse, over_keys=over_keys
+        )
         dq[:, :, s.rows], dk[:, :, s.keys], dv[:, :, s.keys] = found[:3]
         if dbias is not None:
             dbias[s.place(dbias, k.shape[2])] += found[3]
