@@ -14,7 +14,7 @@ using codegen::DqMethod;
 
 // Of splitting the queries of a key tile, in tiles of queries: adding dk and dv up in fp32 and
 // rounding them is dear.
-constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4};
+constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4, .shares_per_tile = 128};
 
 constexpr int kGroup = 8;  // columns of a fragment
 

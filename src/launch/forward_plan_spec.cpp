@@ -10,8 +10,8 @@
 namespace attnjit::launch {
 namespace {
 
-// Of splitting keys, in tiles of keys (H200, decode, 2026-11-21).
-constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6};
+// Of splitting keys, in tiles of keys (H200, decode, 2026-11-21 and 24).
+constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6, .shares_per_tile = 128};
 
 // Adds the kernel with `config` to the plan.
 template <class Config>

@@ -9,21 +9,22 @@
 
 namespace attnjit::launch {
 
-// The best count for a number of rounds is the largest that fits them.
+// The best count for a number of rounds is the largest that fits them, or, where what combines the
+// shares takes long, a half of that, a quarter, and so on.
 std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots,
                            const SplitCosts& costs) {
   constexpr std::int64_t kRounds = 4, kMost = 1024;
   if (blocks == 0 || blocks > kRounds * slots) return 1;
   const auto rounds = [&](std::int64_t b) { return (b + slots - 1) / slots; };
+  const auto cost = [&](std::int64_t splits) {
+    const std::int64_t tiles_each = (tiles + splits - 1) / splits + costs.start;
+    const std::int64_t combine = splits > 1 ? costs.combine + splits / costs.shares_per_tile : 0;
+    return rounds(blocks * splits) * tiles_each + combine;
+  };
   std::int64_t best = 1;
-  std::int64_t best_cost = rounds(blocks) * (tiles + costs.start);
   for (std::int64_t r = 1; r <= kRounds; ++r) {
-    const std::int64_t splits = std::min({r * slots / blocks, tiles, kMost});
-    if (splits <= best) continue;
-    const std::int64_t cost = r * ((tiles + splits - 1) / splits + costs.start) + costs.combine;
-    if (cost < best_cost) {
-      best = splits;
-      best_cost = cost;
+    for (auto splits = std::min({r * slots / blocks, tiles, kMost}); splits > 1; splits /= 2) {
+      if (cost(splits) < cost(best)) best = splits;
     }
   }
   return static_cast<std::int32_t>(best);

@@ -14,6 +14,8 @@ namespace attnjit::launch {
 struct SplitCosts {
   std::int64_t start;    ///< a thread block's start and end
   std::int64_t combine;  ///< what puts the shares together again
+  /// How many shares add a tile to that.
+  std::int64_t shares_per_tile;
 };
 
 /// How many ways to split `tiles` tiles, when `blocks` thread blocks would have one way and the

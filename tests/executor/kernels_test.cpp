@@ -67,6 +67,20 @@ TEST_CASE_FIXTURE(Kernels, "kernels: split keys are added up by the combine step
   }
 }
 
+TEST_CASE_FIXTURE(Kernels, "kernels: more splits than the combine step reads at a time") {
+  for (const int head_dim_v : {16, 40, 64, 160}) {
+    expect_right({.batch = 1,
+                  .heads_q = 1,
+                  .heads_kv = 1,
+                  .seqlen_q = 1,
+                  .seqlen_kv = 5000,
+                  .head_dim = 32,
+                  .head_dim_v = head_dim_v,
+                  .want_row_max = true},
+                 {R"({"block_kv": 32})"});
+  }
+}
+
 TEST_CASE_FIXTURE(Kernels, "kernels: packed heads") {
   const std::vector<std::string> configs = {
       R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",

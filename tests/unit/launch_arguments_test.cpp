@@ -316,6 +316,17 @@ TEST_CASE("keys are split until the device is full, and the splits are added up"
   CHECK(call.layout().bytes == 48 * 16 * 48 * 4 + 48 * 16 * 4);
 }
 
+TEST_CASE("a row that is the only one has fewer splits than the device has room for") {
+  constexpr launch::SplitCosts kCosts{.start = 2, .combine = 6, .shares_per_tile = 128};
+  CHECK(launch::choose_splits(1, 16384, 1056, kCosts) == 1024);  // the most there may be
+  CHECK(launch::choose_splits(1, 1024, 1056, kCosts) == 512);    // 2 + 2 + 6 + 4, for 1 + 2 + 6 + 8
+  CHECK(launch::choose_splits(1, 8, 1056, kCosts) == 8);
+  CHECK(launch::choose_splits(1, 6, 1056, kCosts) == 1);
+  CHECK(launch::choose_splits(8, 4096, 1056, kCosts) == 132);
+  CHECK(launch::choose_splits(1056, 4096, 1056, kCosts) == 1);
+  CHECK(launch::choose_splits(0, 4096, 1056, kCosts) == 1);
+}
+
 TEST_CASE("largest scores of rows go through the splits to the caller, or to those of heads") {
   const test::Sizes split{
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 3, .seqlen_kv = 65536};
