@@ -556,6 +556,7 @@ struct ForwardCombine {
       }
     }
   }
+
   ATTNJIT_DEVICE void write(int64 row, float inverse) const {
     const int64 query = row % params.seqlen_q;
     const int64 plane = row / params.seqlen_q;
