@@ -60,6 +60,10 @@ std::string byte_mask(const Family& f, Pass pass) {
                      literal(f.mask_vectorized));
 }
 
+std::string key_mask(const Family& f, Pass) {
+  return f.mask_in_place ? fmt::format("KeyMask<kScores, {}>", literal(f.mask_vectorized)) : "";
+}
+
 std::string packed_keys_mask(const Family& f, Pass) {
   return f.mask_packs_keys ? "ByteMask<kScores, Extent::kPerKey, false, true>" : "";
 }
@@ -116,6 +120,8 @@ constexpr Feature kFeatures[] = {
      &Family::mask_groups_batch},
     {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, packed_keys_mask, value<&V::byte_mask>,
      nullptr, &Family::mask_packs_keys, "PackedKeysMask"},
+    {"mask", "key_mask.cuh", "ByteMaskParams", kDrops, key_mask, value<&V::byte_mask>,
+     &Family::mask_groups_batch},
     {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>,
      &Family::mask_groups_batch},
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},

@@ -24,7 +24,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 17;
+inline constexpr std::size_t kNumFeatures = 18;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {

@@ -163,12 +163,12 @@ void GlobalMemory::read_byte(const Region& region, std::size_t index, bool read_
     throw Violation(
         fmt::format("reads byte {} of {}, which nobody has written", index, region.name));
   }
-  if (state == kWrittenNow && read_only) {
-    throw Violation(fmt::format(
-        "reads byte {} of {} through the read-only cache, although this kernel writes it", index,
-        region.name));
-  }
   check_order(region, index, state, "reads", waited);
+  if (read_only && (state == kWrittenNow || state == kWrittenAhead)) {
+    throw Violation(fmt::format(
+        "reads byte {} of {} through the read-only cache, although {} writes it", index,
+        region.name, state == kWrittenNow ? "this kernel" : "a kernel that this one overlaps"));
+  }
 }
 
 void GlobalMemory::write_byte(Region& region, std::size_t index, bool waited) const {

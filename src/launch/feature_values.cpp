@@ -97,11 +97,14 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);
   }
-  if (problem.mask.packs_keys) {
+  if (problem.mask.packs_keys || problem.reads_mask_in_place()) {
+    const problem::Operand& mask = problem.mask;
     values.byte_mask = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
-                        .head_stride = problem.mask.head_stride,
-                        .key_stride = problem.mask.key_stride,
-                        .heads_per_plane = problem.num_heads_q / problem.mask.num_heads};
+                        .batch_stride = mask.batch_stride,
+                        .head_stride = mask.head_stride,
+                        .key_stride = mask.key_stride,
+                        .heads_per_plane = problem.num_heads_q / mask.num_heads,
+                        .batches_per_plane = problem.batch / mask.num_batches};
   }
 }
 

@@ -50,7 +50,8 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   } else {
     add_forward(spec, codegen::forward_config(family, tunables), arch, templates);
   }
-  spec.steps.back().overlaps = spec.packed_order && arch.dependent_launch;
+  spec.steps.back().overlaps =
+      (spec.packed_order || (spec.mask_pack && spec.wgmma)) && arch.dependent_launch;
   spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
                                  spec.combine, spec.combine.shared_bytes()));
   spec.steps.back().overlaps = arch.dependent_launch;

@@ -134,6 +134,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   BackwardFamily f;
   f.scores = family(problem.forward);
   f.scores.aligned = problem.aligned;
+  f.scores.mask_in_place = false;
   f.dbias = problem.dbias.extent;
   f.dsink = problem.has_dsink;
   f.deterministic = problem.deterministic;

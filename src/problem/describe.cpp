@@ -95,13 +95,14 @@ std::string describe(const Family& f) {
     if (f.*flag) text += fmt::format(" {}", word);
   }
   if (f.mask != Extent::kAbsent) {
-    text += fmt::format(" mask={}{}{}", base::word(f.mask),
+    text += fmt::format(" mask={}{}{}{}", base::word(f.mask),
                         f.mask_prepared     ? ",prepared"
                         : f.mask_vectorized ? ""
                                             : ",scalar",
                         f.mask_groups_batch ? ",grouped"
                         : f.mask_packs_keys ? ",packed"
-                                            : "");
+                                            : "",
+                        f.mask_in_place ? ",in_place" : "");
   }
   if (f.bias != Extent::kAbsent) {
     text += fmt::format(" bias={},{}{}{}", base::word(f.bias), name(f.bias_dtype),

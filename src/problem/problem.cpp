@@ -236,10 +236,10 @@ Family family(const Problem& problem) {
   f.softcap = problem.softcap > 0.0f;
   f.mask = problem.mask.extent;
   f.mask_vectorized = problem.mask.vectorized;
-  f.mask_per_query_head =
-      varies_over_keys(problem.mask.extent) && problem.mask.num_heads > problem.num_heads_kv;
+  f.mask_per_query_head = problem.mask_per_query_head();
   f.mask_groups_batch = problem.groups_batch(problem.mask.num_batches);
   f.mask_packs_keys = problem.mask.packs_keys;
+  f.mask_in_place = problem.reads_mask_in_place();
   f.bias = problem.bias.extent;
   if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
   f.bias_vectorized = problem.bias.vectorized;

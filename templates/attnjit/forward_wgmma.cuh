@@ -27,6 +27,9 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_wgmma_config.h");
   using Set = FeatureSet<Features...>;
   if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
+  // For the kernel that packs the mask. Of packed sequences the one ahead lists the blocks of rows
+  // after that, and only those who read the list wait.
+  if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
   ptx::block_sync();  // the barriers are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {

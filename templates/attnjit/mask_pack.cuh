@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/mask_tile.cuh"
 
@@ -77,6 +78,7 @@ struct MaskPack {
   }
 
   ATTNJIT_DEVICE void run() const {
+    ptx::let_next_kernel_begin();
     const MaskTile tile(params);
     const int thread = ptx::thread_index();
     // Neighbours have neighbouring words, but a warp a word of each of 32 rows to write them by

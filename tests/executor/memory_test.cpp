@@ -260,7 +260,9 @@ TEST_CASE_FIXTURE(Global, "global memory: a kernel that overlaps the one ahead m
   CHECK(access(&floats[0], 4, kRead, false) == "reads" + missing);
   CHECK(access(&floats[0], 4, kWrite, false) == "writes" + missing);
   CHECK(access(&floats[0], 4, kAdd, false) == "adds to" + missing);
-  CHECK(access(&floats[0], 4, kReadConst, true) == "no violation");
+  CHECK(access(&floats[0], 4, kReadConst, true) ==
+        "reads byte 0 of out [1, 1, 1, 4] through the read-only cache, although a kernel that this "
+        "one overlaps writes it");
   CHECK(access(&floats[1], 4, kWrite, false) == "no violation");
   CHECK(access(&space[0], 2, kRead, false) == "no violation");
 }

@@ -49,6 +49,8 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether the kernel ahead may write what the feature reads.
+  static constexpr bool kAwaits = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
@@ -145,6 +147,7 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kAwaits = (Features::kAwaits || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);

@@ -77,13 +77,13 @@ struct RowBits {
       ptx::Vector16 v{};
       if constexpr (kSpans % 4 == 0) {
         if (inside(4 * i, num_words)) {
-          v = ptx::load_global_now(reinterpret_cast<const ptx::Vector16*>(words) + i);
+          v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(words) + i);
         }
       } else {
 #pragma unroll
         for (int s = 4 * i; s < kSpans; ++s) {
           if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
+          v.word[s - 4 * i] = ptx::load_global_written(reinterpret_cast<const uint32*>(words) + s);
         }
       }
       if constexpr (kBits == 4) {

@@ -46,7 +46,7 @@ ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num
     const uint8* const row = classes + static_cast<int64>(rows.at(i)) * num_kv_tiles;
 #pragma unroll
     for (int j = 0; j < classes_touched(kKeys); ++j) {
-      const auto use = static_cast<TileUse>(ptx::load_global(row + columns.at(j)));
+      const auto use = static_cast<TileUse>(ptx::load_global_written(row + columns.at(j)));
       any |= use != TileUse::kSkip;
       all &= use == TileUse::kPlain;
     }

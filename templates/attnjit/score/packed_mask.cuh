@@ -1,12 +1,11 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/sync.cuh"
-#include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/mask_bits.cuh"
 #include "attnjit/score/mask_classes.cuh"
 #include "attnjit/score/positions.cuh"
+#include "attnjit/tile/tile_votes.cuh"
 
 namespace attnjit::kernel {
 
@@ -17,23 +16,17 @@ template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPicksKeys = !kPerPair;
+  static constexpr bool kAwaits = true;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // bits of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
-  int known;             // the group of 32 tiles whose classes are at hand, or -1
-  uint32 active, partial;
+  TileVotes votes;
   RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
-      : params(p),
-        bytes(nullptr),
-        classes(nullptr),
-        class_rows(0),
-        known(-1),
-        active(0),
-        partial(0) {}
+      : params(p), bytes(nullptr), classes(nullptr), class_rows(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
@@ -44,13 +37,10 @@ struct PackedMask : Feature {
     classes = params.classes + plane * params.classes_per_plane +
               static_cast<int64>(first_class) * params.num_kv_tiles;
     class_rows = params.num_q_tiles - first_class;
-    known = -1;
+    votes.begin();
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    if (tile / 32 != known) read_classes(block, tile / 32);
-    const uint32 bit = 1u << (tile & 31);
-    if ((active & bit) == 0) return TileUse::kSkip;
-    return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+    return votes.use(tile, [&](int lanes_tile) { return use_of_lane(block, lanes_tile); });
   }
   ATTNJIT_DEVICE TileUse use_of_lane(const Block& block, int tile) const {
     constexpr int kQueries = kPerPair ? kShape.block_q / kShape.packed_heads : 1;
@@ -61,7 +51,7 @@ struct PackedMask : Feature {
   // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
+    return (ptx::load_global_written(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
@@ -80,15 +70,6 @@ struct PackedMask : Feature {
 #pragma unroll
       for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= bits.word[kPerPair ? line : 0][i];
     }
-  }
-
- private:
-  // Each lane finds out about one tile; two votes make bits of the answers.
-  ATTNJIT_DEVICE void read_classes(const Block& block, int group) {
-    const TileUse tile_use = use_of_lane(block, group * 32 + ptx::lane_index());
-    active = ptx::warp_ballot(tile_use != TileUse::kSkip);
-    partial = ptx::warp_ballot(tile_use == TileUse::kMasked);
-    known = group;
   }
 };
 

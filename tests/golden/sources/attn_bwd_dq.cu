@@ -189,6 +189,11 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
 }
 
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
+  uint32 value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return static_cast<uint8>(value);
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -478,6 +483,8 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether the kernel ahead may write what the feature reads.
+  static constexpr bool kAwaits = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
@@ -574,6 +581,7 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kAwaits = (Features::kAwaits || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
@@ -2873,7 +2881,7 @@ ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num
     const uint8* const row = classes + static_cast<int64>(rows.at(i)) * num_kv_tiles;
 #pragma unroll
     for (int j = 0; j < classes_touched(kKeys); ++j) {
-      const auto use = static_cast<TileUse>(ptx::load_global(row + columns.at(j)));
+      const auto use = static_cast<TileUse>(ptx::load_global_written(row + columns.at(j)));
       any |= use != TileUse::kSkip;
       all &= use == TileUse::kPlain;
     }

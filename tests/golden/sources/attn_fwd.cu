@@ -490,6 +490,8 @@ struct Feature {
   static constexpr bool kNarrows = false, kPicksKeys = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
+  // Whether the kernel ahead may write what the feature reads.
+  static constexpr bool kAwaits = false;
   // Whether tiles are those of packed sequences: find_queries() and find_keys() tell of which.
   static constexpr bool kPacksSequences = false;
   // Whether the largest scores of rows are wanted: write_max() is there.
@@ -586,6 +588,7 @@ struct FeatureSet : Features... {
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
+  static constexpr bool kAwaits = (Features::kAwaits || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
   static constexpr bool kKeepsMaxima = (Features::kKeepsMaxima || ...);
   static constexpr bool kLastFirst = (Features::kLastFirst || ...);
@@ -887,6 +890,11 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
 }
 
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
+  uint32 value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return static_cast<uint8>(value);
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -2980,13 +2988,13 @@ struct RowBits {
       ptx::Vector16 v{};
       if constexpr (kSpans % 4 == 0) {
         if (inside(4 * i, num_words)) {
-          v = ptx::load_global_now(reinterpret_cast<const ptx::Vector16*>(words) + i);
+          v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(words) + i);
         }
       } else {
 #pragma unroll
         for (int s = 4 * i; s < kSpans; ++s) {
           if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global(reinterpret_cast<const uint32*>(words) + s);
+          v.word[s - 4 * i] = ptx::load_global_written(reinterpret_cast<const uint32*>(words) + s);
         }
       }
       if constexpr (kBits == 4) {
@@ -3097,13 +3105,41 @@ ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num
     const uint8* const row = classes + static_cast<int64>(rows.at(i)) * num_kv_tiles;
 #pragma unroll
     for (int j = 0; j < classes_touched(kKeys); ++j) {
-      const auto use = static_cast<TileUse>(ptx::load_global(row + columns.at(j)));
+      const auto use = static_cast<TileUse>(ptx::load_global_written(row + columns.at(j)));
       any |= use != TileUse::kSkip;
       all &= use == TileUse::kPlain;
     }
   }
   return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
 }
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/tile/tile_votes.cuh
+
+namespace attnjit::kernel {
+
+// The uses of the 32 tiles of keys at hand, as bits: each lane finds out about one tile, and two
+// votes tell all of them.
+struct TileVotes {
+  int known = -1;  // the group of 32 tiles at hand
+  uint32 active = 0, partial = 0;
+
+  ATTNJIT_DEVICE void begin() { known = -1; }
+  // The use of `tile`, by use_of(tile) of those whose group it is in. Warps call it whole.
+  template <class UseOf>
+  ATTNJIT_DEVICE TileUse use(int tile, UseOf use_of) {
+    if (tile / 32 != known) {
+      known = tile / 32;
+      const TileUse lanes_use = use_of(known * 32 + ptx::lane_index());
+      active = ptx::warp_ballot(lanes_use != TileUse::kSkip);
+      partial = ptx::warp_ballot(lanes_use == TileUse::kMasked);
+    }
+    const uint32 bit = 1u << (tile & 31);
+    if ((active & bit) == 0) return TileUse::kSkip;
+    return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+  }
+};
 
 }  // namespace attnjit::kernel
 
@@ -3116,23 +3152,17 @@ template <ScoreShape kShape, Extent kExtent>
 struct PackedMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPicksKeys = !kPerPair;
+  static constexpr bool kAwaits = true;
 
   const PackedMaskParams& params;
   const uint8* bytes;    // bits of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
-  int known;             // the group of 32 tiles whose classes are at hand, or -1
-  uint32 active, partial;
+  TileVotes votes;
   RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
-      : params(p),
-        bytes(nullptr),
-        classes(nullptr),
-        class_rows(0),
-        known(-1),
-        active(0),
-        partial(0) {}
+      : params(p), bytes(nullptr), classes(nullptr), class_rows(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
@@ -3143,13 +3173,10 @@ struct PackedMask : Feature {
     classes = params.classes + plane * params.classes_per_plane +
               static_cast<int64>(first_class) * params.num_kv_tiles;
     class_rows = params.num_q_tiles - first_class;
-    known = -1;
+    votes.begin();
   }
   ATTNJIT_DEVICE TileUse use(const Block& block, int tile) {
-    if (tile / 32 != known) read_classes(block, tile / 32);
-    const uint32 bit = 1u << (tile & 31);
-    if ((active & bit) == 0) return TileUse::kSkip;
-    return (partial & bit) != 0 ? TileUse::kMasked : TileUse::kPlain;
+    return votes.use(tile, [&](int lanes_tile) { return use_of_lane(block, lanes_tile); });
   }
   ATTNJIT_DEVICE TileUse use_of_lane(const Block& block, int tile) const {
     constexpr int kQueries = kPerPair ? kShape.block_q / kShape.packed_heads : 1;
@@ -3160,7 +3187,7 @@ struct PackedMask : Feature {
   // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    return (ptx::load_global(bytes + key / 8) >> (key & 7) & 1) != 0;
+    return (ptx::load_global_written(bytes + key / 8) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
@@ -3179,15 +3206,6 @@ struct PackedMask : Feature {
 #pragma unroll
       for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= bits.word[kPerPair ? line : 0][i];
     }
-  }
-
- private:
-  // Each lane finds out about one tile; two votes make bits of the answers.
-  ATTNJIT_DEVICE void read_classes(const Block& block, int group) {
-    const TileUse tile_use = use_of_lane(block, group * 32 + ptx::lane_index());
-    active = ptx::warp_ballot(tile_use != TileUse::kSkip);
-    partial = ptx::warp_ballot(tile_use == TileUse::kMasked);
-    known = group;
   }
 };
 

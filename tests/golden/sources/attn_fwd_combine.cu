@@ -268,6 +268,11 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
 }
 
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
+  uint32 value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return static_cast<uint8>(value);
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");

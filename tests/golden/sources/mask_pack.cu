@@ -171,6 +171,11 @@ ATTNJIT_DEVICE Vector16 load_global(const Vector16* address) {
 }
 
 // Reads of memory that a kernel ahead of this one may still have written after this one began.
+ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
+  uint32 value;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return static_cast<uint8>(value);
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -266,22 +271,6 @@ ATTNJIT_DEVICE void copy_async_wait() {
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/ptx/thread.cuh
-
-namespace attnjit::kernel::ptx {
-
-ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
-ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
-// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
-ATTNJIT_DEVICE int warp_index() {
-  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
-}
-ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
-
-}  // namespace attnjit::kernel::ptx
-
-// ---- attnjit/tile/mask_tile.cuh
-
 // ---- attnjit/ptx/sync.cuh
 
 namespace attnjit::kernel::ptx {
@@ -338,6 +327,22 @@ ATTNJIT_DEVICE float warp_sum(float value) {
 }
 
 }  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/thread.cuh
+
+namespace attnjit::kernel::ptx {
+
+ATTNJIT_DEVICE int thread_index() { return static_cast<int>(threadIdx.x); }
+ATTNJIT_DEVICE int lane_index() { return static_cast<int>(threadIdx.x & 31); }
+// Uniform over a warp: the shuffle lets the compiler keep it in a uniform register.
+ATTNJIT_DEVICE int warp_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x >> 5), 0);
+}
+ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/tile/mask_tile.cuh
 
 namespace attnjit::kernel {
 
@@ -444,6 +449,7 @@ struct MaskPack {
   }
 
   ATTNJIT_DEVICE void run() const {
+    ptx::let_next_kernel_begin();
     const MaskTile tile(params);
     const int thread = ptx::thread_index();
     // Neighbours have neighbouring words, but a warp a word of each of 32 rows to write them by
