@@ -129,6 +129,41 @@ def run_flex(timer, problem):
     )
 
 
+def cudnn_tensors(graph, kind, problem):
+    """(buffers, tensors of the graph by buffer, options of sdpa) for q, k, v and out of `problem`.
+
+    Packed sequences are a batch whose elements begin where ragged offsets say, in buffers [T, H, D].
+    """
+    import cudnn
+
+    heads = (problem.heads_q, problem.heads_kv, problem.heads_kv, problem.heads_q)
+    widths = (problem.head_dim, problem.head_dim, problem.head_dim_v, problem.head_dim_v)
+    if not problem.options.get("packed"):
+        rows = (problem.seqlen_q, problem.seqlen_kv, problem.seqlen_kv, problem.seqlen_q)
+        buffers = [normal(problem, problem.batch, h, r, d) for h, r, d in zip(heads, rows, widths)]
+        return buffers, {graph.tensor_like(x): x for x in buffers[:3]}, {}
+    begins = torch.tensor(problem.options["cu_seqlens_q"], dtype=torch.int32, device="cuda")
+    batch, longest = len(begins) - 1, int(begins.diff().max())
+    buffers, operands, targets = [], {}, []
+    for h, d in zip(heads, widths):
+        buffers.append(normal(problem, problem.seqlen_q, h, d))
+        offsets = (begins * h * d).view(-1, 1, 1, 1)
+        ragged = graph.tensor_like(offsets)
+        operands[ragged] = offsets
+        targets.append(((batch, h, longest, d), (longest * h * d, d, h * d, 1), ragged))
+    tensors = {}
+    for buffer, (dim, stride, ragged) in list(zip(buffers, targets))[:3]:
+        tensor = graph.tensor(dim=dim, stride=stride, data_type=kind)
+        tensor.set_ragged_offset(ragged)
+        tensors[tensor] = buffer
+    lengths = begins.diff().to(torch.int32).view(-1, 1, 1, 1)
+    options = {"use_padding_mask": True}
+    for name in ("seq_len_q", "seq_len_kv"):
+        options[name] = graph.tensor(dim=(batch, 1, 1, 1), stride=(1, 1, 1, 1), data_type=cudnn.data_type.INT32)
+        operands[options[name]] = lengths
+    return buffers, tensors | operands, options | {"target": targets[3]}
+
+
 def run_cudnn(timer, problem):
     import cudnn
 
@@ -142,25 +177,20 @@ def run_cudnn(timer, problem):
         "row_max",
         "max_logits",
         "prepared_mask",
-        "packed",
         "page_size",
         "softcap",
     )
-    q = normal(problem, problem.batch, problem.heads_q, problem.seqlen_q, problem.head_dim)
-    k = normal(problem, problem.batch, problem.heads_kv, problem.seqlen_kv, problem.head_dim)
-    v = normal(problem, problem.batch, problem.heads_kv, problem.seqlen_kv, problem.head_dim_v)
-    out = torch.empty(
-        problem.batch, problem.heads_q, problem.seqlen_q, problem.head_dim_v, dtype=q.dtype, device="cuda"
-    )
-    lse = torch.empty(problem.batch, problem.heads_q, problem.seqlen_q, 1, device="cuda")
-    kind = cudnn.data_type.BFLOAT16 if q.dtype == torch.bfloat16 else cudnn.data_type.HALF
+    kind = cudnn.data_type.HALF if DTYPES[problem.dtype] == torch.float16 else cudnn.data_type.BFLOAT16
     graph = cudnn.pygraph(
         io_data_type=kind,
         intermediate_data_type=cudnn.data_type.FLOAT,
         compute_data_type=cudnn.data_type.FLOAT,
     )
-    operands = {graph.tensor_like(x): x for x in (q, k, v)}
-    options = {"attn_scale": problem.head_dim**-0.5, "generate_stats": True}
+    buffers, operands, options = cudnn_tensors(graph, kind, problem)
+    out = buffers[3]
+    dim, stride, ragged = options.pop("target", (out.size(), out.stride(), None))
+    lse = torch.empty(*dim[:3], 1, device="cuda")
+    options |= {"attn_scale": problem.head_dim**-0.5, "generate_stats": True}
     left, right = bounds(problem)
     if right is not None:
         options |= {
@@ -174,7 +204,9 @@ def run_cudnn(timer, problem):
         options["sink_token"] = graph.tensor_like(sink)
         operands[options["sink_token"]] = sink
     result, stats = graph.sdpa(*list(operands)[:3], **options)
-    result.set_output(True).set_dim(out.size()).set_stride(out.stride())
+    result.set_output(True).set_dim(dim).set_stride(stride)
+    if ragged is not None:
+        result.set_ragged_offset(ragged)
     stats.set_output(True).set_data_type(cudnn.data_type.FLOAT)
     operands |= {result: out, stats: lse}
     graph.validate()
