@@ -97,7 +97,10 @@ inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates 
   std::vector<GridPlan> plans;
   int number = 0;
   for (const auto& row : grid_rows("forward_grid.json")) {
-    const problem::PlanKey key{grid_family(row), row.at("bucket_q"), 1024};
+    problem::PlanKey key{grid_family(row), row.at("bucket_q"), 1024};
+    problem::Family& f = key.family;
+    f.mask_in_place = f.mask == problem::Extent::kPerKey && !f.mask_prepared && !f.packed &&
+                      key.bucket_q * f.gqa_ratio <= 16;
     ++number;
     for (const std::string arch_name : row.at("archs")) {
       const codegen::Arch& arch = codegen::find_arch(arch_name);
