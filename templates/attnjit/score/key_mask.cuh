@@ -66,7 +66,8 @@ struct KeyMask : Feature {
     }
     return !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
   }
-  // A byte below 1 borrows from its highest bit, which no other byte without that bit does.
+  // A byte less 1 has the highest bit without having had it only if it was 0, or if one below it
+  // was and borrowed.
   ATTNJIT_DEVICE static bool has_zero_byte(uint32 bytes) {
     return ((bytes - 0x01010101u) & ~bytes & 0x80808080u) != 0;
   }
