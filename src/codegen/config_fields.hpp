@@ -122,7 +122,8 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim_v", &C::head_dim_v},
       base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
       base::Field{"dq_columns", &C::dq_columns}, base::Field{"sink", &C::sink},
-      base::Field{"sink_dtype", &C::sink_dtype}, base::Field{"packed", &C::packed});
+      base::Field{"sink_dtype", &C::sink_dtype}, base::Field{"row_mask", &C::row_mask},
+      base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const FragmentSumConfig*) {

@@ -68,7 +68,7 @@ std::string packed_keys_mask(const Family& f, Pass) {
   return f.mask_packs_keys ? "ByteMask<kScores, Extent::kPerKey, false, true>" : "";
 }
 
-// In the backward lse tells of it: rows that it drops are dead.
+// The backward's preprocess kernel tells the others: rows that it drops are dead.
 std::string row_mask(const Family& f, Pass pass) {
   return f.mask == Extent::kPerQuery && pass == Pass::kForward ? "RowMask<kScores>" : "";
 }

@@ -189,6 +189,7 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .dq_columns = tunables.dq_method == DqMethod::kPlane ? f.scores.head_dim : 0,
           .sink = f.scores.sink,
           .sink_dtype = kernel_dtype(f.scores.sink_dtype),
+          .row_mask = f.scores.mask == Extent::kPerQuery,
           .packed = f.scores.packed};
 }
 

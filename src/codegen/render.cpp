@@ -285,9 +285,10 @@ Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config
                                   const TemplateSet& templates) {
   return render_small(
       "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
-      fmt::format("backward_preprocess {} dv{}{}{}{}{}", name(config.dtype), config.head_dim_v,
+      fmt::format("backward_preprocess {} dv{}{}{}{}{}{}", name(config.dtype), config.head_dim_v,
                   config.aligned ? "" : " unaligned", config.pieces ? " pieces" : "",
-                  config.sink ? " sink" : "", config.packed ? " packed" : ""),
+                  config.sink ? " sink" : "", config.row_mask ? " row_mask" : "",
+                  config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates);
 }
 

@@ -13,7 +13,9 @@
 //
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
-// and, for gradients of sinks and of biases that are the same for all keys of a row,
+// A row that a mask drops is dead whatever its lse is, which may be that of more keys than the call
+// has: masks that are the same for all keys of a row are no other kernel's business. And it writes,
+// for gradients of sinks and of biases that are the same for all keys of a row,
 //
 //   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
@@ -27,11 +29,13 @@ struct BackwardPreprocess {
   static constexpr int kRowsAtOnce = kConfig.num_threads() / kLanes;
 
   const BackwardPreprocessParams& params;
-  int shift;    // from a padded row to the tensors' row
-  int end_row;  // of the tensors, that the thread block may have
+  int shift;     // from a padded row to the tensors' row
+  int end_row;   // of the tensors, that the thread block may have
+  int sequence;  // of packed ones, and its first row in the tensors
+  int begin_row;
 
   ATTNJIT_DEVICE explicit BackwardPreprocess(const BackwardPreprocessParams& p)
-      : params(p), shift(0), end_row(p.seqlen_q) {}
+      : params(p), shift(0), end_row(p.seqlen_q), sequence(0), begin_row(0) {}
 
   ATTNJIT_DEVICE void run() {
     clear_sums();
@@ -54,6 +58,8 @@ struct BackwardPreprocess {
     const PackedRange rows = range_of(params.packed, found.sequence);
     shift = rows.begin + (found.tile - row_block) * kRowBlock;
     end_row = rows.begin + rows.size;
+    sequence = found.sequence;
+    begin_row = rows.begin;
   }
 
   ATTNJIT_DEVICE int64 padded_row(int64 plane, int row) const {
@@ -86,14 +92,26 @@ struct BackwardPreprocess {
   }
   // Whether a row with that lse has a live key. Those without one have the sink's, or are not in
   // use.
-  ATTNJIT_DEVICE bool is_live(int64 plane, float lse) const {
-    return lse != -ptx::infinity() && lse != sink_of(plane);
+  ATTNJIT_DEVICE bool is_live(int64 plane, int row, float lse) const {
+    const bool live = lse != -ptx::infinity() && lse != sink_of(plane);
+    return kConfig.row_mask ? live && keeps(plane, row) : live;
+  }
+  ATTNJIT_DEVICE bool keeps(int64 plane, int row) const {
+    const OperandParams& mask = params.row_mask;
+    const int batch = kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
+    const int head = static_cast<int>(plane % params.num_heads_q);
+    const int query = row + shift - begin_row;
+    if (query >= params.mask_queries) return false;
+    return ptx::load_global(static_cast<const uint8*>(mask.data) +
+                            batch / mask.batches_per_plane * mask.batch_stride +
+                            head / mask.heads_per_plane * mask.head_stride +
+                            query * mask.query_stride) != 0;
   }
 
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
-    const bool live = is_live(plane, lse);
+    const bool live = is_live(plane, row, lse);
     const int64 index = padded_row(plane, row);
     ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
     const uint32 word = ptx::warp_ballot(live);
@@ -104,7 +122,7 @@ struct BackwardPreprocess {
   ATTNJIT_DEVICE void prepare_delta(int64 plane, int row) const {
     const int lane = ptx::thread_index() % kLanes;
     const float lse = lse_of(plane, row);
-    const bool live = is_live(plane, lse);
+    const bool live = is_live(plane, row, lse);
     float sum = 0.0f;
     if (live) {
       const auto* out =

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_params.h"
 #include "attnjit/packed_rows.h"
+#include "attnjit/score/operand_params.h"
 #include "attnjit/score/sink_params.h"
 
 namespace attnjit::kernel {
@@ -14,7 +15,8 @@ struct BackwardPreprocessConfig {
   int dq_columns;  // of dq, where that of dead rows is written here; else 0
   bool sink;       // heads have sinks
   DType sink_dtype;
-  bool packed;  // rows are those of packed sequences
+  bool row_mask;  // a mask is the same for all keys of a row
+  bool packed;    // rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -32,6 +34,8 @@ struct BackwardPreprocessParams {
   const float* dlse;  // likewise, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
+  OperandParams row_mask;
+  int32 mask_queries;  // of the mask; rows of a packed sequence past them are dropped
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
   float *ds_rows, *dsink_rows;

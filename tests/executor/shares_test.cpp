@@ -153,6 +153,20 @@ TEST_CASE_FIXTURE(Shares, "shares of the keys: the merge of their results is the
   CHECK(forward(banded("b1qk", "1hqk"), 72) == "");
 }
 
+// A mask has a column of a share with a single key, and is the same for all its keys then: what it
+// drops is dead in that share alone.
+TEST_CASE_FIXTURE(Shares, "shares of the keys: a mask drops rows of one share alone") {
+  ProblemSpec spec = {
+      .batch = 2, .heads_q = 2, .heads_kv = 1, .seqlen_q = 70, .seqlen_kv = 2, .head_dim = 64};
+  spec.mask = "b1qk";
+  spec.backward = true;
+  spec.want_lse = true;
+  for (const std::string& config : {std::string("{}"), wgmma_backward(64)}) {
+    CAPTURE(config);
+    CHECK(backward(spec, 1, config) == "");
+  }
+}
+
 TEST_CASE_FIXTURE(Shares, "slow: shares of the keys: the sum of their gradients is the whole's") {
   const ProblemSpec plain = banded("", ""), full = banded("b1qk", "1hqk");
   for (ProblemSpec spec : {plain, full}) {

@@ -11,6 +11,7 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .dq_columns = 0,
     .sink = false,
     .sink_dtype = DType::kFloat32,
+    .row_mask = false,
     .packed = false,
 };
 
