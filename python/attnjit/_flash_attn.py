@@ -98,7 +98,8 @@ def flash_attn_varlen_func(
         softmax_scale, softcap, deterministic: as those of `flash_attn_func`.
         causal, window_size: likewise, within each sequence.
         block_table: (B, most pages of a sequence) int32 on the device; without gradients.
-        dropout_p, alibi_slopes, return_attn_probs: not supported.
+        alibi_slopes: (Hq,) or (B, Hq) fp32, as those of `flash_attn_func`, within each sequence.
+        dropout_p, return_attn_probs: not supported.
 
     Returns:
         (Tq, Hq, Dv); 0 in rows that belong to no sequence.
@@ -106,11 +107,7 @@ def flash_attn_varlen_func(
     Raises:
         NotImplementedError: for what is not supported. Otherwise as `attnjit.attention`.
     """
-    refuse(
-        dropout_p=dropout_p,
-        alibi_slopes="a tensor" if alibi_slopes is not None else None,
-        return_attn_probs=return_attn_probs,
-    )
+    refuse(dropout_p=dropout_p, return_attn_probs=return_attn_probs)
     packed = lambda rows: rows.transpose(0, 1).unsqueeze(0)
     if block_table is None:
         keys, of_keys = (packed(k), packed(v)), {"cu_seqlens_kv": cu_seqlens_k}
@@ -120,7 +117,7 @@ def flash_attn_varlen_func(
     out = attention(
         packed(q),
         *keys,
-        **_options(softmax_scale, causal, window_size, softcap),
+        **_options(softmax_scale, causal, window_size, softcap, alibi_slopes),
         cu_seqlens_q=cu_seqlens_q,
         **of_keys,
         deterministic=deterministic,

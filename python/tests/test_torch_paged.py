@@ -116,17 +116,18 @@ def test_packed_queries_are_calls_of_their_own(options):
     assert out[:, :, BEGINS[-1] :].abs().max() == 0 and lse[:, :, BEGINS[-1] :].max() == -torch.inf
 
 
-def test_flash_attn_varlen_func():
+@pytest.mark.parametrize("slopes", [None, torch.rand(H), torch.rand(B, H)])
+def test_flash_attn_varlen_func(slopes):
     _, k, v, table, lengths = tensors()
     q, begins = packed_queries()
     bounds = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).int()
     out = attnjit.flash_attn_varlen_func(
         q[0].transpose(0, 1), *(t.transpose(1, 2) for t in (k, v)), begins, bounds, 7, 24, causal=True,
-        window_size=(5, 0), block_table=table,
+        window_size=(5, 0), alibi_slopes=slopes, block_table=table,
     )  # fmt: skip
     expected = attnjit.attention(
         q, k, v, cu_seqlens_q=begins, seqlens_kv=lengths, block_table=table, causal="bottom-right",
-        window=(5, 0),
+        window=(5, 0), alibi_slopes=slopes,
     )  # fmt: skip
     torch.testing.assert_close(out, expected[0].transpose(0, 1))
 

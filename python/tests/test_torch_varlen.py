@@ -29,13 +29,15 @@ def begins():
     return [torch.tensor(numbers, dtype=torch.int32) for numbers in (ROWS, KEYS)]
 
 
-def each_sequence(q, k, v, bias=None, **options):
+def each_sequence(q, k, v, bias=None, slopes=None, **options):
     """What the calls for each sequence return, one after another, and zeros behind."""
     outs = []
     for b, (row, end, key, last) in enumerate(zip(ROWS, ROWS[1:], KEYS, KEYS[1:])):
         of_heads = [t[None].transpose(1, 2) for t in (q[row:end], k[key:last], v[key:last])]
         own = None if bias is None else bias[b : b + 1, :, : end - row, : last - key]
-        outs.append(attnjit.attention(*of_heads, bias=own, **options)[0].transpose(0, 1))
+        own_slopes = slopes if slopes is None or slopes.dim() == 1 else slopes[b]
+        out = attnjit.attention(*of_heads, bias=own, alibi_slopes=own_slopes, **options)
+        outs.append(out[0].transpose(0, 1))
     return torch.cat([*outs, q.new_zeros(q.shape[0] - ROWS[-1], H, DV)])
 
 
@@ -81,6 +83,15 @@ def test_flash_attn_varlen_func():
     expected = each_sequence(*leaves, causal="bottom-right", window=(2, 0), softcap=3.0)
     assert out.shape == (q.shape[0], H, DV) and out.is_contiguous()
     assert_same(out, expected, leaves)
+
+
+@pytest.mark.parametrize("shape", [(H,), (len(ROWS) - 1, H)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_slopes_of_flash_attn_varlen_func(shape, causal):
+    leaves, slopes = tensors(), torch.rand(shape)
+    out = attnjit.flash_attn_varlen_func(*leaves, *begins(), causal=causal, alibi_slopes=slopes)
+    options = {"causal": "bottom-right"} if causal else {"diagonal": "bottom-right"}
+    assert_same(out, each_sequence(*leaves, slopes=slopes, **options), leaves)
 
 
 @pytest.mark.parametrize("seed", range(30))
