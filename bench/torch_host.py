@@ -67,7 +67,7 @@ def inference():
         "attnjit.attention": lambda: attnjit.attention(q, k, v),
         "attnjit.sdpa": lambda: attnjit.sdpa(q, k, v),
         "torch.ops.attnjit.forward": lambda: torch.ops.attnjit.forward(
-            q, k, v, *NO_OPERANDS, *SCALARS, False, False, False),
+            q, k, v, *NO_OPERANDS, *SCALARS, *_call.OUTPUT_ALONE, False),
     }
 
 
@@ -103,9 +103,11 @@ def parts():
         "an empty node of autograd": lambda: Empty.apply(*leaves),
         "the same, entered as attnjit does": lambda: base_apply(*leaves),
         "torch.empty_like, which is in both": lambda: torch.empty_like(q),
-        "the module: reads, allocates, launches": lambda: _native.forward(context, *inputs, False, False, None),
-        "the same with lse": lambda: _native.forward(context, *inputs, True, False, None),
-        "the module: reads, launches": lambda: _native.enqueue_forward(context, *inputs, out, None, None, None),
+        "the module: reads, allocates, launches": lambda: _native.forward(
+            context, *inputs, *_call.OUTPUT_ALONE, None),
+        "the same with lse": lambda: _native.forward(context, *inputs, True, False, False, None),
+        "the module: reads, launches": lambda: _native.enqueue_forward(
+            context, *inputs, out, None, None, None, None),
         "torch.empty_strided": lambda: torch.empty_strided(SHAPE, strides, dtype=q.dtype, device=q.device),
     }
     if hasattr(torch._C._dynamo.guards, "_empty_strided_cuda"):

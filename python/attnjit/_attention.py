@@ -103,6 +103,7 @@ def attention(
     block_table: Tensor | None = None,
     tail_mask: Tensor | None = None,
     return_lse: bool = False,
+    return_row_max: bool = False,
     return_max_logits: bool = False,
     deterministic: bool | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
@@ -143,14 +144,15 @@ def attention(
             the n in use, as drafts of a tree have it; other keys are kept.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, Lq) fp32; of a row that keeps
             no key the sink, or -inf.
-        return_max_logits: also return the largest score of each head over its kept keys, scaled, capped and with its
-            bias and slopes, (Hq,) fp32; -inf without one. A sink does not count. Without a gradient.
+        return_row_max: also return the largest score of each row over its kept keys, scaled, capped and with its
+            bias and slopes, (B, Hq, Lq) fp32; -inf without one. A sink does not count. Without a gradient.
+        return_max_logits: also return the largest of each head, (Hq,) fp32; likewise.
         deterministic: the same gradients, bit for bit, on every run; by default as
             torch.use_deterministic_algorithms() says.
 
     Returns:
         (B, Hq, Lq, Dv) in q's dtype and order of axes in memory; rows that keep no key are 0. A tuple of it, lse
-        and the largest scores, as far as they are asked for, where any is.
+        and the largest scores of rows and of heads, as far as they are asked for, where any is.
 
     Raises:
         ValueError: a shape, stride or option breaks a rule; the message names it.
@@ -184,9 +186,8 @@ def attention(
             raise ValueError(f"q: it has {q.dim()} axes; a prepared mask is for calls of four")
         run = attend if q.dim() == 4 else attend_any_rank
         operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
-        out, lse, max_logits = run(
-            q, k, v, operands, scalars, None, deterministic, return_lse, return_max_logits
-        )
+        wanted = (return_lse, return_row_max, return_max_logits)
+        results = run(q, k, v, operands, scalars, None, deterministic, wanted)
     except (AttributeError, RuntimeError):
         optional = Operands(
             mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table,
@@ -194,6 +195,6 @@ def attention(
         )._asdict()  # fmt: skip
         _refuse_what_is_no_tensor({"q": q, "k": k, "v": v}, optional)
         raise
-    if not return_max_logits:
-        return (out, lse) if return_lse else out
-    return (out, lse, max_logits) if return_lse else (out, max_logits)
+    if not any(wanted):
+        return results[0]
+    return tuple(t for t in results if t is not None)

@@ -4,30 +4,30 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from . import _dispatch
-from ._call import Operands
+from ._call import OUTPUT_ALONE, Operands
 
 
 class Attention(torch.autograd.Function):
-    """The output of a call, or it with lse, where that has uses of its own, the largest score of each head, or both.
-    Output and lse are differentiable in q, k, v, bias, sink."""
+    """The output of a call, or it and those that are wanted of lse, where that has uses of its own, and the largest
+    scores of rows and of heads. Output and lse are differentiable in q, k, v, bias, sink."""
 
     @staticmethod
     def forward(ctx, q, k, v, *arguments):
-        *operands, scalars, (sequence_major, deterministic, need_lse, need_max_logits) = arguments
+        *operands, scalars, (sequence_major, deterministic, wanted) = arguments
         operands = Operands(*operands)
-        out, lse, max_logits = _dispatch.forward(
-            q, k, v, operands, scalars, True, need_max_logits, sequence_major
+        need_lse, *need_maxima = wanted
+        out, lse, *maxima = _dispatch.forward(
+            q, k, v, operands, scalars, (True, *need_maxima), sequence_major
         )
         ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.options = scalars, deterministic
         ctx.need_lse = need_lse
-        if not (need_lse or need_max_logits):
+        if not any(wanted):
             return out
         ctx.set_materialize_grads(False)  # lse without a use has no gradient
-        if not need_max_logits:
-            return out, lse
-        ctx.mark_non_differentiable(max_logits)
-        return (out, lse, max_logits) if need_lse else (out, max_logits)
+        maxima = [t for t in maxima if t is not None]
+        ctx.mark_non_differentiable(*maxima)
+        return (out, lse, *maxima) if need_lse else (out, *maxima)
 
     @staticmethod
     def backward(ctx, dout, *others):
@@ -59,10 +59,10 @@ _apply = super(torch.autograd.Function, Attention).apply
 
 
 def attend(
-    q, k, v, operands: Operands, scalars, sequence_major, deterministic, need_lse=False, need_max_logits=False
-):
-    """(out, lse or None, largest scores of heads or None) of 4-D tensors, with gradients where one is wanted. The
-    output lies in memory as q does if `sequence_major` is None."""
+    q, k, v, operands: Operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE
+):  # fmt: skip
+    """(out, lse or None, largest scores of rows or None, those of heads or None) of 4-D tensors, with gradients where
+    one is wanted. The output lies in memory as q does if `sequence_major` is None."""
     is_compiling = torch.compiler.is_compiling()
     if not is_compiling:
         _dispatch.refuse_transforms()
@@ -71,7 +71,7 @@ def attend(
         q.requires_grad or k.requires_grad or v.requires_grad
         or (bias is not None and bias.requires_grad) or (sink is not None and sink.requires_grad)
     ):  # fmt: skip
-        return _dispatch.forward(q, k, v, operands, scalars, need_lse, need_max_logits, sequence_major)
+        return _dispatch.forward(q, k, v, operands, scalars, wanted, sequence_major)
     if operands.block_table is not None or operands.tail_mask is not None:
         raise NotImplementedError(
             "block_table, tail_mask: they have no gradients; call under torch.no_grad(), or with tensors that"
@@ -80,8 +80,8 @@ def attend(
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     apply = Attention.apply if is_compiling else _apply
-    options = (sequence_major, deterministic, need_lse, need_max_logits)
-    results = apply(q, k, v, *operands, scalars, options)
-    if not (need_lse or need_max_logits):
-        return results, None, None
-    return results[0], results[1] if need_lse else None, results[-1] if need_max_logits else None
+    results = apply(q, k, v, *operands, scalars, (sequence_major, deterministic, wanted))
+    if not any(wanted):
+        return results, None, None, None
+    out, *others = results
+    return out, *(others.pop(0) if is_wanted else None for is_wanted in wanted)

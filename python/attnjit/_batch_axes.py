@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from ._autograd import attend
-from ._call import Operands
+from ._call import OUTPUT_ALONE, Operands
 
 _BATCH = -3  # end of the batch axes
 
@@ -36,8 +36,8 @@ def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
 
 
 def attend_any_rank(
-    q, k, v, operands, scalars, sequence_major, deterministic, need_lse=False, need_max_logits=False
-):
+    q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE
+):  # fmt: skip
     """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
     over a batch axis before one that it has: then it is a call per index of the first axis."""
     batch = q.shape[:_BATCH]
@@ -46,7 +46,7 @@ def attend_any_rank(
             f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
             " (batch, head, sequence, feature) with one or more batch axes, the same of all"
         )
-    options = (scalars, sequence_major, deterministic, need_lse, need_max_logits)
+    options = (scalars, sequence_major, deterministic, wanted)
     if q.dim() == 4:
         return attend(q, k, v, operands, *options)
     operands = operands._replace(mask=_of_rank(operands.mask, q.dim()), bias=_of_rank(operands.bias, q.dim()))
@@ -61,8 +61,8 @@ def attend_any_rank(
     if slopes is not None and slopes.dim() > 1:
         slopes = slopes.flatten(0, last)
     flat_operands = Operands(mask, bias, operands.sink, slopes, *lengths)
-    out, lse, max_logits = attend(*flat, flat_operands, *options)
-    return out.unflatten(0, batch), None if lse is None else lse.unflatten(0, batch), max_logits
+    *of_rows, max_logits = attend(*flat, flat_operands, *options)
+    return *(None if t is None else t.unflatten(0, batch) for t in of_rows), max_logits
 
 
 def _attend_each(q, k, v, operands, *options):
@@ -74,6 +74,5 @@ def _attend_each(q, k, v, operands, *options):
         *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
     )
     results = [attend_any_rank(*qkv, Operands(*of), *options) for *qkv, of in zip(q, k, v, each)]
-    outs, lses, maxima = zip(*results)
-    lse = None if lses[0] is None else torch.stack(lses)
-    return torch.stack(outs), lse, None if maxima[0] is None else torch.stack(maxima).amax(0)
+    *of_rows, max_logits = (None if each[0] is None else torch.stack(each) for each in zip(*results))
+    return *of_rows, None if max_logits is None else max_logits.amax(0)

@@ -30,6 +30,10 @@ else:
 
 Scalars = tuple[float | None, bool, int, int, int, float, int, tuple[int, ...] | None]
 
+# Whether a forward returns lse, the largest score of each row and that of each head beside its output.
+Wanted = tuple[bool, bool, bool]
+OUTPUT_ALONE: Wanted = (False, False, False)
+
 
 class Operands(NamedTuple):
     """What a call may have beside q, k and v."""
@@ -57,12 +61,12 @@ def context():
 
 
 def forward(
-    q, k, v, operands: Operands, scalars: Scalars, need_lse: bool, need_max_logits: bool,
-    sequence_major: bool | None,
-) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    q, k, v, operands: Operands, scalars: Scalars, wanted: Wanted, sequence_major: bool | None
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:  # fmt: skip
     """A new output, in (batch, sequence, head, feature) memory if `sequence_major`, in that of q if it is None,
-    and on request lse, (batch, head, query) fp32, and the largest score of each head, (head,) fp32."""
-    return _calls.forward(context(), q, k, v, *operands, scalars, need_lse, need_max_logits, sequence_major)
+    and those that are wanted of lse and the largest scores of rows, (batch, head, query) fp32 both, and the largest
+    scores of heads, (head,) fp32."""
+    return _calls.forward(context(), q, k, v, *operands, scalars, *wanted, sequence_major)
 
 
 def backward(
@@ -78,10 +82,12 @@ def backward(
 
 def enqueue_forward(
     q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, operands: Operands, scalars: Scalars,
-    max_logits: Tensor | None = None,
+    row_max: Tensor | None = None, max_logits: Tensor | None = None,
 ) -> None:  # fmt: skip
-    """As forward(), into `out` and, unless they are None, `lse` and `max_logits`."""
-    _calls.enqueue_forward(context(), q, k, v, *operands, scalars, out, lse, max_logits, _CURRENT_STREAM)
+    """As forward(), into `out` and, unless they are None, `lse`, `row_max` and `max_logits`."""
+    _calls.enqueue_forward(
+        context(), q, k, v, *operands, scalars, out, lse, row_max, max_logits, _CURRENT_STREAM
+    )
 
 
 def enqueue_backward(

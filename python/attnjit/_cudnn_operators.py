@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from . import _call
-from ._layout import new_like, new_lse
+from ._layout import new_like, new_row_numbers
 from ._overrides import Override, Overrides
 from ._support import have_own_rows, sdpa_scalars, why_unserved
 
@@ -16,7 +16,7 @@ def _forward(
     query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
     scale=None,
 ):  # fmt: skip
-    out, lse = new_like(query, value.shape[3]), new_lse(query)
+    out, lse = new_like(query, value.shape[3]), new_row_numbers(query)
     _call.enqueue_forward(
         query, key, value, out, lse if compute_log_sumexp else None, _call.Operands(bias=attn_bias),
         sdpa_scalars(scale, is_causal),

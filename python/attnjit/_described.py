@@ -81,14 +81,14 @@ def enqueue_prepare_mask(*arguments) -> None:
 
 
 def forward(context, q, k, v, *arguments):
-    *inputs, need_lse, need_max_logits, sequence_major = arguments
+    *inputs, need_lse, need_row_max, need_max_logits, sequence_major = arguments
     if sequence_major is None:
         sequence_major = _layout.is_sequence_major(q)
     out = _layout.new_tensor(q, v.shape[3], sequence_major)
-    lse = _layout.new_lse(q) if need_lse else None
+    lse, row_max = (_layout.new_row_numbers(q) if need else None for need in (need_lse, need_row_max))
     max_logits = _layout.new_max_logits(q) if need_max_logits else None
-    enqueue_forward(context, q, k, v, *inputs, out, lse, max_logits, None)
-    return out, lse, max_logits
+    enqueue_forward(context, q, k, v, *inputs, out, lse, row_max, max_logits, None)
+    return out, lse, row_max, max_logits
 
 
 def backward(context, q, k, v, mask, bias, sink, *arguments):

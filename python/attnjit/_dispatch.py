@@ -32,16 +32,14 @@ def _is_plain(*tensors: Tensor | None) -> bool:
     return _are_plain(_PLAIN_TYPES, *tensors) and tensors[0].is_cuda
 
 
-def forward(q, k, v, operands, scalars, need_lse, need_max_logits, sequence_major):
+def forward(q, k, v, operands, scalars, wanted, sequence_major):
     """As `_call.forward`."""
     if _is_plain(q, k, v, *operands):
-        return _call.forward(q, k, v, operands, scalars, need_lse, need_max_logits, sequence_major)
+        return _call.forward(q, k, v, operands, scalars, wanted, sequence_major)
     if sequence_major is None:
         sequence_major = is_sequence_major(q)
-    out, lse, max_logits = torch.ops.attnjit.forward(
-        q, k, v, *operands, *scalars, need_lse, need_max_logits, sequence_major
-    )
-    return out, lse if need_lse else None, max_logits if need_max_logits else None
+    out, *others = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, *wanted, sequence_major)
+    return out, *(t if is_wanted else None for t, is_wanted in zip(others, wanted))
 
 
 def backward(dout, dlse, q, k, v, out, lse, operands, scalars, need_dbias, need_dsink, deterministic):

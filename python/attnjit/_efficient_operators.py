@@ -19,7 +19,8 @@ _BIAS_MULTIPLE = 16  # keys of a row of PyTorch's gradient of the bias
 
 def _forward(query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, *, scale=None):
     operands, scalars = _call.Operands(bias=attn_bias), sdpa_scalars(scale, is_causal)
-    out, lse, _ = _call.forward(query, key, value, operands, scalars, compute_log_sumexp, False, True)
+    wanted = (compute_log_sumexp, False, False)
+    out, lse, *_ = _call.forward(query, key, value, operands, scalars, wanted, True)
     padded = query.new_empty((*query.shape[:2], 0), dtype=torch.float32)
     if lse is not None:
         padded = pad(lse, (0, -lse.shape[2] % _LSE_MULTIPLE), value=torch.inf)

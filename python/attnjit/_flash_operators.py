@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from . import _call
-from ._layout import new_lse
+from ._layout import new_row_numbers
 from ._overrides import Override, Overrides
 from ._support import have_own_rows, why_unserved
 
@@ -21,7 +21,7 @@ def _scalars(scale, is_causal, left=None, right=None) -> _call.Scalars:
 def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalars):
     """Writes `out` of (batch, head, sequence, feature) tensors; returns lse, and the seed, offset and mask of a
     dropout that there is not."""
-    lse = new_lse(q)
+    lse = new_row_numbers(q)
     _call.enqueue_forward(q, k, v, out, lse, _call.Operands(), scalars)
     seed = torch.empty(2, dtype=torch.uint64, device=q.device)
     offset = torch.empty((), dtype=torch.uint64, device=q.device)

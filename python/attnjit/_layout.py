@@ -26,7 +26,8 @@ def new_tensor(like: Tensor, width: int, sequence_major: bool) -> Tensor:
     return like.new_empty_strided((batch, heads, length, width), strides)
 
 
-def new_lse(q: Tensor) -> Tensor:
+def new_row_numbers(q: Tensor) -> Tensor:
+    """Uninitialised, a number per row: lse or the largest score."""
     return q.new_empty(q.shape[:3], dtype=torch.float32)
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from . import _call
-from ._layout import new_dsink, new_gradient, new_lse, new_max_logits, new_tensor
+from ._layout import new_dsink, new_gradient, new_max_logits, new_row_numbers, new_tensor
 
 _OPERANDS = ", ".join(f"Tensor? {name}" for name in _call.Operands._fields)
 _SCALARS = (
@@ -15,8 +15,8 @@ _SCALARS = (
 
 torch.library.define(
     "attnjit::forward",
-    f"(Tensor q, Tensor k, Tensor v, {_OPERANDS}, {_SCALARS}, bool need_lse, bool need_max_logits,"
-    " bool sequence_major) -> (Tensor out, Tensor lse, Tensor max_logits)",
+    f"(Tensor q, Tensor k, Tensor v, {_OPERANDS}, {_SCALARS}, bool need_lse, bool need_row_max,"
+    " bool need_max_logits, bool sequence_major) -> (Tensor out, Tensor lse, Tensor row_max, Tensor max_logits)",
     tags=torch.Tag.pt2_compliant_tag,
 )
 torch.library.define(
@@ -49,17 +49,18 @@ def grouped(flat) -> tuple[_call.Operands, _call.Scalars]:
 
 @torch.library.impl("attnjit::forward", "CUDA")
 def _forward(q, k, v, *arguments):
-    *flat, need_lse, need_max_logits, sequence_major = arguments
-    out, *others = _call.forward(q, k, v, *grouped(flat), need_lse, need_max_logits, sequence_major)
+    *flat, need_lse, need_row_max, need_max_logits, sequence_major = arguments
+    wanted = need_lse, need_row_max, need_max_logits
+    out, *others = _call.forward(q, k, v, *grouped(flat), wanted, sequence_major)
     return out, *(_absent(q) if t is None else t for t in others)
 
 
 @torch.library.register_fake("attnjit::forward")
 def _fake_forward(q, k, v, *arguments):
-    *_, need_lse, need_max_logits, sequence_major = arguments
+    *_, need_lse, need_row_max, need_max_logits, sequence_major = arguments
     out = new_tensor(q, v.shape[3], sequence_major)
-    lse = new_lse(q) if need_lse else _absent(q)
-    return out, lse, new_max_logits(q) if need_max_logits else _absent(q)
+    lse, row_max = (new_row_numbers(q) if need else _absent(q) for need in (need_lse, need_row_max))
+    return out, lse, row_max, new_max_logits(q) if need_max_logits else _absent(q)
 
 
 @torch.library.impl("attnjit::backward", "CUDA")

@@ -95,7 +95,7 @@ def attention_forward(
     operands = Operands(attention_mask if is_mask else None, bias, sink)
     if packed:
         operands = operands._replace(cu_seqlens_q=cu_seq_lens_q.int(), cu_seqlens_kv=cu_seq_lens_k.int())
-    out, _, _ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
+    out, *_ = attend(q, k, v, operands, scalars, sequence_major=True, deterministic=None)
     count("hf", None)
     return out.transpose(1, 2), None
 

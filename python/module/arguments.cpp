@@ -218,9 +218,11 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars) {
   return prepared;
 }
 
-void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* max_logits) {
+void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* row_max,
+                              PyObject* max_logits) {
   args_.out = read_whole(out, "out");
-  args_.lse = read_lse(lse, "lse");
+  args_.lse = read_row_numbers(lse, "lse");
+  args_.row_max = read_row_numbers(row_max, "row_max");
   if (is_none(max_logits)) return;
   args_.max_logits =
       static_cast<float*>(array(read(max_logits, "max_logits"), "max_logits", dlpack::kFloat,
@@ -229,7 +231,7 @@ void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* max_logits
 
 void ForwardCall::set_known_results(PyObject* out, PyObject* lse) {
   args_.out = read_rows(out, "out", out_copy_);
-  args_.lse = read_lse(lse, "lse");
+  args_.lse = read_row_numbers(lse, "lse");
 }
 
 void ForwardCall::set_stream(PyObject* stream) {
@@ -252,7 +254,7 @@ attnjit_tensor ForwardCall::read_rows(PyObject* object, const char* name, Object
   return whole(tensor, name);
 }
 
-float* ForwardCall::read_lse(PyObject* object, const char* name) const {
+float* ForwardCall::read_row_numbers(PyObject* object, const char* name) const {
   if (is_none(object)) return nullptr;
   return static_cast<float*>(array(read(object, name), name, dlpack::kFloat, {args_.q.shape, 3},
                                    "(batch, heads of q, length of q)"));
@@ -285,7 +287,7 @@ BackwardCall::BackwardCall(Arguments& arguments, TensorReader& reader)
   forward_.set_known_results(out, arguments.next());
   args_.dout = forward_.read_rows(arguments.next(), "dout", dout_copy_);
   PyObject* const dlse = reader.contiguous(arguments.next(), "dlse", dlse_copy_);
-  args_.dlse = forward_.read_lse(dlse, "dlse");
+  args_.dlse = forward_.read_row_numbers(dlse, "dlse");
 }
 
 MergeCall::MergeCall(Arguments& arguments, TensorReader& reader) : reader_(reader) {

@@ -39,8 +39,8 @@ class ForwardCall {
   ForwardCall(const ForwardCall&) = delete;
   ForwardCall& operator=(const ForwardCall&) = delete;
 
-  /// The output, lse and the largest score of each head (or None for none).
-  void set_results(PyObject* out, PyObject* lse, PyObject* max_logits);
+  /// The output, lse and the largest scores of each row and of each head (or None for none).
+  void set_results(PyObject* out, PyObject* lse, PyObject* row_max, PyObject* max_logits);
   /// The first two, for inputs of a backward: `out` may be copied.
   void set_known_results(PyObject* out, PyObject* lse);
   /// The stream as an integer, or None for the one on which q's framework works now.
@@ -61,7 +61,7 @@ class ForwardCall {
   /// As read_whole(); `copy` keeps a copy in which the elements of a row are neighbours.
   attnjit_tensor read_rows(PyObject* object, const char* name, Object& copy) const;
   /// The address of a contiguous (batch, head, query) fp32 tensor; null for None.
-  float* read_lse(PyObject* object, const char* name) const;
+  float* read_row_numbers(PyObject* object, const char* name) const;
 
  private:
   /// Batch elements or packed sequences.

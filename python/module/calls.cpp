@@ -49,29 +49,28 @@ void enqueue(Shared& state, const typename Pass::Call& call, const DeviceGuard& 
 
 PyObject* forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 3);
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 4);
     Shared& state = shared(arguments.next());
     ForwardCall call(arguments, state.reader);
     const bool need_lse = arguments.flag();
+    const bool need_row_max = arguments.flag();
     const bool need_max_logits = arguments.flag();
     const bool sequence_major = arguments.flag_or([&] { return is_sequence_major(call.args().q); });
     const DeviceGuard device(driver(state), call.device());
 
     const attnjit_tensor& q = call.args().q;
     const Object out = state.allocator.rows(device, q, call.args().v.shape[3], sequence_major);
-    Object lse = new_reference(Py_None);
-    if (need_lse) {
-      lse = state.allocator.contiguous(device, ATTNJIT_FLOAT32, std::span(q.shape).first(3));
-    }
-    Object max_logits = new_reference(Py_None);
-    if (need_max_logits) {
-      const std::span heads(&q.shape[1], 1);
-      max_logits = state.allocator.contiguous(device, ATTNJIT_FLOAT32, heads);
-    }
-    call.set_results(out.get(), lse.get(), max_logits.get());
+    const auto numbers = [&](bool wanted, std::span<const std::int64_t> sizes) {
+      return wanted ? state.allocator.contiguous(device, ATTNJIT_FLOAT32, sizes)
+                    : new_reference(Py_None);
+    };
+    const Object lse = numbers(need_lse, std::span(q.shape).first(3));
+    const Object row_max = numbers(need_row_max, std::span(q.shape).first(3));
+    const Object max_logits = numbers(need_max_logits, std::span(&q.shape[1], 1));
+    call.set_results(out.get(), lse.get(), row_max.get(), max_logits.get());
     call.set_stream(Py_None);
     enqueue<Forward>(state, call, device);
-    return PyTuple_Pack(3, out.get(), lse.get(), max_logits.get());
+    return PyTuple_Pack(4, out.get(), lse.get(), row_max.get(), max_logits.get());
   });
 }
 
@@ -110,12 +109,13 @@ PyObject* backward(PyObject*, PyObject* const* values, Py_ssize_t count) {
 
 PyObject* enqueue_forward(PyObject*, PyObject* const* values, Py_ssize_t count) {
   return guarded([&]() -> PyObject* {
-    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 4);
+    Arguments arguments(values, count, 1 + ForwardCall::kNumArguments + 5);
     Shared& state = shared(arguments.next());
     ForwardCall call(arguments, state.reader);
     PyObject* const out = arguments.next();
     PyObject* const lse = arguments.next();
-    call.set_results(out, lse, arguments.next());
+    PyObject* const row_max = arguments.next();
+    call.set_results(out, lse, row_max, arguments.next());
     call.set_stream(arguments.next());
     enqueue<Forward>(state, call, DeviceGuard(driver(state), call.device()));
     Py_RETURN_NONE;

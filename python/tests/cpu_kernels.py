@@ -6,22 +6,28 @@ import torch
 from attnjit import _merge_lse as _defines_merge_lse  # noqa: F401
 from attnjit import _operators
 from attnjit import _prepared_mask as _defines_prepare_mask  # noqa: F401
-from attnjit._layout import new_gradient, new_lse, new_max_logits, new_tensor
+from attnjit._layout import new_gradient, new_max_logits, new_row_numbers, new_tensor
 
 import formulas
 
 
+def _absent(q):
+    return q.new_empty(0, dtype=torch.float32)
+
+
 def _forward(q, k, v, *arguments):
-    *flat, need_lse, need_max_logits, sequence_major = arguments
+    *flat, need_lse, need_row_max, need_max_logits, sequence_major = arguments
     operands, scalars = _operators.grouped(flat)
     formulas_of_call = packed_formulas.formulas_for(operands)
     out, lse = formulas_of_call.attend(q, k, v, operands, scalars)
-    out = new_tensor(q, v.shape[3], sequence_major).copy_(out)
-    absent = [q.new_empty(0, dtype=torch.float32) for _ in range(2)]
-    lse = new_lse(q).copy_(lse) if need_lse else absent[0]
-    if not need_max_logits:
-        return out, lse, absent[1]
-    return out, lse, new_max_logits(q).copy_(formulas_of_call.max_logits(q, k, operands, scalars))
+    results = [new_tensor(q, v.shape[3], sequence_major).copy_(out)]
+    results.append(new_row_numbers(q).copy_(lse) if need_lse else _absent(q))
+    for wanted, new, formula in (
+        (need_row_max, new_row_numbers, formulas_of_call.row_max),
+        (need_max_logits, new_max_logits, formulas_of_call.max_logits),
+    ):
+        results.append(new(q).copy_(formula(q, k, operands, scalars)) if wanted else _absent(q))
+    return tuple(results)
 
 
 def _backward(dout, dlse, q, k, v, out, lse, *arguments):
@@ -32,8 +38,7 @@ def _backward(dout, dlse, q, k, v, out, lse, *arguments):
     )
     results = [new_gradient(t).copy_(g) for t, g in zip((q, k, v), found)]
     for like, wanted, gradient in ((operands.bias, need_dbias, dbias), (operands.sink, need_dsink, dsink)):
-        absent = q.new_empty(0, dtype=torch.float32)
-        results.append(gradient.to(like.dtype) if wanted else absent)
+        results.append(gradient.to(like.dtype) if wanted else _absent(q))
     return tuple(results)
 
 

@@ -101,12 +101,20 @@ def _scores(q, k, operands, scalars):
     return scores, keep & (scores > -1e38)
 
 
-def max_logits(q, k, operands, scalars, dtype=torch.float64):
-    """The largest score of each head that counts, (head,) in `dtype`; -inf without one."""
+def row_max(q, k, operands, scalars, dtype=torch.float64):
+    """The largest score of each row that counts, (batch, head, query) in `dtype`; -inf without one."""
+    if operands.block_table is not None:
+        k = unpaged(k, operands)
     q, k = q.to(dtype), _per_plane(k.to(dtype), q)
     scores, keep = _scores(q, k, operands, scalars)
-    of_heads = torch.where(keep, scores, -math.inf).transpose(0, 1).flatten(1)
-    return of_heads.amax(1) if of_heads.shape[1] else q.new_full((q.shape[1],), -math.inf)
+    kept_scores = torch.where(keep, scores, -math.inf)
+    return kept_scores.amax(-1) if k.shape[2] else q.new_full(q.shape[:3], -math.inf)
+
+
+def max_logits(q, k, operands, scalars, dtype=torch.float64):
+    """The largest score of each head that counts, (head,) in `dtype`; -inf without one."""
+    of_heads = row_max(q, k, operands, scalars, dtype).transpose(0, 1).flatten(1)
+    return of_heads.amax(1) if of_heads.shape[1] else of_heads.new_full((q.shape[1],), -math.inf)
 
 
 def _softmax(q, k, operands, scalars):

@@ -76,14 +76,19 @@ def attend(q, k, v, operands, scalars, dtype=torch.float64, rounded=None):
     return out, lse
 
 
+def row_max(q, k, operands, scalars):
+    """As `formulas.row_max`."""
+    (k,) = _unpaged(operands, k)
+    of_rows = q.new_full(q.shape[:3], -torch.inf, dtype=torch.float64)
+    for s in _sequences(operands):
+        own = s.own(k, operands)
+        of_rows[:, :, s.rows] = formulas.row_max(q[:, :, s.rows], s.own_keys(k), own, scalars)
+    return of_rows
+
+
 def max_logits(q, k, operands, scalars):
     """As `formulas.max_logits`."""
-    (k,) = _unpaged(operands, k)
-    each = [
-        formulas.max_logits(q[:, :, s.rows], s.own_keys(k), s.own(k, operands), scalars)
-        for s in _sequences(operands)
-    ]
-    return torch.stack(each).amax(0)
+    return row_max(q, k, operands, scalars).amax((0, 2))
 
 
 def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None):

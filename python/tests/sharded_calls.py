@@ -1,5 +1,5 @@
 """Random problems over a group, and their results beside those of one process. Results are named tensors: out, lse,
-max_logits on request, and the gradients."""
+row_max and max_logits on request, and the gradients."""
 
 import random
 from dataclasses import replace
@@ -41,11 +41,11 @@ def weights_of(out, lse, seed):
 
 def run(attend, inputs, weights, uses_lse):
     """The results of a call; `inputs` are those that may want a gradient, by the names of the gradients."""
-    out, lse, *max_logits = attend()
+    out, lse, *maxima = attend()
     outputs, given = ((out, lse), weights) if uses_lse else ((out,), weights[:1])
     leaves = {name: t for name, t in inputs.items() if t is not None and t.requires_grad}
     gradients = torch.autograd.grad(outputs, tuple(leaves.values()), given)
-    named = {"out": out.detach(), "lse": lse.detach(), **dict(zip(("max_logits",), max_logits))}
+    named = {"out": out.detach(), "lse": lse.detach(), **dict(zip(("row_max", "max_logits"), maxima))}
     return named | dict(zip(leaves, gradients, strict=True))
 
 
@@ -84,6 +84,8 @@ def sharded(call, weights, uses_lse, group=None, **more):
     inputs = {"dq": q, "dk": k, "dv": v, "dbias": bias, "dsink": sink}
     found = run(attend, inputs, mine, uses_lse)
     lengths = {"out": rows, "lse": rows, "dq": rows, "dk": keys, "dv": keys}
+    if "row_max" in found:
+        lengths["row_max"] = rows
     if "dbias" in found and _has_rows(call.bias, rows):
         lengths["dbias"] = rows
     for name, length in lengths.items():

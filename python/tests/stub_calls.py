@@ -48,6 +48,7 @@ scalars = {
 }
 results = RESULTS | {
     "lse": FakeTensor(0x7000, (2, 8, 16), FLOAT32),
+    "row_max": FakeTensor(0x7180, (2, 8, 16), FLOAT32),
     "max_logits": FakeTensor(0x7200, (8,), FLOAT32),
 }
 known = {
@@ -108,8 +109,8 @@ print(
             text(_native.enqueue_forward, context, *merged(rows_apart, results, **scalars)),
             made.copy(),
             made.clear(),
-            text(_native.forward, context, *merged(sequence_major, scale=0.0), True, True, None),
-            text(_native.forward, context, *merged(sequence_major, scale=0.0), False, False, False),
+            text(_native.forward, context, *merged(sequence_major, scale=0.0), True, True, True, None),
+            text(_native.forward, context, *merged(sequence_major, scale=0.0), False, False, False, False),
             text(_native.backward, context, *merged(inputs, known, scale=0.0), True, True, False),
             text(_native.backward, context, *merged(sequence_major, known, scale=0.0), False, False, False),
             made,

@@ -43,11 +43,13 @@ static void add_forward(const attnjit_forward_args* a) {
   add("causal=%d diagonal=%d window=%d:%lld,%lld ", a->causal, a->diagonal, a->has_window,
       (long long)a->window_left, (long long)a->window_right);
   add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);
+  if (a->row_max != NULL) add("row_max=%p ", (void*)a->row_max);
   if (a->max_logits != NULL) add("max_logits=%p ", (void*)a->max_logits);
   if (a->prepared_mask != NULL) {
     const int64_t* const shape = a->prepared_mask->shape;
     add("prepared=%p:%lld,%lld,%lld,%lld:%d ", a->prepared_mask->data, (long long)shape[0],
-        (long long)shape[1], (long long)shape[2], (long long)shape[3], a->prepared_mask->for_backward);
+        (long long)shape[1], (long long)shape[2], (long long)shape[3],
+        a->prepared_mask->for_backward);
   }
 }
 
@@ -130,15 +132,16 @@ attnjit_status attnjit_merge_lse(attnjit_context* context, const attnjit_merge_l
   return ATTNJIT_INVALID_PROBLEM;
 }
 
-attnjit_status attnjit_prepared_mask_size(attnjit_context* context, const attnjit_prepare_mask_args* args,
-                                          size_t* bytes) {
+attnjit_status attnjit_prepared_mask_size(attnjit_context* context,
+                                          const attnjit_prepare_mask_args* args, size_t* bytes) {
   (void)context;
   *bytes = (size_t)args->mask.shape[3];
   return ATTNJIT_OK;
 }
 
 attnjit_status attnjit_prepare_mask(attnjit_context* context, const attnjit_prepare_mask_args* args,
-                                    struct CUstream_st* stream, attnjit_prepared_mask* prepared_mask) {
+                                    struct CUstream_st* stream,
+                                    attnjit_prepared_mask* prepared_mask) {
   (void)context;
   (void)prepared_mask;
   length = 0;

@@ -31,11 +31,11 @@ def _compare(rank, ranks, seed):
         method = ("ring", "ring", "gather", None)[index % 4]
         found = sharded(
             call, weights, uses_lse, group=mesh["cp"], method=method, deterministic=index % 3 == 0,
-            return_max_logits=index % 5 == 0,
+            return_row_max=index % 5 == 0, return_max_logits=index % 5 == 0,
         )  # fmt: skip
-        if "max_logits" in found:
-            exact = formulas.max_logits(call.q, call.k, *call.problem[3:])
-            torch.testing.assert_close(found["max_logits"].double(), exact, rtol=1e-4, atol=1e-4)
+        for name in {"row_max", "max_logits"} & found.keys():
+            exact = getattr(formulas, name)(call.q, call.k, *call.problem[3:])
+            torch.testing.assert_close(found[name].double(), exact, rtol=1e-4, atol=1e-4)
         gradients = [found.get(name) for name in ("dq", "dk", "dv", "dbias", "dsink")]
         dlse = weights[1] if uses_lse else None
         accuracy.check(call.problem, found["out"], found["lse"], gradients, weights[0], dlse)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import attnjit
-from attnjit._call import Operands
+from attnjit._call import OUTPUT_ALONE, Operands
 
 pytestmark = pytest.mark.gpu
 
@@ -48,9 +48,9 @@ def test_opcheck():
     sink = torch.randn(q.shape[1], device="cuda")
     operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0, None)
     torch.library.opcheck(
-        torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, False)
+        torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, True, False)
     )
-    out, lse, _ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False)
+    out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False, False)
     backward = (torch.randn_like(out), None, q, k, v, out, lse, *operands, *scalars, True, True, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)
 
@@ -58,7 +58,7 @@ def test_opcheck():
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
     out, *_ = torch.ops.attnjit.forward(
-        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, None, False, False, False
+        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, None, *OUTPUT_ALONE, False
     )
     assert torch.equal(run(q, k, v, mask, bias), out)
 

@@ -54,7 +54,7 @@ SCALARS = {
     "offset": 0,
     "prepared": None,
 }
-RESULTS = {"out": OUT, "lse": None, "max_logits": None, "stream": None}
+RESULTS = {"out": OUT, "lse": None, "row_max": None, "max_logits": None, "stream": None}
 MERGE = {
     "parts": OUT,
     "part_stride": 8192,
@@ -180,6 +180,16 @@ def forward(**changes):
             ValueError,
             "lse: expected a contiguous",
         ),
+        (
+            {"row_max": FakeTensor(0x1000, (2, 8), FLOAT32)},
+            ValueError,
+            "row_max: .* shape .batch, heads of q,",
+        ),
+        (
+            {"row_max": FakeTensor(0x1000, (2, 8, 16))},
+            TypeError,
+            "row_max: dtype is bfloat16; expected float32",
+        ),
         ({"max_logits": FakeTensor(0x1000, (2,), FLOAT32)}, ValueError, "max_logits: .* shape .heads of q,"),
         (
             {"max_logits": FakeTensor(0x1000, (8,), BFLOAT16)},
@@ -193,7 +203,7 @@ def forward(**changes):
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
-        ({"more": None}, TypeError, "expected 19 arguments, not 20"),
+        ({"more": None}, TypeError, "expected 20 arguments, not 21"),
     ],
 )
 def test_what_is_refused(changes, error, message):
@@ -241,7 +251,7 @@ def test_plain_types():
 def test_sizes_beyond_any_memory():
     q = FakeTensor(0x1000, (2**31, 2**31, 16, 64), strides=(0, 0, 64, 1))
     with pytest.raises(ValueError, match="more than 2.63 elements"):
-        _native.forward(context(), *merged(INPUTS | {"q": q}), False, False, False)
+        _native.forward(context(), *merged(INPUTS | {"q": q}), False, False, False, False)
 
 
 def test_what_a_context_needs():
@@ -296,7 +306,7 @@ def test_the_arguments_that_the_library_gets():
         "lse=0x7000 seqlens=0x8000,0x8100 cu_seqlens=(nil),(nil),0 scale=1:512.5 causal=1 diagonal=2 window=1:3,-1 "
         "softcap=1.5 offset=-7 "
     )
-    maxima = "max_logits=0x7200 "
+    maxima = "row_max=0x7180 max_logits=0x7200 "
     no_arrays = "lse=(nil) seqlens=(nil),(nil) cu_seqlens=(nil),(nil),0 scale=0:0 causal=0 diagonal=0 window=0:-1,-1 softcap=0 offset=0 "
     assert version == "stub"
     assert no_nvrtc == "RuntimeError: no device: nvrtc=/some/libnvrtc.so"
@@ -321,17 +331,17 @@ def test_the_arguments_that_the_library_gets():
         strides = [heads * length * width, width, heads * width, 1] if sequence_major else list(dense(sizes))
         return [list(sizes), strides, list(dtype), 0]
 
-    of_k, of_v, lse = of(2, 2, 24, 64), of(2, 2, 24, 32), [[2, 8, 16], [128, 16, 1], list(FLOAT32), 0]
+    of_k, of_v, of_row = of(2, 2, 24, 64), of(2, 2, 24, 32), [[2, 8, 16], [128, 16, 1], list(FLOAT32), 0]
     of_head = [[8], [1], list(FLOAT32), 0]
-    assert (as_q, heads_major) == ([0x9100, 0x9200, 0x9300], [0x9400, None, None])
-    assert made[:4] == [of(2, 8, 16, 32, sequence_major=True), lse, of_head, of(2, 8, 16, 32)]
+    assert (as_q, heads_major) == ([0x9100, 0x9200, 0x9300, 0x9400], [0x9500, None, None, None])
+    assert made[:5] == [of(2, 8, 16, 32, sequence_major=True), of_row, of_row, of_head, of(2, 8, 16, 32)]
     assert (gradients, gradients_as_inputs) == (
-        [0x9500, 0x9600, 0x9700, 0x9800, 0x9900],
-        [0x9A00, 0x9B00, 0x9C00, None, None],
+        [0x9600, 0x9700, 0x9800, 0x9900, 0x9A00],
+        [0x9B00, 0x9C00, 0x9D00, None, None],
     )
     of_bias = [[8, 16, 24], [384, 24, 1], list(FLOAT32), 0]
-    assert made[4:9] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_head]
-    assert made[9:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
+    assert made[5:10] == [of(2, 8, 16, 64), of_k, of_v, of_bias, of_head]
+    assert made[10:] == [of(2, 8, 16, 64, sequence_major=True), of_k, of_v]
     assert "seqlens=(nil),0x8100 cu_seqlens=0x8200,0x8300,5 " in packed
     assert "k=0x2000:1,9/2048,2/1024,16/64,64/1 " in paged
     assert "tail=0x8500:3,1/0,1/0,16/16,16/1 pages=0x8400,7,4 " in paged

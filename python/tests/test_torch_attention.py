@@ -65,7 +65,8 @@ def test_only_lse_is_used():
 
 
 @pytest.mark.parametrize("need_lse", [False, True])
-def test_largest_scores_of_heads(need_lse):
+@pytest.mark.parametrize("asked", [("row_max",), ("max_logits",), ("row_max", "max_logits")])
+def test_largest_scores_of_rows_and_heads(asked, need_lse):
     """Beside a sink, which is no key's, a dead row and a dead head; without a gradient, and in nobody's way."""
     q, k, v = tensors()
     mask = torch.rand(B, H, LQ, LK) > 0.3
@@ -73,22 +74,26 @@ def test_largest_scores_of_heads(need_lse):
     bias = torch.randn(1, H, LQ, LK, requires_grad=True)
     sink = torch.full((H,), 90.0)
     operands, scalars = Operands(mask, bias, sink), (-0.7, False, 0, -1, -1, 2.0, 0, None)
-    out, *lse, found = attnjit.attention(
-        q, k, v, mask=mask, bias=bias, sink=sink, scale=-0.7, softcap=2.0, return_lse=need_lse,
-        return_max_logits=True,
-    )  # fmt: skip
-    assert len(lse) == need_lse and not found.requires_grad
-    assert_same((found,), (formulas.max_logits(q, k, operands, scalars),))
-    assert found[1] == -torch.inf and found.shape == (H,) and found.dtype == torch.float32
+    wanted = {f"return_{name}": True for name in asked}
+    out, *more = attnjit.attention(
+        q, k, v, mask=mask, bias=bias, sink=sink, scale=-0.7, softcap=2.0, return_lse=need_lse, **wanted
+    )
+    found = dict(zip(asked, more[need_lse:], strict=True))
+    for name, largest in found.items():
+        assert largest.dtype == torch.float32 and not largest.requires_grad
+        assert_same((largest,), (getattr(formulas, name)(q, k, operands, scalars),))
+    if "row_max" in found:
+        of_rows = found["row_max"]
+        assert of_rows.shape == (B, H, LQ) and of_rows[0, :, 2].max() == of_rows[:, 1].max() == -torch.inf
+    if "max_logits" in found:
+        assert found["max_logits"].shape == (H,) and found["max_logits"][1] == -torch.inf
     expected, _ = formulas.attend(q, k, v, operands, scalars)
     assert_same(
         gradients(out.square().sum(), q, k, v, bias), gradients(expected.square().sum(), q, k, v, bias)
     )
     with torch.no_grad():
-        again = attnjit.attention(
-            q, k, v, mask=mask, bias=bias, scale=-0.7, softcap=2.0, return_max_logits=True
-        )
-    assert len(again) == 2 and torch.equal(again[1], found)
+        _, *again = attnjit.attention(q, k, v, mask=mask, bias=bias, scale=-0.7, softcap=2.0, **wanted)
+    assert all(map(torch.equal, again, found.values())) and len(again) == len(found)
 
 
 def test_expanded_bias_and_expanded_dout():
@@ -264,7 +269,7 @@ def test_the_module_reads_pytorchs_tensors():
     q, k, v = tensors(torch.bfloat16)
     context = _native.create_context(None, None, None, _call._DTYPES)
     with pytest.raises(ValueError, match="q: it is not on a CUDA device"):
-        _native.forward(context, q, k, v, *Operands(), OPEN, False, False, None)
+        _native.forward(context, q, k, v, *Operands(), OPEN, *_call.OUTPUT_ALONE, None)
 
 
 def test_lengths_of_a_wrong_dtype_are_refused():

@@ -73,8 +73,11 @@ def test_largest_scores_of_two_batch_axes(share):
     """In one call, and in a call per sample, which a mask that the samples share asks for."""
     q, k, v, mask, bias = triangle(2)
     mask = mask[:1] if share else mask
-    _, found = attnjit.attention(q, k, v, mask=mask, bias=bias, return_max_logits=True)
+    _, of_rows, found = attnjit.attention(
+        q, k, v, mask=mask, bias=bias, return_row_max=True, return_max_logits=True
+    )
     scores = (q @ k.transpose(-1, -2) / D**0.5 + bias).masked_fill(~mask, -torch.inf)
+    torch.testing.assert_close(of_rows, scores.detach().amax(-1))
     torch.testing.assert_close(found, scores.detach().amax((0, 1, 3, 4)))
 
 

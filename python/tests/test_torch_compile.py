@@ -24,7 +24,7 @@ def tensors(length=L):
 
 
 def loss(q, k, v, mask, bias, sink):
-    out, lse, max_logits = attnjit.attention(
+    out, lse, row_max, max_logits = attnjit.attention(
         q,
         k,
         v,
@@ -34,9 +34,11 @@ def loss(q, k, v, mask, bias, sink):
         alibi_slopes=sink.detach(),
         causal="top-left",
         return_lse=True,
+        return_row_max=True,
         return_max_logits=True,
     )
-    return out.square().sum() + torch.where(lse.isfinite(), lse, 0).sum() + max_logits.sum()
+    of_rows = sum(torch.where(t.isfinite(), t, 0).sum() for t in (lse, row_max))
+    return out.square().sum() + of_rows + max_logits.sum()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -65,7 +67,8 @@ def test_full_graph_of_the_other_doors(door):
 
 def test_fake_tensors_have_the_layout_of_real_ones():
     q, k, v, mask, bias, _ = tensors()
-    call = lambda: attnjit.attention(q, k, v, mask=mask, bias=bias, return_lse=True, return_max_logits=True)
+    more = {"return_lse": True, "return_row_max": True, "return_max_logits": True}
+    call = lambda: attnjit.attention(q, k, v, mask=mask, bias=bias, **more)
     results = call()
     with FakeTensorMode(allow_non_fake_inputs=True):
         fakes = call()
@@ -77,9 +80,9 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 def test_opcheck(need):
     q, k, v, mask, bias, sink = (t.detach() for t in tensors())
     operands, scalars = Operands(mask, bias, sink, torch.rand(B, H)), (None, True, 1, -1, -1, 0.0, 0, None)
-    forward = (q, k, v, *operands, *scalars, need, need, need)
+    forward = (q, k, v, *operands, *scalars, need, need, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
-    out, lse, _ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, need)
+    out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False, need)
     dlse = torch.randn_like(lse) if need else None
     backward = (torch.randn_like(out), dlse, q, k, v, out, lse, *operands, *scalars, need, need, True)
     torch.library.opcheck(torch.ops.attnjit.backward.default, backward)

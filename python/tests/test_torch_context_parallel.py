@@ -28,7 +28,7 @@ def _compare_one(seed, ranks, group):
     shape = (*call.q.shape[:3], call.v.shape[3])
     weights = weights_of(torch.empty(shape), torch.empty(shape[:3]), seed)
     uses_lse = seed % 2 == 0
-    maxima = {"return_max_logits": True} if seed % 5 < 2 else {}
+    maxima = {"return_row_max": True, "return_max_logits": True} if seed % 5 < 2 else {}
     expected = whole(call, weights, uses_lse, **maxima)
     found = sharded(call, weights, uses_lse, group=group, method=method, **maxima)
     _assert_same(found, expected, f"problem {seed} on {ranks} ranks by {method}")

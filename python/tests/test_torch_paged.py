@@ -40,7 +40,12 @@ def drafts():
 )
 def test_pages_are_keys_in_a_row(options):
     q, k, v, table, lengths = tensors()
-    options = options | {"seqlens_kv": lengths, "sink": torch.randn(H), "return_lse": True}
+    options = options | {
+        "seqlens_kv": lengths,
+        "sink": torch.randn(H),
+        "return_lse": True,
+        "return_row_max": True,
+    }
     found = attnjit.attention(q, k, v, block_table=table, **options)
     expected = attnjit.attention(q, *(keys_in_a_row(t, table) for t in (k, v)), **options)
     torch.testing.assert_close(found, expected)

@@ -102,15 +102,19 @@ def test_random_problems_beside_the_derivatives_of_formulas(seed):
     for index in range(4):
         call = Call(kind, 100 * seed + index, "cpu")
         found = attnjit.attention(
-            call.q, call.k, call.v, **call.options, return_lse=True, return_max_logits=True
-        )
+            call.q, call.k, call.v, **call.options, return_lse=True, return_row_max=True,
+            return_max_logits=True,
+        )  # fmt: skip
         expected = packed_formulas.attend(*call.problem)
-        largest = packed_formulas.max_logits(call.q, call.k, *call.problem[3:])
+        of = (call.q, call.k, *call.problem[3:])
+        largest = packed_formulas.row_max(*of), packed_formulas.max_logits(*of)
         weights = [torch.randn_like(t).masked_fill(t.isinf(), 0) for t in found[:2]]
         gradients = call.gradients(found[:2], weights)
         theirs = call.gradients(expected, weights)
-        names = ("out", "lse", "max_logits", "dq", "dk", "dv", "dbias", "dsink")
-        for name, ours, exact in zip(names, (*found, *gradients), (*expected, largest, *theirs), strict=True):
+        names = ("out", "lse", "row_max", "max_logits", "dq", "dk", "dv", "dbias", "dsink")
+        for name, ours, exact in zip(
+            names, (*found, *gradients), (*expected, *largest, *theirs), strict=True
+        ):
             if ours is not None:
                 describe = lambda text, name=name, index=index: f"call {index}, {name}: {text}"
                 torch.testing.assert_close(ours.double(), exact.double(), rtol=2e-4, atol=2e-4, msg=describe)

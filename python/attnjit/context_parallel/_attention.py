@@ -69,6 +69,7 @@ def attention(
     seqlen_q: int | None = None,
     seqlen_kv: int | None = None,
     return_lse: bool = False,
+    return_row_max: bool = False,
     return_max_logits: bool = False,
     deterministic: bool | None = None,
     method: str | None = None,
@@ -96,6 +97,7 @@ def attention(
         seqlen_q, seqlen_kv: the lengths of the whole sequences. By default every rank has as much of them, which is
             so where 2N divides them.
         return_lse: also return the logarithm of the sum of exp(score), (B, Hq, rows of this rank) fp32.
+        return_row_max: also return the largest score of each row, (B, Hq, rows of this rank) fp32.
         return_max_logits: also return the largest score of each head, (Hq,) fp32, over all rows and keys of all ranks.
         deterministic: the same gradients, bit for bit, on every run over as many ranks; by default as
             torch.use_deterministic_algorithms() says.
@@ -103,8 +105,8 @@ def attention(
             them first. None takes whichever the cost rule of docs/scaling.md finds cheaper.
 
     Returns:
-        (B, Hq, rows of this rank, Dv) in q's dtype. A tuple of it, lse and the largest scores, as far as they are
-        asked for, where any is. Over one rank the bits are those of attnjit.attention.
+        (B, Hq, rows of this rank, Dv) in q's dtype. A tuple of it, lse and the largest scores of rows and of heads,
+        as far as they are asked for, where any is. Over one rank the bits are those of attnjit.attention.
 
     Raises:
         ValueError: a shape, stride or option breaks a rule; the message names it. The gradient of a bias
@@ -122,7 +124,8 @@ def attention(
         return attention_here(
             q, k, v, mask=mask, bias=bias, sink=sink, alibi_slopes=alibi_slopes, causal=causal, window=window,
             diagonal=diagonal, diagonal_offset=diagonal_offset, scale=scale, softcap=softcap,
-            return_lse=return_lse, return_max_logits=return_max_logits, deterministic=deterministic,
+            return_lse=return_lse, return_row_max=return_row_max, return_max_logits=return_max_logits,
+            deterministic=deterministic,
         )  # fmt: skip
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
     if alibi_slopes is not None and scalars[2] == 0 and whole_q != whole_kv:
@@ -160,11 +163,13 @@ def attention(
     )
     operands = Operands(mask, bias, sink, alibi_slopes)
     if wants_gradient and any(t is not None and t.requires_grad for t in (q, k, v, bias, sink)):
-        out, lse, max_logits = Attention.apply(q, k, v, *operands, problem, return_max_logits)
+        results = Attention.apply(q, k, v, *operands, problem, return_row_max, return_max_logits)
     else:
-        out, lse, max_logits = forward(q, k, v, operands, problem, return_max_logits)
-    results = (out, *((lse,) if return_lse else ()), *((max_logits,) if return_max_logits else ()))
-    return results if len(results) > 1 else out
+        results = forward(q, k, v, operands, problem, return_row_max, return_max_logits)
+    out, lse, *maxima = results
+    wanted = (out, lse if return_lse else None, *maxima)
+    found = tuple(t for t in wanted if t is not None)
+    return found if len(found) > 1 else out
 
 
 def shard(tensor: Tensor, dim: int, group: ProcessGroup | DeviceMesh | None = None) -> Tensor:

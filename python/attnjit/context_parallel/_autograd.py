@@ -16,12 +16,13 @@ from ._sinks import add_sink, sink_terms
 
 
 def forward(
-    q: Tensor, k: Tensor, v: Tensor, operands: Operands, problem: Problem, need_max_logits: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """(out, lse) of this rank's rows, and on request the largest scores of all ranks' heads; mask and bias have
-    four axes."""
+    q: Tensor, k: Tensor, v: Tensor, operands: Operands, problem: Problem, need_row_max: bool,
+    need_max_logits: bool,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """(out, lse) of this rank's rows, and on request the largest scores of these rows and of all ranks' heads; mask
+    and bias have four axes."""
     exchange = problem.exchange(q, k, v, backward=False)
-    merging = Merging(q, v.shape[3], problem.count_parts(exchange), need_max_logits)
+    merging = Merging(q, v.shape[3], problem.count_parts(exchange), need_row_max, need_max_logits)
     of_keys = operands._replace(sink=None)
     for pieces, k_held, v_held in exchange.keys(k.contiguous(), v.contiguous()):
         for call in problem.calls(pieces):
@@ -35,7 +36,7 @@ def forward(
         lse = add_sink(out, lse, operands.sink)
     if need_max_logits:
         dist.all_reduce(merging.max_logits, dist.ReduceOp.MAX, group=problem.who.group)
-    return out, lse, merging.max_logits
+    return out, lse, merging.row_max, merging.max_logits
 
 
 class _Backward:
@@ -98,22 +99,22 @@ class _Backward:
 
 
 class Attention(torch.autograd.Function):
-    """(out, lse, largest scores of heads or None), the first two differentiable in q, k, v, bias, sink."""
+    """(out, lse, largest scores of rows or None, those of heads or None), the first two differentiable in q, k, v,
+    bias, sink."""
 
     @staticmethod
     def forward(ctx, q, k, v, *arguments):
-        *operands, problem, need_max_logits = arguments
-        out, lse, max_logits = forward(q, k, v, Operands(*operands), problem, need_max_logits)
+        *operands, problem, need_row_max, need_max_logits = arguments
+        out, lse, *maxima = forward(q, k, v, Operands(*operands), problem, need_row_max, need_max_logits)
         ctx.save_for_backward(q, k, v, out, lse, *operands)
         ctx.problem = problem
         ctx.set_materialize_grads(False)  # lse without a use has no gradient
-        if need_max_logits:
-            ctx.mark_non_differentiable(max_logits)
-        return out, lse, max_logits
+        ctx.mark_non_differentiable(*(t for t in maxima if t is not None))
+        return out, lse, *maxima
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, dout, dlse, _):
+    def backward(ctx, dout, dlse, *_):
         q, k, v, out, lse, *operands = ctx.saved_tensors
         if dout is None:
             dout = torch.zeros_like(out)
@@ -123,4 +124,4 @@ class Attention(torch.autograd.Function):
         )
         dq, dk, dv, dbias, dsink = backward.run()
         wanted = (dq if need_dq else None, dk if need_dk else None, dv if need_dv else None)
-        return *wanted, *Operands(bias=dbias, sink=dsink), None, None
+        return *wanted, *Operands(bias=dbias, sink=dsink), None, None, None

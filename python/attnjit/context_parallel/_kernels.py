@@ -13,18 +13,18 @@ def _is_direct(q: Tensor) -> bool:
 
 
 def forward_into(
-    q, k, v, out: Tensor, lse: Tensor, max_logits: Tensor | None, operands: Operands, scalars
-) -> None:
-    """One call; `lse` is contiguous."""
+    q, k, v, out: Tensor, lse: Tensor, row_max: Tensor | None, max_logits: Tensor | None, operands: Operands,
+    scalars,
+) -> None:  # fmt: skip
+    """One call; `lse` and `row_max` are contiguous."""
     if _is_direct(q):
-        _call.enqueue_forward(q, k, v, out, lse, operands, scalars, max_logits)
+        _call.enqueue_forward(q, k, v, out, lse, operands, scalars, row_max, max_logits)
         return
-    need_max_logits = max_logits is not None
-    found, found_lse, largest = _dispatch.forward(q, k, v, operands, scalars, True, need_max_logits, False)
-    out.copy_(found)
-    lse.copy_(found_lse)
-    if need_max_logits:
-        max_logits.copy_(largest)
+    targets = (out, lse, row_max, max_logits)
+    wanted = tuple(target is not None for target in targets[1:])
+    for target, found in zip(targets, _dispatch.forward(q, k, v, operands, scalars, wanted, False)):
+        if target is not None:
+            target.copy_(found)
 
 
 def backward_into(

@@ -19,7 +19,7 @@ class Merging:
     """out and lse of this rank's rows, from calls one after another. A call for rows that the last partial result
     lacks adds to that; any other begins a new one."""
 
-    def __init__(self, q: Tensor, width: int, parts: int, need_max_logits: bool):
+    def __init__(self, q: Tensor, width: int, parts: int, need_row_max: bool, need_max_logits: bool):
         """`parts`: how many partial results there will be (count_parts)."""
         self._q = q
         kept = min(max(parts, 1), _MOST_PARTS)
@@ -30,7 +30,8 @@ class Merging:
         self._lses = self._dead(kept)
         self._carry: tuple[Tensor, Tensor] | None = None
         self._rows: list[list[tuple[int, int]]] = []  # that each part has
-        # The largest score of each head so far, on request.
+        # The largest score of each row and of each head so far, on request.
+        self.row_max = self._dead(1)[0] if need_row_max else None
         self.max_logits = new_max_logits(q).fill_(-math.inf) if need_max_logits else None
 
     def _dead(self, parts: int) -> Tensor:
@@ -50,9 +51,13 @@ class Merging:
         q, out, lse = self._q[:, :, rows], self._outs[part, :, :, rows], self._lses[part, :, :, rows]
         dense = lse if lse.is_contiguous() else torch.empty_like(lse, memory_format=torch.contiguous_format)
         largest = None if self.max_logits is None else torch.empty_like(self.max_logits)
-        forward_into(q, k, v, out, dense, largest, operands, scalars)
+        of_rows = None if self.row_max is None else torch.empty_like(dense)
+        forward_into(q, k, v, out, dense, of_rows, largest, operands, scalars)
         if dense is not lse:
             lse.copy_(dense)
+        if of_rows is not None:
+            own = self.row_max[:, :, rows]
+            torch.maximum(own, of_rows, out=own)
         if largest is not None:
             torch.maximum(self.max_logits, largest, out=self.max_logits)
 
