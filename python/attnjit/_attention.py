@@ -116,7 +116,8 @@ def attention(
             h // (Hq // Hkv).
         v: (B, Hkv, Lk, Dv), q's dtype.
         mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv, and the
-            batch axis any n that divides B: element b reads plane b // (B // n). Or what `prepare_mask` made of one.
+            batch axis any n that divides B: element b reads plane b // (B // n). Or what `prepare_mask` made of one,
+            whose batch axis counts all batch axes of q as one.
         bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
             if it requires one, and summed over its axes of size 1.
         sink: (Hq,), q's dtype or fp32: one more score of each row of a head, with neither a key nor a value.
@@ -182,8 +183,6 @@ def attention(
             )
         if q.dim() != 4 and (block_table is not None or tail_mask is not None):
             raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
-        if prepared is not None and q.dim() != 4:
-            raise ValueError(f"q: it has {q.dim()} axes; a prepared mask is for calls of four")
         run = attend if q.dim() == 4 else attend_any_rank
         operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
         wanted = (return_lse, return_row_max, return_max_logits)

@@ -26,6 +26,11 @@ def _of_rank(operand: Tensor | None, rank: int) -> Tensor | None:
     return operand[(None,) * (rank - operand.dim())]
 
 
+def _prepared(scalars):
+    """The shape of a prepared mask, or None."""
+    return scalars[7]
+
+
 def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
     """One entry per index of the first batch axis."""
     if tensor is None:
@@ -39,7 +44,8 @@ def attend_any_rank(
     q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE
 ):  # fmt: skip
     """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
-    over a batch axis before one that it has: then it is a call per index of the first axis."""
+    over a batch axis before one that it has: then it is a call per index of the first axis. The planes of a prepared
+    mask are those of one call."""
     batch = q.shape[:_BATCH]
     if q.dim() < 4 or k.shape[:_BATCH] != batch or v.shape[:_BATCH] != batch:
         raise ValueError(
@@ -49,12 +55,21 @@ def attend_any_rank(
     options = (scalars, sequence_major, deterministic, wanted)
     if q.dim() == 4:
         return attend(q, k, v, operands, *options)
-    operands = operands._replace(mask=_of_rank(operands.mask, q.dim()), bias=_of_rank(operands.bias, q.dim()))
-    given = [operand for operand in operands[:2] if operand is not None]
+    prepared = _prepared(scalars)
+    mask = operands.mask if prepared else _of_rank(operands.mask, q.dim())
+    operands = operands._replace(mask=mask, bias=_of_rank(operands.bias, q.dim()))
+    given = [operand for operand in operands[1 if prepared else 0 : 2] if operand is not None]
     if any(_flattened(operand, batch) is None for operand in given):
+        if prepared and prepared[0] > 1:
+            raise ValueError(
+                f"mask: a prepared one of {prepared[0]} batch planes, beside a bias that broadcasts over a batch"
+                " axis before one that it has; expand the bias, or pass the mask itself"
+            )
         return _attend_each(q, k, v, operands, *options)
     last = len(batch) - 1
-    mask, bias = (None if t is None else _flattened(t, batch) for t in operands[:2])
+    bias = None if operands.bias is None else _flattened(operands.bias, batch)
+    if mask is not None and not prepared:
+        mask = _flattened(mask, batch)
     lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
     flat = (t.flatten(0, last) for t in (q, k, v))
     slopes = operands.alibi_slopes
@@ -65,14 +80,16 @@ def attend_any_rank(
     return *(None if t is None else t.unflatten(0, batch) for t in of_rows), max_logits
 
 
-def _attend_each(q, k, v, operands, *options):
+def _attend_each(q, k, v, operands, scalars, *options):
     count, slopes = q.shape[0], operands.alibi_slopes
+    mask = operands.mask
     each = zip(
-        *(_samples(t, count, broadcasts=True) for t in (operands.mask, operands.bias)),
+        (mask,) * count if _prepared(scalars) else _samples(mask, count, broadcasts=True),
+        _samples(operands.bias, count, broadcasts=True),
         (operands.sink,) * count,
         _samples(slopes, count) if slopes is not None and slopes.dim() > 1 else (slopes,) * count,
         *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
     )
-    results = [attend_any_rank(*qkv, Operands(*of), *options) for *qkv, of in zip(q, k, v, each)]
+    results = [attend_any_rank(*qkv, Operands(*of), scalars, *options) for *qkv, of in zip(q, k, v, each)]
     *of_rows, max_logits = (None if each[0] is None else torch.stack(each) for each in zip(*results))
     return *of_rows, None if max_logits is None else max_logits.amax(0)

@@ -66,8 +66,35 @@ def test_memory_of_another_size_is_no_prepared_mask(cpu_kernels):
     wrong = prepared._replace(shape=(1, 1, LQ, LK + 128))
     with pytest.raises(ValueError, match="no prepared mask of shape"):
         attnjit.attention(q, k, v, mask=wrong)
-    with pytest.raises(ValueError, match="a prepared mask is for calls of four"):
-        attnjit.attention(q[None], k[None], v[None], mask=prepared)
+
+
+@pytest.mark.parametrize("planes", [1, 2, 6])
+@pytest.mark.parametrize("bias_batch", [None, (2, 1), (2, 3)], ids=str)
+def test_more_batch_axes_count_as_one(cpu_kernels, planes, bias_batch):
+    q, k, v = (t.detach()[:, None].expand(B, 3, -1, -1, -1).clone().requires_grad_() for t in tensors())
+    mask = mask_of(planes, 1, LQ, LK)
+    bias = None if bias_batch is None else torch.randn(*bias_batch, H, 1, LK, dtype=q.dtype)
+    of_samples = mask.repeat_interleave(6 // planes, dim=0).unflatten(0, (2, 3))
+    results = []
+    for given in (of_samples, attnjit.prepare_mask(mask, backward=True)):
+        out = attnjit.attention(q, k, v, mask=given, bias=bias)
+        results.append((out, *torch.autograd.grad(out.square().sum(), (q, k, v))))
+    for plain, packed in zip(*results):
+        assert_close(packed, plain, rtol=0, atol=0)
+
+
+def test_a_bias_of_later_batch_axes_beside_a_prepared_mask(cpu_kernels):
+    """It is a call per sample, which one plane of the mask serves and several do not."""
+    q, k, v = (t.detach()[:, None].expand(B, 3, -1, -1, -1) for t in tensors())
+    bias, mask = torch.randn(1, 3, H, 1, LK, dtype=q.dtype), mask_of(1, H, LQ, LK)
+    expected = attnjit.attention(q, k, v, mask=mask, bias=bias)
+    found = attnjit.attention(q, k, v, mask=attnjit.prepare_mask(mask), bias=bias)
+    assert_close(found, expected, rtol=0, atol=0)
+    prepared = attnjit.prepare_mask(mask_of(2, 1, LQ, LK))
+    with pytest.raises(
+        ValueError, match="mask: a prepared one of 2 batch planes, beside a bias that broadcasts"
+    ):
+        attnjit.attention(q, k, v, mask=prepared, bias=bias)
 
 
 def test_ranks_have_no_share_of_a_prepared_mask(cpu_kernels):
