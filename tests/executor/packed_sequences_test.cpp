@@ -7,6 +7,7 @@
 #include "bench.hpp"
 #include "packed_problems.hpp"
 #include "tile_configs.hpp"
+#include "wgmma_backward.hpp"
 
 namespace attnjit::executor_test {
 namespace {
@@ -28,9 +29,9 @@ class PackedSequences {
     expect_right(gradients(spec));
     expect_right(gradients(spec, true));
   }
-  std::string run(const ProblemSpec& spec) {
-    const codegen::Arch& arch = codegen::find_arch("sm_80");
-    return spec.backward ? bench_.backward(spec, arch) : bench_.forward(spec, arch);
+  std::string run(const ProblemSpec& spec, const std::string& config = "{}") {
+    const codegen::Arch& arch = codegen::find_arch("sm_90a");
+    return spec.backward ? bench_.backward(spec, arch, config) : bench_.forward(spec, arch, config);
   }
 
  private:
@@ -141,6 +142,31 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: numbers that fall or leave
       CAPTURE(text);
       CHECK(!leaves_tensors(text));
     }
+  }
+}
+
+// Rows or keys 20 to 59 belong to the first sequence and to the last.
+TEST_CASE_FIXTURE(PackedSequences, "packed sequences: rows that two of them write are reported") {
+  const Begins rising = {0, 40, 60, 90};
+  const Begins falling = {0, 60, 20, 90};
+  ProblemSpec rows = packed(falling, rising, 90, 90);
+  ProblemSpec keys = packed(rising, falling, 90, 90);
+  rows.poison_dropped_keys = keys.poison_dropped_keys = false;
+  const auto expect_report = [&](const ProblemSpec& spec, const std::string& config,
+                                 const std::string& step, const std::string& tensor) {
+    CAPTURE(config);
+    const std::string text = run(spec, config);
+    CAPTURE(text);
+    CHECK(text.starts_with(step + ", block "));
+    CHECK(text.find(" of " + tensor + " [1, ") != std::string::npos);
+    CHECK(text.ends_with(", which this kernel has written already"));
+  };
+  for (const std::string& config : {std::string("{}"), wgmma(64, 64)}) {
+    expect_report(rows, config, "attn_fwd", "lse");
+  }
+  for (const std::string& config : {std::string("{}"), wgmma_backward(64)}) {
+    expect_report(gradients(rows), config, "fragment_sum", "dq");
+    expect_report(gradients(keys), config, "attn_bwd_dkv", "dk");
   }
 }
 
