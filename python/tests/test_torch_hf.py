@@ -130,6 +130,7 @@ def packed_tokens(lengths=(5, 1, 9)):
     return tokens, {"input_ids": tokens, "labels": tokens, "position_ids": positions, "use_cache": False}
 
 
+# Not gpt_oss, which makes its masks without position_ids (transformers 5.17 to 5.24), so that they know no sequences.
 @pytest.mark.parametrize("make", [llama, mistral, gemma2])
 def test_packed_sequences_have_bounds_and_no_mask(make, monkeypatch):
     model = prepared(make)
@@ -139,6 +140,18 @@ def test_packed_sequences_have_bounds_and_no_mask(make, monkeypatch):
     assert_same(model, torch.ones_like(tokens), **inputs)
     assert given and all(operands.mask is None for operands in given)
     assert all(operands.cu_seqlens_kv.tolist() == [0, 5, 6, 15] for operands in given)
+
+
+def test_packed_sequences_of_a_model_that_makes_masks_without_positions():
+    model = prepared(gpt_oss).eval()
+    use(model, "attnjit")
+    lengths = (5, 1, 9)
+    tokens, inputs = packed_tokens(lengths)
+    bounds = torch.tensor([0, *lengths], device=DEVICE).cumsum(0).int()
+    with torch.no_grad():
+        found = model(**inputs, cu_seq_lens_q=bounds, cu_seq_lens_k=bounds).logits
+        alone = [model(input_ids=part, use_cache=False).logits for part in tokens.split(lengths, dim=1)]
+    torch.testing.assert_close(found, torch.cat(alone, dim=1), **CLOSE)
 
 
 def test_other_masks_of_packed_sequences_stay_masks():
@@ -208,7 +221,7 @@ def test_t5_and_the_gradient_of_its_position_bias():
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-@pytest.mark.parametrize("make", [llama, mistral, gpt_oss])
+@pytest.mark.parametrize("make", [llama, mistral, gemma2, gpt_oss])
 def test_generate(make, cache):
     model = prepared(make).eval().to(torch.float32 if not ON_GPU else DTYPE)
     tokens, keep = batch("left")
