@@ -18,10 +18,7 @@ void sweep(std::uint64_t first, std::uint64_t count, unsigned jobs) {
   gpu_test::sweep(
       first, count, jobs, backward_problem, [](gpu_test::Gpu& gpu, instance::HostProblem& problem) {
         const auto planes = check::affordable_planes(problem.spec(), kBudget);
-        const auto verdict = gpu_test::run_backward(gpu.context, *gpu.driver, problem, planes);
-        return gpu_test::Judged{verdict.text,
-                                std::max({verdict.dq.worst_ratio, verdict.dk.worst_ratio,
-                                          verdict.dv.worst_ratio, verdict.dbias.worst_ratio})};
+        return gpu_test::judged(gpu_test::run_backward(gpu.context, *gpu.driver, problem, planes));
       });
 }
 

@@ -53,9 +53,7 @@ gpu_test::Judged run_forward(runtime::Dispatcher& dispatcher, const cuda::Driver
 gpu_test::Judged run_backward(runtime::Dispatcher& dispatcher, const cuda::Driver& driver,
                               instance::HostProblem& problem) {
   const auto planes = check::affordable_planes(problem.spec(), kBudget);
-  const auto verdict = gpu_test::run_backward(dispatcher, driver, problem, planes);
-  return {verdict.text, std::max({verdict.dq.worst_ratio, verdict.dk.worst_ratio,
-                                  verdict.dv.worst_ratio, verdict.dbias.worst_ratio})};
+  return gpu_test::judged(gpu_test::run_backward(dispatcher, driver, problem, planes));
 }
 
 TEST_CASE("sweep on path mma: 300 random problems of 65 queries and more") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -21,6 +22,13 @@ struct Judged {
   std::string text;  ///< what is wrong, or nothing
   double worst_ratio = 0;
 };
+
+/// That of a backward: the worst of its gradients is that of the problem.
+inline Judged judged(const check::BackwardVerdict& verdict) {
+  return {verdict.text,
+          std::max({verdict.dq.worst_ratio, verdict.dk.worst_ratio, verdict.dv.worst_ratio,
+                    verdict.dbias.worst_ratio, verdict.dsink.worst_ratio})};
+}
 
 /// Runs problems [first, first + count) on `jobs` threads that share one attnjit context:
 /// spec_of(index) is a problem, and judge(gpu, problem) runs it.

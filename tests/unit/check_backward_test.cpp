@@ -42,6 +42,7 @@ HostProblem solved(const ProblemSpec& spec) {
   tensor::store_dense(args.dk, result.dk.values);
   tensor::store_dense(args.dv, result.dv.values);
   if (args.dbias) tensor::store_dense(*args.dbias, result.dbias.values);
+  if (args.dsink) tensor::store_dense(*args.dsink, result.dsink.values);
   return problem;
 }
 
@@ -99,6 +100,22 @@ TEST_CASE("a wrong element of any gradient is found and named") {
               verdict.dbias.planes_failed ==
           1);
   }
+}
+
+TEST_CASE("a wrong gradient of a sink is found and named") {
+  ProblemSpec spec = small_spec();
+  spec.use_sink = spec.want_dsink = true;
+  HostProblem problem = solved(spec);
+  const BackwardVerdict right = judge_backward(problem, Planes::every(), 2);
+  CHECK_MESSAGE(right.pass, right.text);
+  CHECK(right.dsink.worst_ratio > 0);
+  const Tensor dsink = *problem.backward_args().dsink;
+  const std::int64_t at = index_of(dsink, 0, 2, 0, 0);
+  store(dsink.data, dsink.dtype, at, 1 + load(dsink.data, dsink.dtype, at));
+  const BackwardVerdict wrong = judge_backward(problem, Planes::every(), 2);
+  CHECK_FALSE(wrong.pass);
+  CHECK(wrong.text.starts_with("dsink:\n"));
+  CHECK(wrong.dsink.planes_failed == 1);
 }
 
 TEST_CASE("a dq that forgets dlse is found in every plane") {
