@@ -117,8 +117,8 @@ typedef struct attnjit_forward_args {
   const attnjit_prepared_mask* prepared_mask; /* null, or in the place of `mask` */
 } attnjit_forward_args;
 
-/* The gradients of one attention call by q, k, v and, on request, by the bias. The outputs overlap
-   neither one another nor an input. */
+/* The gradients of one attention call by q, k, v and, on request, by the bias and the sinks. The
+   outputs overlap neither one another nor an input. */
 typedef struct attnjit_backward_args {
   size_t struct_size;
   const attnjit_forward_args* forward; /* the call; out and lse (not null) are inputs here */
@@ -131,7 +131,7 @@ typedef struct attnjit_backward_args {
   /* Null, or the gradient of the bias: on each axis full (over batch and heads: as the bias, where
      that has several planes), or 1 where the bias has size 1 or stride 0; its dtype or fp32. */
   const attnjit_tensor* dbias;
-  const attnjit_tensor* dsink; /* null or [1, Hq, 1, 1] fp32 */
+  const attnjit_tensor* dsink; /* null, or the gradient of the sinks: [1, Hq, 1, 1] fp32 */
 } attnjit_backward_args;
 
 /* Merges results over shares of the keys into that over all of them:

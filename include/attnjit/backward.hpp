@@ -5,9 +5,9 @@
 
 namespace attnjit {
 
-/// The gradients of one attention call by q, k, v and, on request, by the bias. docs/semantics.md
-/// has the formulas. The caller allocates the outputs, which overlap neither one another nor an
-/// input; each has strides of its own and is written completely.
+/// The gradients of one attention call by q, k, v and, on request, by the bias and the sinks.
+/// docs/semantics.md has the formulas. The caller allocates the outputs, which overlap neither one
+/// another nor an input; each has strides of its own and is written completely.
 struct BackwardArgs {
   /// The call; out and lse (required) are inputs here, as it wrote them. Its row_max and max_logits
   /// are neither read nor written.
