@@ -165,7 +165,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
                 {"load_matrices_transposed: reads shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({kKeys, "slopes.weights(p), bias_grad, ds", "p, ds"}, run, {"dq:"});
+  expect_report({kKeys, "slopes.weights(p), bias_grad, ds", "p, bias_grad, ds"}, run, {"dq:"});
 }
 
 // Thread blocks that take all keys of a kv head: four tiles.
