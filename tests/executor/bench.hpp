@@ -1,4 +1,5 @@
 #pragma once
+#include <memory>
 #include <string>
 
 #include "attnjit/error.hpp"
@@ -11,14 +12,19 @@
 
 namespace attnjit::executor_test {
 
-/// An executor with a cache of its own, and what its kernels are made from.
+/// An executor, and what its kernels are made from.
 class Bench {
  public:
-  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {})
-      : templates_(std::move(templates)),
+  using Directory = std::shared_ptr<const test::TempDirectory>;
+
+  /// Compiled kernels are kept in `directory`, one of its own unless benches share it.
+  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {},
+                 Directory directory = std::make_shared<test::TempDirectory>())
+      : directory_(std::move(directory)),
+        templates_(std::move(templates)),
         executor_(
             {.compiler = std::move(compiler),
-             .cache = {.directory = directory_ / "cache", .lock_directory = directory_ / "locks"},
+             .cache = {.directory = *directory_ / "cache", .lock_directory = *directory_ / "locks"},
              .templates = templates_,
              .jobs = jobs},
             log_) {}
@@ -99,7 +105,7 @@ class Bench {
     return base::patched(zero, base::parse_patch<Tunables>(base::parse_json(json), "config"));
   }
 
-  test::TempDirectory directory_;
+  Directory directory_;
   base::Log log_{base::LogLevel::kError, {}};
   codegen::TemplateSet templates_;
   executor::Executor executor_;

@@ -18,7 +18,6 @@ const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
 const std::string kParts = "attnjit/backward_dq_parts.cuh";
-const std::string kPlaneDq = "attnjit/backward_plane_dq.cuh";
 const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
 const std::string kEntry = "attnjit/backward_dkv_wgmma.cuh";
 
@@ -54,11 +53,24 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
                 {"wgmma"});
   expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
+  expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(p);", "    hold(p);"}, kRun,
+                {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup"});
+  expect_report({kDq, "ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);", ""},
+                kRun, {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote"});
+  expect_report({kDq, "ptx::wgmma_wait<0>();", ""}, kRun,
+                {"adds to sums that thread", "wgmma_wait is missing"});
   expect_report(
       {kParts, "ptx::tensor_store_wait_read<kPlaces - 1>();", ""}, kRun,
       {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
   expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
                 {"tensor_store_wait_read is missing"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait for rows that are to be hidden") {
+  expect_report({kProducer, "ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);", ""},
+                kHidden, {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
+  expect_report({kResidentKeys, "ptx::barrier_wait(shared.keys_landed(), phase);", ""}, kHidden,
+                {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missing") {
@@ -74,6 +86,15 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
                 {"deadlock", "0 of 1 arrivals"});
   expect_report({kProducer, "ptx::barrier_arrive(shared.keys_full());", ""}, kRun,
                 {"deadlock", "1 of 2 arrivals"});
+  expect_report({kResidentKeys, "ptx::barrier_arrive_expecting(full, ", "static_cast<void>("}, kRun,
+                {"deadlock", "1 of 2 arrivals"});
+  expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
+                {"deadlock", "1 of 2 arrivals"});
+  expect_report(
+      {kKeys, "ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);", ""}, kRun,
+      {"deadlock", "128 of 384 threads arrived"});
+  expect_report({kParts, "ptx::tensor_store_commit();", ""}, kRun,
+                {"tensor_store_commit is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing") {
@@ -94,6 +115,14 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
                 {"fence_async_proxy is missing"});
   expect_report({kClearRows, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
                 {"multiply_async: reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: products without a fence") {
+  expect_fence(kKeys, "multiply<kConfig.depth()>(scores", kRun);
+  expect_fence(kKeys, "multiply<kConfig.depth_v()>(dp", kRun);
+  expect_fence(kKeys, "multiply_rows(dv", kRun);
+  expect_fence(kKeys, "multiply_rows(dk", kRun);
+  expect_report({kDq, "ptx::wgmma_fence();", ""}, kRun, {"wgmma_fence is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden") {
@@ -166,33 +195,6 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
   expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "slopes.weights(p), bias_grad, ds", "p, bias_grad, ds"}, run, {"dq:"});
-}
-
-// Thread blocks that take all keys of a kv head: four tiles.
-TEST_CASE_FIXTURE(Mutations,
-                  "slow: caught in wgmma backward: sums of a plane that are not waited for") {
-  ProblemSpec spec = kSpec;
-  spec.seqlen_kv = 400;
-  const Run run = {spec, plane_backward(64)};
-  expect_report(
-      {kProducer, "if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);", ""},
-      run, {"tensor_load: "});
-  expect_report(
-      {kKeys, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
-       ""},
-      run, {"deadlock", "4 of 12 arrivals"});
-  expect_report(
-      {kDq, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
-       ""},
-      run, {"deadlock", "8 of 12 arrivals"});
-  expect_report({kPlaneDq, "    settle(job, turn);\n", ""}, run, {"dq:"});
-  expect_report(
-      {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
-       ""},
-      run, {"load_shared_16: reads shared memory at +"});
-  expect_report({kPlaneDq, "    ptx::tensor_store_wait_read();\n", ""}, run, {"bulk_load: "});
-  expect_report({kParts, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"}, run,
-                {"sums of dq", "nobody has set to zero"});
 }
 
 }  // namespace

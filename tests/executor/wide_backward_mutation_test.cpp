@@ -54,6 +54,17 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") 
   expect_report({kProduct, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kRoles, "ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);", ""},
                 kRun, {"load_shared_16: reads shared memory at +"});
+  expect_report({kProduct, "ptx::barrier_wait(shared.full(kSecond, stage), turn.full());", ""},
+                kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report({kProduct, "ptx::wgmma_wait<0>();\n      hold_operands();", "hold_operands();"},
+                kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait for rows that are to be hidden") {
+  expect_report({kProducer, "ptx::barrier_wait(shared.landed(kStream, stage), phase);", ""},
+                kHidden, {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
+  expect_report({kResidentKeys, "ptx::barrier_wait(shared.keys_landed(), phase);", ""}, kHidden,
+                {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an arrival that is missing") {
@@ -71,6 +82,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an arrival that is missin
                 {"deadlock", "0 of 1 arrivals"});
   expect_report({kProducer, "ptx::barrier_arrive(shared.keys_full());", ""}, kRun,
                 {"deadlock", "1 of 2 arrivals"});
+  expect_report({kResidentKeys, "ptx::barrier_arrive_expecting(full, ", "static_cast<void>("}, kRun,
+                {"deadlock", "1 of 2 arrivals"});
+  expect_report({kClear, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
+                {"deadlock", "0 of 1 arrivals"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing") {
@@ -84,6 +99,11 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing"
                 {"fence_async_proxy is missing"});
   expect_report({kClear, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
                 {"multiply_async: reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wide backward: products without a fence") {
+  expect_fence(kProduct, "multiply(first_lines", kRun);
+  expect_fence(kProduct, "multiply_operand(second_lines", kRun);
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden") {
@@ -112,6 +132,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is 
   expect_report({kDqConsumer, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kDqConsumer, "    ptx::wgmma_wait<0>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
+  expect_report({kDqConsumer, "ptx::wgmma_wait<0>();\n      hold_operands();", "hold_operands();"},
+                kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
+  expect_report({kDqProducer, "ptx::barrier_wait(landed, phase);", ""}, kHidden,
+                {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations,
@@ -122,6 +146,17 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report(
       {kDqConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_turn().slot()));", ""},
       kRun, {"deadlock", "0 of 8 arrivals"});
+  expect_report(
+      {kDqProducer,
+       "ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes());", ""},
+      kRun, {"deadlock", "0 of 1 arrivals"});
+  expect_report(
+      {kDqProducer, "ptx::barrier_arrive_expecting(full, kConfig.block_kv * kColumns * 2);", ""},
+      kRun, {"deadlock", "0 of 1 arrivals"});
+  expect_fence(kDqConsumer, "multiply<kConfig.depth()>(scores", kRun);
+  expect_fence(kDqConsumer, "multiply<kConfig.depth_v()>(dp", kRun);
+  expect_report({kDqConsumer, "hold_operands();\n    ptx::wgmma_fence();", "hold_operands();"},
+                kRun, {"wgmma_fence is missing"});
   expect_report({kDqShared, "ptx::barrier_init_fence();", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kDqEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,

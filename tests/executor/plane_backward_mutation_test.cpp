@@ -1,0 +1,71 @@
+// The Hopper backward that takes whole planes without one of its safeguards at a time: each must
+// lead to the report that names it.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "mutations.hpp"
+#include "wgmma_backward.hpp"
+
+namespace attnjit::executor_test {
+namespace {
+
+const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
+const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
+const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
+const std::string kParts = "attnjit/backward_dq_parts.cuh";
+const std::string kPlaneDq = "attnjit/backward_plane_dq.cuh";
+
+// Four tiles of keys, of which a thread block takes one after another.
+Run plane(int seqlen_q, int head_dim = 64) {
+  return {{.seqlen_q = seqlen_q, .seqlen_kv = 400, .head_dim = head_dim, .backward = true},
+          plane_backward(64)};
+}
+
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught in wgmma backward: sums of a plane that are not waited for") {
+  const Run run = plane(400);
+  expect_report(
+      {kProducer, "if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);", ""},
+      run, {"tensor_load: "});
+  expect_report(
+      {kKeys, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
+       ""},
+      run, {"deadlock", "4 of 12 arrivals"});
+  expect_report(
+      {kDq, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
+       ""},
+      run, {"deadlock", "8 of 12 arrivals"});
+  expect_report({kPlaneDq, "    settle(job, turn);\n", ""}, run, {"dq:"});
+  expect_report(
+      {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
+       ""},
+      run, {"load_shared_16: reads shared memory at +"});
+  expect_report({kPlaneDq, "    ptx::tensor_store_wait_read();\n", ""}, run, {"bulk_load: "});
+  expect_report({kParts, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"}, run,
+                {"sums of dq", "nobody has set to zero"});
+}
+
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught in wgmma backward: sums of a plane that are not asked for") {
+  expect_report({kPlaneDq, "ptx::barrier_arrive_expecting(shared.sums_full(warp), kBytes);", ""},
+                plane(400), {"deadlock", "0 of 1 arrivals"});
+  // Both parts of a tile come back to the places of the tile before.
+  expect_report({kPlaneDq, "ptx::warp_sync();  // all places have been read", ""}, plane(400, 128),
+                {"bulk_load: writes shared memory at +", "which thread"});
+  expect_report({kPlaneDq, "ptx::tensor_store_commit();", ""}, plane(400), {"dq:"});
+}
+
+// Tiles of queries come again after one turn, three, seven and ten.
+TEST_CASE_FIXTURE(Mutations,
+                  "slow: caught in wgmma backward: sums of a plane that are not complete") {
+  expect_report({kPlaneDq, "ptx::tensor_store_wait();", ""}, plane(60), {"dq:"});
+  expect_report({kPlaneDq, "ptx::tensor_store_wait<kGroupsPerTile>();", ""}, plane(150), {"dq:"});
+  expect_report({kPlaneDq, "ptx::tensor_store_wait<3 * kGroupsPerTile>();", ""}, plane(400),
+                {"dq:"});
+  expect_report({kPlaneDq, "ptx::tensor_store_wait<7 * kGroupsPerTile>();", ""}, plane(600),
+                {"dq:"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test
