@@ -168,26 +168,32 @@ TEST_CASE("backward case 6: NaN and Inf in K and V where nobody looks") {
 }
 
 // Narrow and many heads: the last plane, which lies beyond 2^31 elements, is cheap to judge.
-ProblemSpec huge_problem() {
+ProblemSpec huge_problem(std::int64_t length) {
   return {.batch = 1,
           .heads_q = 33,
           .heads_kv = 33,
-          .seqlen_q = 8100,
-          .seqlen_kv = 8100,
+          .seqlen_q = length,
+          .seqlen_kv = length,
           .head_dim = 8};
 }
+// Rows of operands that are not aligned, for path mma, and some that are, for path wgmma.
+constexpr std::int64_t kHugeLengths[] = {8100, 8112};
 Planes ends_of_huge_problem() { return Planes::only({{0, 0}, {0, 32}}); }
 
 TEST_CASE("backward case 7: more than 2^31 mask elements") {
   ATTNJIT_NEED_GPU(gpu);
-  ProblemSpec spec = huge_problem();
-  spec.mask = "1hqk";
-  expect_right(gpu, spec, ends_of_huge_problem());
+  for (const std::int64_t length : kHugeLengths) {
+    ProblemSpec spec = huge_problem(length);
+    spec.mask = "1hqk";
+    expect_right(gpu, spec, ends_of_huge_problem());
+  }
 }
 
 TEST_CASE("backward case 7: more than 2^31 bias and dbias elements") {
   ATTNJIT_NEED_GPU(gpu);
-  expect_right(gpu, with_bias(huge_problem(), "1hqk"), ends_of_huge_problem());
+  for (const std::int64_t length : kHugeLengths) {
+    expect_right(gpu, with_bias(huge_problem(length), "1hqk"), ends_of_huge_problem());
+  }
 }
 
 TEST_CASE("backward case 7: strides that pass 2^31 elements, of an input and of an output") {

@@ -1,48 +1,22 @@
-// Backwards around the kernels: graphs, streams, workspaces, repeated calls, bad
-// addresses.
+// Backwards around the kernels: graphs, streams, repeated calls.
 #include <cstring>
-#include <vector>
 
-#include "gpu.hpp"
+#include "backward_problems.hpp"
 
 namespace attnjit {
 namespace {
 
+using gpu_test::expect_right;
+using gpu_test::full_problems;
+using gpu_test::full_problems_both_ways;
 using instance::BufferRole;
 using instance::HostProblem;
 using instance::ProblemSpec;
 
-// A problem whose plan has steps of every kind but the deterministic ones: mask classes, sums of dq
-// and dbias, and rows that end within a tile.
-ProblemSpec full_problem() {
-  return {.batch = 2,
-          .heads_q = 8,
-          .heads_kv = 2,
-          .seqlen_q = 300,
-          .seqlen_kv = 500,
-          .head_dim = 64,
-          .mask = "b1qk",
-          .bias = "1hqk",
-          .backward = true,
-          .want_dlse = true,
-          .want_dbias = true};
-}
-
-ProblemSpec deterministic(ProblemSpec spec) {
-  spec.deterministic = true;
-  return spec;
-}
-
-void expect_right(HostProblem& problem, const check::DeviceMirror& mirror) {
-  mirror.download(problem);
-  const auto verdict = check::judge_backward(problem, reference::Planes::every(), 4);
-  INFO(verdict.text);
-  CHECK(verdict.pass);
-}
-
 TEST_CASE("backward graph: a prepared call is captured and replayed") {
   ATTNJIT_NEED_GPU(gpu);
-  for (const ProblemSpec& spec : {full_problem(), deterministic(full_problem())}) {
+  for (const ProblemSpec& spec : full_problems_both_ways()) {
+    CAPTURE(instance::describe(spec));
     HostProblem problem(spec, 4);
     check::DeviceMirror mirror(*gpu.driver, problem);
     const BackwardArgs args = mirror.backward_args();
@@ -69,47 +43,53 @@ TEST_CASE("backward graph: a prepared call is captured and replayed") {
 
 TEST_CASE("backward streams: two streams run one plan at once") {
   ATTNJIT_NEED_GPU(gpu);
-  ProblemSpec spec = full_problem();
-  HostProblem first(spec, 4);
-  spec.seed = 99;
-  HostProblem second(spec, 4);
-  first.poison_outputs();
-  second.poison_outputs();
-  check::DeviceMirror mirrors[] = {{*gpu.driver, first}, {*gpu.driver, second}};
-  const cuda::Stream one(*gpu.driver), two(*gpu.driver);
-  gpu.context.prepare_backward(mirrors[0].backward_args());
-  for (int i = 0; i < 20; ++i) {
-    gpu.context.backward(mirrors[0].backward_args(), one.get());
-    gpu.context.backward(mirrors[1].backward_args(), two.get());
+  std::uint64_t plans = 0;
+  for (ProblemSpec spec : full_problems_both_ways()) {
+    CAPTURE(instance::describe(spec));
+    HostProblem first(spec, 4);
+    spec.seed = 99;
+    HostProblem second(spec, 4);
+    first.poison_outputs();
+    second.poison_outputs();
+    check::DeviceMirror mirrors[] = {{*gpu.driver, first}, {*gpu.driver, second}};
+    const cuda::Stream one(*gpu.driver), two(*gpu.driver);
+    gpu.context.prepare_backward(mirrors[0].backward_args());
+    for (int i = 0; i < 20; ++i) {
+      gpu.context.backward(mirrors[0].backward_args(), one.get());
+      gpu.context.backward(mirrors[1].backward_args(), two.get());
+    }
+    one.synchronize();
+    two.synchronize();
+    expect_right(first, mirrors[0]);
+    expect_right(second, mirrors[1]);
+    CHECK(gpu.context.counters().plans == ++plans);
   }
-  one.synchronize();
-  two.synchronize();
-  expect_right(first, mirrors[0]);
-  expect_right(second, mirrors[1]);
-  CHECK(gpu.context.counters().plans == 1);
 }
 
 TEST_CASE("backward: the forward's own out and lse, on one stream") {
   ATTNJIT_NEED_GPU(gpu);
-  HostProblem problem(full_problem(), 4);
-  problem.poison_outputs();
-  check::DeviceMirror mirror(*gpu.driver, problem);
-  const BackwardArgs args = mirror.backward_args();
-  const cuda::Stream stream(*gpu.driver);
-  gpu.context.forward(args.forward, stream.get());
-  gpu.context.backward(args, stream.get());
-  stream.synchronize();
-  // The judge expects the reference's out and lse among the inputs.
-  HostProblem judged(full_problem(), 4);
-  mirror.download(problem);
-  for (const BufferRole role :
-       {BufferRole::kDq, BufferRole::kDk, BufferRole::kDv, BufferRole::kDbias}) {
-    const auto from = problem.find(role)->bytes();
-    std::memcpy(judged.find(role)->bytes().data(), from.data(), from.size());
+  for (const ProblemSpec& spec : full_problems()) {
+    CAPTURE(instance::describe(spec));
+    HostProblem problem(spec, 4);
+    problem.poison_outputs();
+    check::DeviceMirror mirror(*gpu.driver, problem);
+    const BackwardArgs args = mirror.backward_args();
+    const cuda::Stream stream(*gpu.driver);
+    gpu.context.forward(args.forward, stream.get());
+    gpu.context.backward(args, stream.get());
+    stream.synchronize();
+    // The judge expects the reference's out and lse among the inputs.
+    HostProblem judged(spec, 4);
+    mirror.download(problem);
+    for (const BufferRole role :
+         {BufferRole::kDq, BufferRole::kDk, BufferRole::kDv, BufferRole::kDbias}) {
+      const auto from = problem.find(role)->bytes();
+      std::memcpy(judged.find(role)->bytes().data(), from.data(), from.size());
+    }
+    const auto verdict = check::judge_backward(judged, reference::Planes::every(), 4);
+    INFO(verdict.text);
+    CHECK(verdict.pass);
   }
-  const auto verdict = check::judge_backward(judged, reference::Planes::every(), 4);
-  INFO(verdict.text);
-  CHECK(verdict.pass);
 }
 
 // One problem for each way in which a gradient may be computed.
@@ -196,59 +176,6 @@ TEST_CASE("backward: new lengths, batches and strides compile nothing") {
   const auto after = gpu.context.counters();
   CHECK(after.compiles + after.disk_hits == before.compiles + before.disk_hits);
   CHECK(after.plans <= before.plans + 2);  // one for each class of batch times heads
-}
-
-std::string message_of(gpu_test::Gpu& gpu, const BackwardArgs& args, Workspace workspace = {}) {
-  return gpu_test::refusal([&] { gpu.context.backward(args, nullptr, workspace); });
-}
-
-TEST_CASE("backward: a host address is refused before anything runs") {
-  ATTNJIT_NEED_GPU(gpu);
-  HostProblem problem(full_problem(), 4);
-  check::DeviceMirror mirror(*gpu.driver, problem);
-  BackwardArgs args = mirror.backward_args();
-  args.dk.data = problem.backward_args().dk.data;
-  const std::string message = message_of(gpu, args);
-  CHECK(message.find("dk: ") == 0);
-  CHECK(message.find("device memory") != std::string::npos);
-}
-
-TEST_CASE("backward: a workspace that is too small or misaligned is refused") {
-  ATTNJIT_NEED_GPU(gpu);
-  HostProblem problem(full_problem(), 4);
-  check::DeviceMirror mirror(*gpu.driver, problem);
-  const BackwardArgs args = mirror.backward_args();
-  const std::size_t bytes = gpu.context.backward_workspace_size(args);
-  const cuda::DeviceBuffer workspace(*gpu.driver, bytes + 1);
-  auto* base = static_cast<std::byte*>(workspace.data());
-  CHECK(message_of(gpu, args, {base, bytes - 1}).find("workspace") == 0);
-  CHECK(message_of(gpu, args, {base + 1, bytes}).find("workspace") == 0);
-  CHECK(message_of(gpu, args, {base, bytes}).empty());
-}
-
-// Guards around the workspace: kernels write nothing outside of what they asked for.
-TEST_CASE("backward: nothing outside of the workspace is written") {
-  ATTNJIT_NEED_GPU(gpu);
-  for (const ProblemSpec& spec : {full_problem(), deterministic(full_problem())}) {
-    HostProblem problem(spec, 4);
-    problem.poison_outputs();
-    check::DeviceMirror mirror(*gpu.driver, problem);
-    const BackwardArgs args = mirror.backward_args();
-    const std::size_t bytes = gpu.context.backward_workspace_size(args);
-    constexpr std::size_t kGuard = 4096;
-    const std::vector<std::byte> pattern(bytes + 2 * kGuard, std::byte{0x5a});
-    const cuda::DeviceBuffer memory(*gpu.driver, pattern.size());
-    cuda::copy_to_device(*gpu.driver, memory.data(), pattern.data(), pattern.size());
-    auto* const base = static_cast<std::byte*>(memory.data()) + kGuard;
-    const cuda::Stream stream(*gpu.driver);
-    gpu.context.backward(args, stream.get(), {base, bytes});
-    stream.synchronize();
-    std::vector<std::byte> after(pattern.size());
-    cuda::copy_to_host(*gpu.driver, after.data(), memory.data(), after.size());
-    CHECK(std::memcmp(after.data(), pattern.data(), kGuard) == 0);
-    CHECK(std::memcmp(after.data() + kGuard + bytes, pattern.data(), kGuard) == 0);
-    expect_right(problem, mirror);
-  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cuda/device.hpp"
 #include "cuda/stream.hpp"
 #include "skip.hpp"
+#include "tuner/config_zero.hpp"
 
 namespace attnjit::gpu_test {
 
@@ -96,6 +97,13 @@ inline void expect_problem(Gpu& gpu, const instance::ProblemSpec& spec) {
   } else {
     expect(run(gpu.context, *gpu.driver, problem, reference::Rows::every(), all_cores()));
   }
+}
+
+/// Checks that configuration 0 has the dk and dv of a backward problem by wgmma on Hopper.
+inline void expect_wgmma(const instance::HostProblem& problem) {
+  const auto key = problem::plan_key(problem::make_problem(problem.backward_args()));
+  const auto config = tuner::config_zero(key, codegen::find_arch("sm_90a"));
+  CHECK(config.dkv.path == codegen::Path::kWgmma);
 }
 
 /// The message with which an invalid call fails; empty if it succeeds.
