@@ -3,12 +3,16 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <map>
 #include <numeric>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "command_line.hpp"
+#include "runtime/problem_tuner.hpp"
+#include "unit/tuning_fixtures.hpp"
 
 namespace attnjit::test {
 namespace {
@@ -76,6 +80,74 @@ TEST_CASE("each problem is in one share, beside those of its plan") {
     CHECK(std::set(found.begin(), found.end()).size() == cases.size());
   }
   CHECK(names_of(cli::share_of(cases, {})) == names_of(cases));
+}
+
+/// Machines of one kind that tune, one at a time, and have their kernels in common.
+class Fleet {
+ public:
+  /// Writes the records of a machine that has none and tunes `cases`. Which number of warps is
+  /// fastest depends on the bucket of the queries.
+  std::string tune(const std::vector<cli::Case>& cases, const std::string& name) const {
+    machine_.forget_records();
+    runtime::Engine engine = machine_.start();
+    runtime::ForwardTuner tuner(engine);
+    for (const cli::Case& each : cases) {
+      const problem::Problem problem = cli::make_problem(each.spec);
+      const auto bucket = static_cast<unsigned>(problem::plan_key(problem).bucket_q);
+      const unsigned fastest = 32u << std::bit_width(bucket) % 3;
+      FakeDevice::milliseconds() = [fastest](const CUlaunchConfig& launch) {
+        return launch.blockDimX == fastest ? 0.02f : 0.1f;
+      };
+      tuner.tune(*device_, problem);
+    }
+    std::string lines;
+    for (const tuner::AnyRecord& record : engine.records().list()) lines += to_json(record) + '\n';
+    write_file(command_line_.file(name), lines);
+    return command_line_.file(name);
+  }
+
+  /// The winners by key of what `records merge` makes of `files`.
+  std::map<std::string, std::string> merge(std::vector<std::string> files) const {
+    const std::string merged = command_line_.file("merged");
+    std::vector<std::string> arguments = {"records", "merge", "-o", merged};
+    arguments.insert(arguments.end(), files.begin(), files.end());
+    const Outcome outcome = command_line_(arguments);
+    CHECK_MESSAGE(outcome.code == 0, outcome.err);
+    std::map<std::string, std::string> winners;
+    std::istringstream lines(read_file(merged));
+    for (std::string line; std::getline(lines, line);) {
+      const base::Json record = base::parse_json(line);
+      CHECK(winners.emplace(record.at("key").dump(), record.at("config").dump()).second);
+    }
+    return winners;
+  }
+
+ private:
+  FakeDevice device_;
+  Machine machine_;
+  CommandLine command_line_;
+};
+
+TEST_CASE_FIXTURE(Fleet, "the merged records of all shares are those of one machine") {
+  std::vector<cli::Case> cases;
+  for (const std::int64_t length : {60, 40, 100, 200, 250, 500, 1000, 2000}) {
+    cases.push_back(job(fmt::format("{} rows", length), length));
+    cases.back().spec.heads_q = cases.back().spec.heads_kv = 1;
+    cases.back().spec.head_dim = 12;  // rows are not aligned: configuration 0 is on path mma
+  }
+  const auto alone = merge({tune(cases, "alone")});
+  CHECK(alone.size() == 6);  // 60 and 40 rows have a plan in common, and 200 and 250
+  std::set<std::string> configs;
+  for (const auto& [key, config] : alone) configs.insert(config);
+  CHECK(configs.size() == 3);
+  for (const std::size_t count : {2, 3, 9}) {
+    CAPTURE(count);
+    std::vector<std::string> files;
+    for (std::size_t index = count; index-- > 0;) {
+      files.push_back(tune(cli::share_of(cases, {index, count}), fmt::format("share {}", index)));
+    }
+    CHECK(merge(files) == alone);
+  }
 }
 
 TEST_CASE("--shard takes I/N, of a manifest") {
