@@ -1,5 +1,6 @@
 // Configuration 0 of every family in tests/assets/forward_grid.json, which scripts/covering-grid
-// writes so that every pair of choices occurs: it compiles, spills nothing (wide heads of wgmma: little) and fits.
+// writes so that every pair of choices occurs: it compiles, spills nothing (two rows: little) and
+// fits.
 #include "grid_jobs.hpp"
 
 using namespace attnjit;
