@@ -177,9 +177,9 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   const Source q{"q", args.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
   const Source out{"out", args.out.data, p.out, batch, p.num_heads_q, p.seqlen_q, p.head_dim_v};
   if (config.pack_heads) {
-    make_packed_rows(maker, q, p.dtype, config.block_q, config.packed_heads(), params.q);
+    make_packed_rows(maker, q, p.dtype, config.kPartRows, config.packed_heads(), params.q);
   } else {
-    make_rows(maker, q, p.dtype, config.block_q, params.q);
+    make_rows(maker, q, p.dtype, config.kPartRows, params.q);
   }
   if (config.stages_out()) make_rows(maker, out, p.dtype, 16, params.out);
   if (p.bias.extent == problem::Extent::kPerPair && !config.pack_heads) {

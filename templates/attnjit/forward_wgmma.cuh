@@ -18,7 +18,7 @@
 //                    plans the order of packed sequences; the others end
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward_wgmma_consumer.cuh)
 //
-// Shared memory: [ Q, then O: 1 or 2 buffers | K: num_stages tiles | V: num_stages tiles |
+// Shared memory: [ Q, then O: 1 to 3 buffers | K: num_stages tiles | V: num_stages tiles |
 // barriers, jobs, planned places | maxima of rows, where they are kept ].
 namespace attnjit::kernel {
 

@@ -24,8 +24,9 @@ struct ForwardWgmmaConfig {
   bool packs_sequences;    // a warp of its own plans the order of the blocks of rows
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 256;  // of barriers and jobs
+  static constexpr int kControlBytes = 512;  // of barriers and jobs
   static constexpr int kPlanBytes = 80;      // of places that are planned, likewise
+  static constexpr int kPartRows = 64;       // of a consumer's part of Q
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.
@@ -60,6 +61,7 @@ struct ForwardWgmmaConfig {
   // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs,
   // plan] [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int q_part_bytes() const { return kPartRows * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
@@ -72,15 +74,17 @@ struct ForwardWgmmaConfig {
   // A number for each of a thread's two rows, of this block of rows and of the one before.
   ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
   ATTNJIT_CONSTEXPR int maxima_bytes() const { return row_max ? 4 * maxima_pitch() : 0; }
-  // Two buffers of Q let the next one load early, and O be staged where Q was. Where there is room
-  // for one only, and where the rows of a warp are those of several heads, O goes from registers to
-  // global memory.
-  ATTNJIT_CONSTEXPR bool stages_out() const {
-    return !pack_heads && 2 * staged_bytes() + num_stages * (k_bytes() + v_bytes()) +
-                                  control_bytes() + maxima_bytes() <=
-                              kMaxSharedBytes;
+  // Whether there is room for so many buffers that hold Q, and then O.
+  ATTNJIT_CONSTEXPR bool has_room(int buffers) const {
+    return buffers * staged_bytes() + num_stages * (k_bytes() + v_bytes()) + control_bytes() +
+               maxima_bytes() <=
+           kMaxSharedBytes;
   }
-  ATTNJIT_CONSTEXPR int q_buffers() const { return stages_out() ? 2 : 1; }
+  // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
+  // next one need not wait for O to leave. Where there is room for one only, and where the rows of
+  // a warp are those of several heads, O goes from registers to global memory.
+  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_heads && has_room(2); }
+  ATTNJIT_CONSTEXPR int q_buffers() const { return !stages_out() ? 1 : has_room(3) ? 3 : 2; }
   ATTNJIT_CONSTEXPR int q_buffer_bytes() const { return stages_out() ? staged_bytes() : q_bytes(); }
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
@@ -102,8 +106,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.block_q < 64 || config.block_q > 192 || config.block_q % 64 != 0)
     return "block_q must be 64, 128 or 192";
   if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
-  if (config.pack_heads && config.block_q % config.gqa_ratio != 0)
-    return "block_q must be a multiple of gqa_ratio where heads are packed";
+  if (config.pack_heads && ForwardWgmmaConfig::kPartRows % config.gqa_ratio != 0)
+    return "gqa_ratio must divide 64 where heads are packed";
   if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys up to 256";
   if (config.piece_kv < 1 || config.piece_kv % 16 != 0 || config.block_kv % config.piece_kv != 0)
@@ -122,10 +126,10 @@ struct ForwardWgmmaParams {
   ForwardParams base;
   ForwardSchedule schedule;
   uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
-  // Boxes of 64 columns: of q of block_q rows, heads before queries where they are packed; of k and
-  // v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and in
-  // those of the tails, which serve a tile with a row past the last multiple of four; of out of the
-  // 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
+  // Boxes of 64 columns: of q of a part's rows, heads before queries where they are packed; of k
+  // and v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and
+  // in those of the tails, which serve a tile with a row past the last multiple of four; of out of
+  // the 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
   TensorMap q, k, v, k_tail, v_tail, out, bias;
 };
 

@@ -19,10 +19,13 @@ namespace attnjit::kernel {
 //
 // One pipeline goes through all tiles of all blocks of rows. In a step, S = Q K^T of a tile runs
 // beside out += P V of the tile before, which may be the last one of the block of rows before; so
-// nothing stands alone but the very first S and the very last P V:
+// nothing stands alone but the very last P V:
 //
 //     tensor cores    [ S(i)  | out += P V(i-1) ]                 [ S(i+1) | out += P V(i) ]
 //     other units                      [ softmax of S(i) -> P ]
+//
+// Before the very first tile there is one of zeros, so that the first step needs no text of its
+// own, which would take a tenth of the time that the kernel takes to compile.
 //
 // Warpgroups take turns with the tensor cores, so that one multiplies while the other
 // exponentiates.
@@ -40,30 +43,29 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
   // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
   enum class Step : int {
-    kBegin,   // the very first tile: nothing was multiplied before
     kFirst,   // of a block of rows
     kMasked,  // keys are dropped
     kPlain,
   };
 
-  const uint64 q_descriptor, k_descriptor, v_descriptor;
+  const uint64 k_descriptor, v_descriptor;
+  uint64 q_descriptor = 0;  // of the rows at hand
   ForwardJob job;
-  typename Shared::QueryTurn query_turn = {};  // of the rows at hand
-  typename Shared::TileTurn tile_turn = {};    // of the job
+  typename Shared::QueryTurn query_turn = Shared::QueryTurn::before_first();  // of the rows at hand
+  typename Shared::TileTurn tile_turn = {};  // of the job's K, and of V of the tile before
   Rows rows;
-  Probabilities<1, kGroups> probabilities;  // of the tile before
-  bool adds = false;                        // `out` holds products already
+  Probabilities<1, kGroups> probabilities = {};  // of the tile before
+  bool adds = false;                             // `out` holds products already
 
   ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
       : Epilogue(p, f, group),
-        q_descriptor(ptx::matrix_descriptor(shared.q(0) + 64 * group * 128, 16, 1024)),
         k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
         v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
-    ptx::barrier_wait(shared.q_full(0), 0);
+    ptx::barrier_wait(shared.q_full(part(0)), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
-    step<Step::kBegin>();
+    if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
     while (job.exists()) {
       if (job.needs == 0) {
         step<Step::kPlain>();
@@ -77,6 +79,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   }
 
  private:
+  ATTNJIT_DEVICE uint32 part(uint32 slot) const { return Shared::part(slot, warpgroup); }
+
   // Turns: named barrier 1 + w opens when the warpgroup before w has issued its products.
   ATTNJIT_DEVICE void await_turn() const {
     if (kWarpgroups > 1) ptx::named_barrier_sync(1 + warpgroup, 256);
@@ -92,29 +96,26 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 
   template <Step kStep>
   ATTNJIT_DEVICE void step() {
-    constexpr bool kNew = kStep == Step::kBegin || kStep == Step::kFirst;  // rows
-    constexpr bool kBehind = kStep != Step::kBegin;  // a tile before waits for its P V
+    constexpr bool kNew = kStep == Step::kFirst;  // rows
     Rows closing;
     uint32 closing_slot = 0;
-    const auto before = tile_turn;
-    if constexpr (kBehind) tile_turn.advance();
     if constexpr (kNew) {
-      if constexpr (kBehind) {
-        closing = rows;
-        closing_slot = query_turn.slot();
-        query_turn.advance();
-        release_stored();
-      }
-      ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());
-      begin_rows();
+      closing = rows;
+      closing_slot = query_turn.slot();
+      query_turn.advance();
+      // With two buffers this Q may be waiting for the one that the rows before last left from.
+      if constexpr (Shared::kQueries == 2) release_stored();
+      ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());
+      q_descriptor = descriptor_of_q(shared.q(query_turn.slot()));
+    } else {
+      // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
+      // tile before are free.
+      fetch_operands<kStep>();
     }
-    // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
-    // tile before are free.
-    if constexpr (!kNew) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
-    const uint32 slot = tile_turn.slot();
-    if (waits()) ptx::barrier_wait(shared.k_full(slot), tile_turn.full());
-    if (kBehind || warpgroup != 0) await_turn();
+    const uint32 slot = tile_turn.slot(), full = tile_turn.full();
+    if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
+    await_turn();
     const uint32 next_job = shared.take(Shared::job_word(slot));
 
     Fragments<1, kGroups> scores;
@@ -123,25 +124,27 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::wgmma_fence();
     multiply_q_k(scores, slot);
     ptx::wgmma_commit();
-    // Those of new rows come behind these products, which need not wait for the rows' addresses.
-    if constexpr (kNew) fetch_operands<kStep>();
-    if constexpr (kBehind) {
-      if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());
-      ptx::wgmma_fence();
-      multiply_p_v(before.slot());
-      ptx::wgmma_commit();
-    }
+    if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
+    ptx::wgmma_fence();
+    multiply_p_v(slot);
+    ptx::wgmma_commit();
     pass_turn();
+    // Beside the products, which need no more of new rows than where their Q is.
+    if constexpr (kNew) {
+      begin_rows();
+      fetch_operands<kStep>();
+    }
+    if constexpr (!kNew || Shared::kQueries == 3) release_stored();
     KeptKeys<kShape> kept;
     if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);
-    ptx::wgmma_wait<kBehind ? 1 : 0>();
+    ptx::wgmma_wait<1>();
     hold(scores);
     ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
     if constexpr (!kConfig.stages_out()) {
       // The last use of this Q; `out` leaves another way.
       const ForwardJob next = ForwardJob::from(next_job);
       const bool last = !next.exists() || next.first();
-      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(query_turn.slot()));
+      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part(query_turn.slot())));
     }
 
     Probabilities<1, kGroups> fresh;
@@ -167,22 +170,20 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       maxima.see(query_turn.turn, scores);
     }
 
-    if constexpr (kBehind) {
-      ptx::wgmma_wait<0>();
-      hold_operands();
-      ptx::barrier_arrive_if(lane == 0, shared.v_empty(before.slot()));
-    }
-    if constexpr (!kNew) release_stored();
-      // An operation, for the compiler would let both sets of probabilities share registers
-      // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
-      // C7513).
+    ptx::wgmma_wait<0>();
+    hold_operands();
+    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
+    tile_turn.advance();
+    // An operation, for the compiler would let both sets of probabilities share registers
+    // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
+    // C7513).
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
     if constexpr (kNew) {
-      if constexpr (kBehind) this->write(closing, closing_slot, query_turn.turn - 1);
+      if (query_turn.turn != 0) this->write(closing, closing_slot, query_turn.turn - 1);
       adds = false;
     } else {
       adds = true;
@@ -210,7 +211,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void begin_rows() {
-    const RowsPlace place = shared.take_place(Shared::query_word(query_turn.slot()));
+    const RowsPlace place = shared.take_place(Shared::place_word(part(query_turn.slot())));
     rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
     rows.split = place.split;
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
@@ -235,15 +236,15 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     features.fetch(rows.block, inside ? first_key : 0, use);
   }
 
+  ATTNJIT_DEVICE uint64 descriptor_of_q(uint32 buffer) const {
+    return ptx::matrix_descriptor(buffer + 64 * warpgroup * 128, 16, 1024);
+  }
   // The descriptor of the rows at hand. A single buffer of Q stays where it is: ptxas would keep
   // the descriptors of all its columns through the loop, in registers that the products need (D256:
   // 36, and 60 more R2UR a step), were they not computed from what it does not know.
   ATTNJIT_DEVICE uint64 q_of_turn() const {
-    if constexpr (kConfig.q_buffers() > 1) {
-      return q_descriptor + query_turn.slot() * (kConfig.q_buffer_bytes() / 16);
-    } else {
-      return ptx::matrix_descriptor(ptx::opaque(shared.q(0) + 64 * warpgroup * 128), 16, 1024);
-    }
+    if constexpr (kConfig.q_buffers() > 1) return q_descriptor;
+    return descriptor_of_q(ptx::opaque(shared.q(0)));
   }
   // scores = Q K^T
   ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {

@@ -52,7 +52,7 @@ struct ForwardEpilogue {
   ATTNJIT_DEVICE void release_stored() {
     if constexpr (!kConfig.stages_out()) return;
     ptx::tensor_store_wait_read();
-    ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));
+    ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(Shared::part(stored, warpgroup)));
     stores = false;
   }
 

@@ -26,6 +26,15 @@ struct ForwardProducer {
   typename Shared::QueryTurn query_turn = {};
   typename Shared::TileTurn k_turn = {}, v_turn = {};
 
+  // A single buffer of Q is not free before the last products of the rows before: what these still
+  // want, and K of the new ones, comes first.
+  static constexpr bool kQueriesWait = kConfig.q_buffers() == 1;
+  // The place of a block of rows, its sequence's first row, and the batch element of the tensor.
+  struct Queries {
+    RowsPlace place;
+    int begin, batch;
+  };
+
   static constexpr bool kPaged = Features::kPageSize > 0;
 
   // The place of K and V of a job, and whether rows of V are to be hidden.
@@ -38,23 +47,23 @@ struct ForwardProducer {
       : params(p), walk(p, f) {}
 
   // Loads K of a tile before V of the one ahead of it, which still has the softmax to wait for:
-  // Q, K0, K1, V0, K2, V1, ...
+  // Q, K0, zeros, K1, V0, K2, V1, ...
   ATTNJIT_DEVICE void run() {
-    Source now{}, before{};
-    for (bool begun = false;; begun = true) {
-      const ForwardJob next = walk.next();
-      if (begun) {
-        load_k(now, next);
-        if (k_turn.turn > 1) load_v(before);
-        before = now;
-      } else if (ptx::elect_lane()) {
-        shared.put(Shared::kFirstJob, next.as_word());
-      }
-      if (!next.exists()) break;
-      if (next.first()) load_q();
-      const int first_key = next.tile * kConfig.block_kv;
-      now = {key_source(first_key), walk.hides_keys(next)};
+    ForwardJob job = walk.next();
+    if (ptx::elect_lane()) shared.put(Shared::kFirstJob, job.as_word());
+    Source before = {key_source(round_up(params.base.seqlen_kv, kConfig.block_kv)), false};
+    while (job.exists()) {
+      const bool first = job.first();
+      const Queries queries = {walk.place, walk.block.q_begin, walk.block.tensor_batch};
+      if (first && !kQueriesWait) load_q(queries);
+      const int first_key = job.tile * kConfig.block_kv;
+      const Source now = {key_source(first_key), walk.hides_keys(job)};
       if (ptx::elect_lane()) walk.features.prefetch_tile(walk.block, first_key, params.bias);
+      job = walk.next();
+      load_k(now, job);
+      load_v(before);
+      if (first && kQueriesWait) load_q(queries);
+      before = now;
     }
     load_v(before);
   }
@@ -79,26 +88,34 @@ struct ForwardProducer {
       return (source.keys);
     }
   }
-  ATTNJIT_DEVICE void load_q() {
+  ATTNJIT_DEVICE void load_q(const Queries& queries) {
     const uint32 slot = query_turn.slot();
-    ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());
+    const uint32 empty = query_turn.empty();
     query_turn.advance();
-    if (!ptx::elect_lane()) return;
-    shared.put_place(Shared::query_word(slot), walk.place);
-    ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());
 #pragma unroll 1
-    for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
-      load_q_slab(shared.q(slot) + slab * kConfig.block_q * 128, shared.q_full(slot), 64 * slab);
+    for (int consumer = 0; consumer < Shared::kConsumers; ++consumer) {
+      ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
+      if (ptx::elect_lane()) load_part_of_q(queries, slot, consumer);
     }
   }
-  ATTNJIT_DEVICE void load_q_slab(uint32 target, uint32 full, int column) {
-    const Block& block = walk.block;
-    if constexpr (kConfig.pack_heads) {
-      ptx::tensor_load(target, params.q, full, column, 0, block.q_begin + block.first_query,
-                       block.head / kConfig.gqa_ratio, block.tensor_batch);
-    } else {
-      ptx::tensor_load(target, params.q, full, column, block.q_begin + block.first_row, block.head,
-                       block.tensor_batch);
+  ATTNJIT_DEVICE void load_part_of_q(const Queries& queries, uint32 slot, int consumer) {
+    const uint32 part = Shared::part(slot, consumer);
+    const uint32 full = shared.q_full(part);
+    shared.put_place(Shared::place_word(part), queries.place);
+    ptx::barrier_arrive_expecting(full, kConfig.q_part_bytes());
+    const RowsPlace& place = queries.place;
+    const int row = place.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
+    const int query = queries.begin + row / kConfig.packed_heads();
+    const uint32 first = shared.q(slot) + consumer * kConfig.kPartRows * 128;
+#pragma unroll 1
+    for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
+      const uint32 target = first + slab * kConfig.block_q * 128;
+      if constexpr (kConfig.pack_heads) {
+        ptx::tensor_load(target, params.q, full, 64 * slab, 0, query,
+                         place.head / kConfig.gqa_ratio, queries.batch);
+      } else {
+        ptx::tensor_load(target, params.q, full, 64 * slab, query, place.head, queries.batch);
+      }
     }
   }
   ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {
@@ -135,7 +152,7 @@ template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
   const ForwardShared<kConfig> shared;
   ForwardWalk<kConfig, Features> walk(params, features);
-  typename ForwardShared<kConfig>::TileTurn turn;
+  typename ForwardShared<kConfig>::TileTurn turn{1};  // the first V has zeros
   uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
   for (;; turn.advance()) {
     const ForwardJob job = walk.next();

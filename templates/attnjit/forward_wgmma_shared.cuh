@@ -39,6 +39,8 @@ template <ForwardWgmmaConfig kConfig>
 struct ForwardShared {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kQueries = kConfig.q_buffers();
+  static constexpr int kConsumers = kConfig.consumers();
+  static constexpr int kParts = kQueries * kConsumers;
   using QueryTurn = RingTurn<kQueries>;
   using TileTurn = RingTurn<kStages>;
   static constexpr int kPlaces = 2;
@@ -47,22 +49,27 @@ struct ForwardShared {
   uint32 base = ptx::shared_base();
 
   ATTNJIT_DEVICE uint32 q(uint32 slot) const { return base + slot * kConfig.q_buffer_bytes(); }
+  // Each consumer has a part of Q with barriers and a place of its own, so that the next rows of
+  // one that is done with its part may come.
+  ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
+    return slot * kConsumers + consumer;
+  }
   ATTNJIT_DEVICE uint32 k(uint32 slot) const {
     return base + kConfig.k_offset() + slot * kConfig.k_bytes();
   }
   ATTNJIT_DEVICE uint32 v(uint32 slot) const {
     return base + kConfig.v_offset() + slot * kConfig.v_bytes();
   }
-  // A warp of the consumers holds a buffer of Q until its rows have left it, and tiles until it has
+  // A warp of the consumers holds its part of Q until its rows have left it, and tiles until it has
   // used them.
-  ATTNJIT_DEVICE uint32 q_full(uint32 slot) const { return barrier(slot); }
-  ATTNJIT_DEVICE uint32 q_empty(uint32 slot) const { return barrier(2 + slot); }
-  ATTNJIT_DEVICE uint32 k_full(uint32 slot) const { return barrier(4 + slot); }
-  ATTNJIT_DEVICE uint32 k_empty(uint32 slot) const { return barrier(4 + kStages + slot); }
-  ATTNJIT_DEVICE uint32 v_full(uint32 slot) const { return barrier(4 + 2 * kStages + slot); }
-  ATTNJIT_DEVICE uint32 v_empty(uint32 slot) const { return barrier(4 + 3 * kStages + slot); }
+  ATTNJIT_DEVICE uint32 q_full(uint32 part) const { return barrier(part); }
+  ATTNJIT_DEVICE uint32 q_empty(uint32 part) const { return barrier(kParts + part); }
+  ATTNJIT_DEVICE uint32 k_full(uint32 slot) const { return tile_barrier(0, slot); }
+  ATTNJIT_DEVICE uint32 k_empty(uint32 slot) const { return tile_barrier(1, slot); }
+  ATTNJIT_DEVICE uint32 v_full(uint32 slot) const { return tile_barrier(2, slot); }
+  ATTNJIT_DEVICE uint32 v_empty(uint32 slot) const { return tile_barrier(3, slot); }
   // V has landed and still has rows to be set to zero.
-  ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return barrier(4 + 4 * kStages + slot); }
+  ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return tile_barrier(4, slot); }
 
   // Those who load want a place planned, and it waits for those who walk.
   ATTNJIT_DEVICE uint32 place_wanted() const { return plan() + 8 * 2 * kPlaces; }
@@ -76,10 +83,10 @@ struct ForwardShared {
 
   // One thread makes the barriers.
   ATTNJIT_DEVICE void init_barriers() const {
-    constexpr int kReaders = 4 * kConfig.consumers();  // warps
-    for (int i = 0; i < kQueries; ++i) {
+    constexpr int kReaders = 4 * kConsumers;  // warps
+    for (int i = 0; i < kParts; ++i) {
       ptx::barrier_init(q_full(i), 1);
-      ptx::barrier_init(q_empty(i), kReaders);
+      ptx::barrier_init(q_empty(i), 4);  // the warps of one consumer
     }
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(k_full(i), 1);
@@ -98,16 +105,14 @@ struct ForwardShared {
     ptx::barrier_init_fence();
   }
 
-  // Words that travel from the walk to those that multiply: with Q the four of its place; with K
-  // the job after the one whose K it is, so that it is known a tile ahead; in the last word the
-  // very first job.
-  static constexpr int kFirstJob = 4 * kQueries + kStages;
+  // Words that travel from the walk to those that multiply: with a part of Q the four of its place;
+  // with K the job after the one whose K it is, so that it is known a tile ahead; in the last word
+  // the very first job.
+  static constexpr int kFirstJob = 4 * kParts + kStages;
   ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
-    return 4 * kQueries + static_cast<int>(tile_slot);
+    return 4 * kParts + static_cast<int>(tile_slot);
   }
-  ATTNJIT_DEVICE static int query_word(uint32 query_slot) {
-    return static_cast<int>(4 * query_slot);
-  }
+  ATTNJIT_DEVICE static int place_word(uint32 part) { return static_cast<int>(4 * part); }
   ATTNJIT_DEVICE static int planned_word(uint32 place_slot) {
     return kFirstPlanned + static_cast<int>(4 * place_slot);
   }
@@ -133,7 +138,7 @@ struct ForwardShared {
   }
 
  private:
-  static constexpr int kWordsOffset = 8 * (4 + 5 * kStages);
+  static constexpr int kWordsOffset = 8 * (2 * kParts + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
   static constexpr int kFirstPlanned =
       (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kPlaces + 1) - kWordsOffset) / 4;
@@ -144,6 +149,9 @@ struct ForwardShared {
   }
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;
+  }
+  ATTNJIT_DEVICE uint32 tile_barrier(int kind, uint32 slot) const {
+    return barrier(2 * kParts + kind * kStages + slot);
   }
   ATTNJIT_DEVICE uint32 word_address(int word) const {
     return base + kConfig.control_offset() + kWordsOffset + 4 * word;

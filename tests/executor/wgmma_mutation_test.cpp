@@ -20,57 +20,92 @@ const std::string kEntry = "attnjit/forward_wgmma.cuh";
 // Two blocks of rows for a thread block of its own head, and rings that go round.
 const ProblemSpec kRows = {
     .heads_q = 140, .heads_kv = 140, .seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64};
-// Enough for each thread block to have three of them, so that buffers of Q go round.
+// Enough for each thread block to have four of them, so that buffers of Q go round.
 const ProblemSpec kMany = {
-    .heads_q = 400, .heads_kv = 400, .seqlen_q = 66, .seqlen_kv = 64, .head_dim = 64};
+    .heads_q = 530, .heads_kv = 530, .seqlen_q = 66, .seqlen_kv = 32, .head_dim = 64};
 const std::string kTiles =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 8,
+        "min_blocks": 1})";
+// A single buffer of Q, which the next rows wait for.
+const ProblemSpec kWide = {
+    .heads_q = 140, .heads_kv = 140, .seqlen_q = 66, .seqlen_kv = 64, .head_dim = 256};
+const std::string kWideTiles =
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
   expect_report(
-      {kConsumer, "if (waits()) ptx::barrier_wait(shared.k_full(slot), tile_turn.full());", ""},
+      {kConsumer, "if (waits()) ptx::barrier_wait(shared.k_full(slot), full);", ""},
       {kRows, kTiles},
       {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
+  expect_report({kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(slot), full);", ""},
+                {kRows, kTiles},
+                {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part(0)), 0);", ""}, {kRows, kTiles},
+                {"load_shared_4_if: reads shared memory at +", "which nobody has written"});
   expect_report(
-      {kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(before.slot()), before.full());",
+      {kConsumer, "ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());",
        ""},
-      {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report(
-      {kConsumer, "ptx::barrier_wait(shared.q_full(query_turn.slot()), query_turn.full());", ""},
       {kRows, kTiles},
-      {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
+      {"multiply_async: reads shared memory at +", "which a tensor_load for the mbarrier at +"});
   expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());", ""},
                 {kRows, kTiles}, {"arrives at the mbarrier at +", "has all of its 1 arrivals"});
   expect_report(
       {kProducer, "ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());", ""}, {kRows, kTiles},
       {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup 1 read with no"});
-  expect_report({kProducer, "ptx::barrier_wait(shared.q_empty(slot), query_turn.empty());", ""},
-                {kMany, kTiles},
-                {"store_matrices: writes shared memory at +", "tensor_load to it is under way"});
-  expect_report({kConsumer, "ptx::wgmma_wait<kBehind ? 1 : 0>();", ""}, {kRows, kTiles},
-                {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
   expect_report(
-      {kConsumer, "ptx::wgmma_wait<0>();\n      hold_operands();\n      ptx::barrier_arrive_if",
-       "hold_operands();\n      ptx::barrier_arrive_if"},
+      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);", ""},
+      {kMany, kTiles},
+      {"store_matrices: writes shared memory at +", "tensor_load to it is under way"});
+  expect_report(
+      {kConsumer, "ptx::wgmma_wait<1>();", ""}, {kRows, kTiles},
+      {"wgmma_wait: sums in registers of thread", "were changed while wgmma added to them"});
+  expect_report(
+      {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::barrier_arrive_if",
+       "hold_operands();\n    ptx::barrier_arrive_if"},
       {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
+}
+
+// After the last step, in whose place nobody else waits.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a safeguard of the last products that is missing") {
+  expect_report(
+      {kConsumer, "ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());", ""},
+      {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report(
+      {kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_p_v(tile_turn.slot())",
+       "hold_operands();\n    multiply_p_v(tile_turn.slot())"},
+      {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
+  expect_report(
+      {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::named_barrier_sync",
+       "hold_operands();\n    ptx::named_barrier_sync"},
+      {kRows, kTiles}, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
+  expect_report(
+      {kConsumer, "if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();", ""},
+      {kRows, kTiles}, {"ends while thread", "tensor_store_wait_read is missing"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
   expect_report({kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));", ""},
                 {kRows, kTiles},
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
+  expect_report({kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));", ""},
+                {kRows, kTiles},
+                {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
   expect_report(
-      {kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(before.slot()));", ""},
-      {kRows, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
+      {kEpilogue, "ptx::barrier_arrive_if(stores && lane == 0,", "ptx::barrier_arrive_if(false,"},
+      {kMany, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
   expect_report(
-      {kEpilogue, "ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(stored));", ""},
-      {kMany, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
-  expect_report(
-      {kProducer, "ptx::barrier_arrive_expecting(shared.q_full(slot), kConfig.q_bytes());",
-       "ptx::barrier_arrive_if(true, shared.q_full(slot));"},
-      {kRows, kTiles}, {"reads shared memory at +", "which a tensor_load for the mbarrier at +"});
-  expect_report({kConsumer, "    pass_turn();\n", ""}, {kRows, kTiles},
+      {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(false,"},
+      {kWide, kWideTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
+  for (const std::string bytes : {"q_part_bytes", "k_bytes", "v_bytes"}) {
+    CAPTURE(bytes);
+    expect_report({kProducer, "ptx::barrier_arrive_expecting(full, kConfig." + bytes + "());",
+                   "ptx::barrier_arrive_if(true, full);"},
+                  {kRows, kTiles}, {"reads shared memory at +", "tensor_load"});
+  }
+  expect_report({kConsumer, "    pass_turn();\n    // Beside", "    // Beside"}, {kRows, kTiles},
+                {"deadlock", "named barrier 2: 128 of 256 threads arrived"});
+  expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) pass_turn();", ""}, {kRows, kTiles},
                 {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
 }
 
@@ -81,6 +116,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
                 {kRows, kTiles}, {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_q_k",
                  "hold_operands();\n    multiply_q_k"},
+                {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
+  expect_report({kConsumer, "ptx::wgmma_fence();\n    multiply_p_v(slot)", "multiply_p_v(slot)"},
                 {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(
       {kEpilogue, "ptx::fence_async_proxy();\n    ptx::warp_sync();", "ptx::warp_sync();"},
@@ -104,6 +141,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: hidden keys that are not set to z
       {padded, kTiles}, {"multiply_async: ", "fence_async_proxy is missing"});
   expect_report({kProducer, "ptx::warp_sync();  // all rows are zero", ""}, {padded, kTiles},
                 {"multiply_async: reads shared memory at +", "with no barrier"});
+  expect_report(
+      {kProducer, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));", ""},
+      {padded, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 1 arrivals"});
   expect_report({kProducer, "ptx::store_shared_16_if(hides,", "ptx::store_shared_16_if(false,"},
                 {padded, kTiles}, {"4480 not finite"});
 }

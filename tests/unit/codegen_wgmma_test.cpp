@@ -106,13 +106,14 @@ TEST_CASE("packed heads fill whole queries of a tile, and leave from registers")
   CHECK(config.scores().packed_heads == 4);
   CHECK_FALSE(config.stages_out());
   grouped.gqa_ratio = 3;
-  CHECK(unfit(packed, grouped) == "block_q must be a multiple of gqa_ratio where heads are packed");
+  CHECK(unfit(packed, grouped) == "gqa_ratio must divide 64 where heads are packed");
   grouped.gqa_ratio = 4;
   grouped.mask_per_query_head = true;
   CHECK(unfit(packed, grouped) == "pack_heads is true; the heads of a kv head must share the mask");
 }
 
-TEST_CASE("output is staged where two buffers of Q have room, else it leaves from registers") {
+TEST_CASE(
+    "output is staged where two buffers of Q have room, and a third one serves where it has") {
   const auto config = [](int head_dim, int block_kv) {
     problem::Family family = kFamily;
     family.head_dim = family.head_dim_v = head_dim;
@@ -120,11 +121,17 @@ TEST_CASE("output is staged where two buffers of Q have room, else it leaves fro
     tunables.block_kv = block_kv;
     return codegen::forward_wgmma_config(family, tunables);
   };
-  CHECK(config(64, 128).stages_out());
-  CHECK(config(128, 128).stages_out());
-  CHECK(config(128, 128).shared_bytes() == 192 * 1024 + 256);
+  constexpr int kControl = ForwardWgmmaConfig::kControlBytes;
+  CHECK(config(64, 128).q_buffers() == 3);
+  CHECK(config(128, 128).q_buffers() == 3);
+  CHECK(config(128, 128).shared_bytes() == 224 * 1024 + kControl);
+  ForwardWgmmaConfig with_maxima = config(128, 128);  // which take the rest of the memory
+  with_maxima.row_max = true;
+  CHECK(with_maxima.q_buffers() == 2);
+  CHECK(with_maxima.stages_out());
+  CHECK(config(256, 64).q_buffers() == 1);
   CHECK_FALSE(config(256, 64).stages_out());
-  CHECK(config(256, 64).shared_bytes() == 192 * 1024 + 256);
+  CHECK(config(256, 64).shared_bytes() == 192 * 1024 + kControl);
 }
 
 TEST_CASE("registers of all warpgroups add up to what a launch gets") {
