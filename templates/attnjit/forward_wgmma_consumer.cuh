@@ -107,6 +107,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       if constexpr (Shared::kQueries == 2) release_stored();
       ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());
       q_descriptor = descriptor_of_q(shared.q(query_turn.slot()));
+      begin_rows();
     } else {
       // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
       // tile before are free.
@@ -129,11 +130,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     multiply_p_v(slot);
     ptx::wgmma_commit();
     pass_turn();
-    // Beside the products, which need no more of new rows than where their Q is.
-    if constexpr (kNew) {
-      begin_rows();
-      fetch_operands<kStep>();
-    }
+    // Beside the products, which need not wait for the addresses of new rows.
+    if constexpr (kNew) fetch_operands<kStep>();
     if constexpr (!kNew || Shared::kQueries == 3) release_stored();
     KeptKeys<kShape> kept;
     if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);

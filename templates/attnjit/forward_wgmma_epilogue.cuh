@@ -20,6 +20,7 @@ template <ForwardWgmmaConfig kConfig, class Features>
 struct ForwardEpilogue {
   static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
   static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr uint32 kNothingStored = ~0u;
   using Shared = ForwardShared<kConfig>;
   using Softmax = GivenStartSoftmax<kConfig.dtype, 1, kConfig.scale_first>;
 
@@ -38,8 +39,7 @@ struct ForwardEpilogue {
   const int warp_row;  // of the warp's 16 rows in a block of rows
   const SharedRowMaxima<kConfig.row_max, kConfig.maxima_pitch()> maxima;
   Fragments<1, kOutGroups> out;
-  bool stores = false;  // a store of the warp may still read a buffer of Q
-  uint32 stored = 0;    // that buffer
+  uint32 stored = kNothingStored;  // the buffer of Q that a store of the warp may still read
 
   ATTNJIT_DEVICE ForwardEpilogue(const ForwardWgmmaParams& p, const Features& f, int group)
       : params(p),
@@ -52,8 +52,9 @@ struct ForwardEpilogue {
   ATTNJIT_DEVICE void release_stored() {
     if constexpr (!kConfig.stages_out()) return;
     ptx::tensor_store_wait_read();
-    ptx::barrier_arrive_if(stores && lane == 0, shared.q_empty(Shared::part(stored, warpgroup)));
-    stores = false;
+    ptx::barrier_arrive_if(stored != kNothingStored && lane == 0,
+                           shared.q_empty(Shared::part(stored, warpgroup)));
+    stored = kNothingStored;
   }
 
   // Writes `out` and lse of the rows whose turn `turn` was, and their largest scores where these
@@ -87,7 +88,6 @@ struct ForwardEpilogue {
           stage_out(closing.block, closed, slot);
         }
       }
-      stores = true;
       stored = slot;
     }
   }

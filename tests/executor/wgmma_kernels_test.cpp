@@ -105,7 +105,6 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: packed heads, of one, two and many queri
     expect_right(spec, tile(64, 64, 3, true));
     expect_right(spec, tile(128, 64, 2, true));
   }
-  spec.heads_q = 6;
   expect_right(spec, tile(192, 64, 2, true));
   spec.heads_q = 128;
   spec.seqlen_q = 3;

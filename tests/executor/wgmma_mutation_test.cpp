@@ -47,7 +47,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
       {kConsumer, "ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());",
        ""},
       {kRows, kTiles},
-      {"multiply_async: reads shared memory at +", "which a tensor_load for the mbarrier at +"});
+      {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
   expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());", ""},
                 {kRows, kTiles}, {"arrives at the mbarrier at +", "has all of its 1 arrivals"});
   expect_report(
@@ -91,9 +91,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
   expect_report({kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));", ""},
                 {kRows, kTiles},
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
-  expect_report(
-      {kEpilogue, "ptx::barrier_arrive_if(stores && lane == 0,", "ptx::barrier_arrive_if(false,"},
-      {kMany, kTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
+  expect_report({kEpilogue, "stored != kNothingStored && lane == 0,", "false,"}, {kMany, kTiles},
+                {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
   expect_report(
       {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(false,"},
       {kWide, kWideTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
@@ -169,8 +168,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: the last tile of a bias read as a
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
-  expect_report({kEpilogue, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stores",
-                 "ptx::barrier_arrive_if(stores"},
+  expect_report({kEpilogue, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stored",
+                 "ptx::barrier_arrive_if(stored"},
                 {kMany, kTiles},
                 {"tensor_load: writes shared memory at +", "tensor_store_wait_read is missing"});
 }
