@@ -17,8 +17,8 @@ from torch.distributed.tensor.experimental import context_parallel as torch_cont
 from torch.distributed.tensor.experimental._context_parallel._attention import (
     _disable_context_parallel_dispatcher_impl,
 )
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 from attnjit import context_parallel
@@ -79,15 +79,30 @@ def over_ranks(length, rounds, group, method=None):
 
 
 def of_torch(length, rounds, mesh, backend, heads_kv):
-    """PyTorch's own, which shards the buffers itself. dout has the length of a share."""
+    """PyTorch's own, which shards the buffers itself and puts a function of its own in the place of
+    scaled_dot_product_attention. dout has the length of a share."""
     q, k, v, dout = tensors(length, heads_kv)
     share = dout[:, :, : length // mesh.size()].contiguous()
     options = {"is_causal": True} | ({} if heads_kv == HEADS else {"enable_gqa": True})
-    attend = lambda q, k, v: scaled_dot_product_attention(q, k, v, **options)
+    attend = lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, **options)
     with contextlib.ExitStack() as scope:
         scope.enter_context(sdpa_kernel(BACKENDS[backend]))
         scope.enter_context(torch_context_parallel(mesh, buffers=[q, k, v], buffer_seq_dims=[2, 2, 2]))
         return time_passes(attend, q, k, v, share, rounds)
+
+
+def expect_exact(mesh, backend, heads_kv, length=4096):
+    """Raises unless PyTorch's rows of all ranks are attention over the whole sequence, whatever their order."""
+    q, k, v, _ = tensors(length, heads_kv)
+    whole = attnjit.attention(q, k, v, causal="top-left").float().square().sum()
+    options = {"is_causal": True} | ({} if heads_kv == HEADS else {"enable_gqa": True})
+    with sdpa_kernel(BACKENDS[backend]), torch_context_parallel(
+        mesh, buffers=[q, k, v], buffer_seq_dims=[2, 2, 2]
+    ):
+        total = functional.scaled_dot_product_attention(q, k, v, **options).float().square().sum()
+    dist.all_reduce(total)
+    if not torch.isclose(total, whole, rtol=1e-2):
+        raise RuntimeError(f"wrong: the squares of its results sum to {total:.5g}, not {whole:.5g}")
 
 
 def torch_rows(length, rounds, mesh):
@@ -96,6 +111,7 @@ def torch_rows(length, rounds, mesh):
     for backend in BACKENDS:
         for heads_kv in (HEADS_KV, HEADS):
             try:
+                expect_exact(mesh, backend, heads_kv)
                 times = of_torch(length, rounds, mesh, backend, heads_kv)
                 rows.append((f"torch {backend}, {heads_kv} kv heads", times))
                 break

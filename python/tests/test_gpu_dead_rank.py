@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 TIMEOUT, MARGIN = 8, 45  # seconds: of the group, and for processes to begin and to end
+HEARTBEAT = 10  # likewise: after which a process ends whose watchdog hangs in the communicator's abort
 _RAISED = 42
 
 
@@ -76,7 +77,7 @@ def test_a_blocking_wait_raises():
 
 
 def test_the_watchdog_aborts():
-    status, seconds, output = _end_of_the_other()
+    status, seconds, output = _end_of_the_other(TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=str(HEARTBEAT))
     assert status != 0 and seconds < TIMEOUT + MARGIN, output
     # A call raises instead if the driver notices first that the peer's memory is gone.
     assert "atchdog" in output or status == _RAISED, output
