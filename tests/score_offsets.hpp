@@ -42,7 +42,7 @@ inline void move_scores(instance::HostProblem& problem, double log2_units, Moved
   tensor::fill_normal(part_of(k, 2, begin, end), random, 1, 0, 1);
 }
 
-/// What is wrong with a forward of moved scores; empty if it is right. The inputs are no longer
+/// The fault of a forward of moved scores, or nothing. The inputs are no longer
 /// those that the problem was filled with.
 inline std::string judge_moved(const instance::HostProblem& problem, unsigned jobs) {
   const auto verdict = check::judge_forward(problem, reference::Rows::every(), jobs);

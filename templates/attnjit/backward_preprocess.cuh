@@ -5,6 +5,7 @@
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/load_row_mask.cuh"
 #include "attnjit/score/load_sink.cuh"
 #include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/packed_rows.cuh"
@@ -101,11 +102,8 @@ struct BackwardPreprocess {
     const int batch = kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
     const int head = static_cast<int>(plane % params.num_heads_q);
     const int query = row + shift - begin_row;
-    if (query >= params.mask_queries) return false;
-    return ptx::load_global(static_cast<const uint8*>(mask.data) +
-                            batch / mask.batches_per_plane * mask.batch_stride +
-                            head / mask.heads_per_plane * mask.head_stride +
-                            query * mask.query_stride) != 0;
+    return query < params.mask_queries &&
+           keeps_row(mask, batch / mask.batches_per_plane, head, query);
   }
 
   // One thread per row; whole warps take part.

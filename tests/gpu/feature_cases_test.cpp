@@ -1,5 +1,5 @@
-// What enters scores beside mask and bias, at its extremes: in both passes, on each path of the
-// GPU.
+// Sinks, softcaps, slopes, diagonals and batch groups at their extremes: in both passes, on each
+// path of the GPU.
 #include <limits>
 #include <memory>
 #include <vector>

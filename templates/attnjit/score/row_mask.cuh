@@ -1,7 +1,6 @@
 #pragma once
-#include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/score/operand_params.h"
+#include "attnjit/score/load_row_mask.cuh"
 #include "attnjit/score/score_shape.h"
 
 namespace attnjit::kernel {
@@ -15,10 +14,7 @@ struct RowMask : Feature {
   ATTNJIT_DEVICE explicit RowMask(const OperandParams& p) : params(p) {}
 
   ATTNJIT_DEVICE bool keeps(const Block& block, const RowOwner& owner) const {
-    return ptx::load_global(static_cast<const uint8*>(params.data) +
-                            block.batch * params.batch_stride +
-                            owner.head / params.heads_per_plane * params.head_stride +
-                            owner.query * params.query_stride) != 0;
+    return keeps_row(params, block.batch, owner.head, owner.query);
   }
   template <class Team>
   ATTNJIT_DEVICE void narrow(Team team, const Block& block, KeyRange& keys) {

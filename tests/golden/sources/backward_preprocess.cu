@@ -553,6 +553,20 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/score/load_row_mask.cuh
+
+namespace attnjit::kernel {
+
+// Whether a mask that is the same for all keys of a row keeps that row. `batch` is the number of a
+// plane where batch elements share planes in groups.
+ATTNJIT_DEVICE bool keeps_row(const OperandParams& mask, int batch, int head, int query) {
+  return ptx::load_global(static_cast<const uint8*>(mask.data) + batch * mask.batch_stride +
+                          head / mask.heads_per_plane * mask.head_stride +
+                          query * mask.query_stride) != 0;
+}
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/load_sink.cuh
 
 namespace attnjit::kernel {
@@ -845,11 +859,8 @@ struct BackwardPreprocess {
     const int batch = kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
     const int head = static_cast<int>(plane % params.num_heads_q);
     const int query = row + shift - begin_row;
-    if (query >= params.mask_queries) return false;
-    return ptx::load_global(static_cast<const uint8*>(mask.data) +
-                            batch / mask.batches_per_plane * mask.batch_stride +
-                            head / mask.heads_per_plane * mask.head_stride +
-                            query * mask.query_stride) != 0;
+    return query < params.mask_queries &&
+           keeps_row(mask, batch / mask.batches_per_plane, head, query);
   }
 
   // One thread per row; whole warps take part.
