@@ -13,15 +13,18 @@ std::int32_t bucket_of(std::span<const std::int32_t> buckets, std::int64_t numbe
   return found == buckets.end() ? buckets.back() : *found;
 }
 
-// Multiplying by an odd number spreads a value over the higher bits; the last step brings them
-// down, for tables look at the lowest ones.
+// A sum of the values, each times an odd number of its own, which spreads it over the higher bits;
+// products need not wait for each other, as they would in a chain. The last step brings them down,
+// for tables look at the lowest ones.
 template <class Key>
 std::uint64_t mix(const Key& key) {
-  std::uint64_t hash = 0;
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
+  std::uint64_t sum = 0, factor = kOdd;  // a constant in each place, once this is inlined
   base::for_each_leaf(key, [&](const char*, const auto& value) {
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+    sum += static_cast<std::uint64_t>(value) * factor;
+    factor *= kOdd;
   });
-  return hash ^ (hash >> 32);
+  return sum ^ (sum >> 32);
 }
 
 std::string describe_buckets(std::int32_t q, std::int32_t kv, std::int32_t planes) {
