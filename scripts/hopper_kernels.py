@@ -1,29 +1,40 @@
 """The kernels of Hopper that scripts/sass-counts and scripts/compile-times look at."""
 import subprocess
 
-SIZES = ["--seqlen-q", "4096", "--seqlen-kv", "4096"]
-# The flags of each kernel's problem.
+CAUSAL = ["--causal", "bottom-right"]
+PAGES = ["--page-size", "64", "--seqlens", *CAUSAL]
+# The step that each is of its problem's plan, and the flags of the problem.
 KERNELS = {
-    "forward D64": ["--head-dim", "64"],
-    "forward D64 causal": ["--head-dim", "64", "--causal", "bottom-right"],
-    "forward D128": ["--head-dim", "128"],
-    "forward D128 causal": ["--head-dim", "128", "--causal", "bottom-right"],
-    "forward D128 fp16": ["--head-dim", "128", "--dtype", "fp16"],
-    "forward D128 bias": ["--head-dim", "128", "--bias", "bhqk"],
-    "forward D128 mask": ["--head-dim", "128", "--mask", "b1qk"],
-    "forward D128 mask, bias": ["--head-dim", "128", "--mask", "b1qk", "--bias", "bhqk"],
-    "forward D256": ["--head-dim", "256"],
-    "forward D256 causal": ["--head-dim", "256", "--causal", "bottom-right"],
-    "backward D64": ["--head-dim", "64", "--backward"],
-    "backward D64 causal": ["--head-dim", "64", "--backward", "--causal", "bottom-right"],
-    "backward D128": ["--head-dim", "128", "--backward"],
-    "backward D128 causal": ["--head-dim", "128", "--backward", "--causal", "bottom-right"],
-}
+    "forward D64": ["attn_fwd", "--head-dim", "64"],
+    "forward D64 causal": ["attn_fwd", "--head-dim", "64", *CAUSAL],
+    "forward D128": ["attn_fwd", "--head-dim", "128"],
+    "forward D128 causal": ["attn_fwd", "--head-dim", "128", *CAUSAL],
+    "forward D128 fp16": ["attn_fwd", "--head-dim", "128", "--dtype", "fp16"],
+    "forward D128 bias": ["attn_fwd", "--head-dim", "128", "--bias", "bhqk"],
+    "forward D128 mask": ["attn_fwd", "--head-dim", "128", "--mask", "b1qk"],
+    "forward D128 mask, bias": ["attn_fwd", "--head-dim", "128", "--mask", "b1qk", "--bias", "bhqk"],
+    "forward D128 softcap": ["attn_fwd", "--head-dim", "128", "--softcap", "50", *CAUSAL],
+    "forward D128 alibi": ["attn_fwd", "--head-dim", "128", "--alibi", "h", *CAUSAL],
+    "forward D128 packed": ["attn_fwd", "--head-dim", "128", "--packed", *CAUSAL],
+    "forward D128 pages": ["attn_fwd", "--head-dim", "128", *PAGES],
+    "forward D256": ["attn_fwd", "--head-dim", "256"],
+    "forward D256 causal": ["attn_fwd", "--head-dim", "256", *CAUSAL],
+    "backward D64": ["attn_bwd_dkv", "--head-dim", "64", "--backward"],
+    "backward D64 causal": ["attn_bwd_dkv", "--head-dim", "64", "--backward", *CAUSAL],
+    "backward D128": ["attn_bwd_dkv", "--head-dim", "128", "--backward"],
+    "backward D128 causal": ["attn_bwd_dkv", "--head-dim", "128", "--backward", *CAUSAL],
+    "backward D128 mask": ["attn_bwd_dkv", "--head-dim", "128", "--backward", "--mask", "b1qk"],
+    "backward D128 bias, dbias": ["attn_bwd_dkv", "--head-dim", "128", "--backward", "--bias", "bhqk", "--dbias"],
+    "backward D128 softcap": ["attn_bwd_dkv", "--head-dim", "128", "--backward", "--softcap", "50", *CAUSAL],
+    "backward D256, dk and dv": ["attn_bwd_dkv", "--head-dim", "256", "--backward"],
+    "backward D256, dq": ["attn_bwd_dq", "--head-dim", "256", "--backward"],
+}  # fmt: skip
+SIZES = ["--seqlen-q", "4096", "--seqlen-kv", "4096"]
 
 
-def emit(attnjit, flags, *options, env=None):
-    """What `attnjit emit` with `options` prints of the wgmma kernel of the problem of `flags`."""
-    step = "attn_bwd_dkv" if "--backward" in flags else "attn_fwd"
+def emit(attnjit, kernel, *options, env=None):
+    """What `attnjit emit` with `options` prints of one of KERNELS."""
+    step, *flags = kernel
     command = [attnjit, "emit", "--arch", "sm_90a", "--path", "wgmma", "--step", step, "-q", *SIZES,
-               *flags, *options]
+               *flags, *options]  # fmt: skip
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
