@@ -60,6 +60,16 @@ ForwardArgs plain_args(Tensors& tensors) {
   return args;
 }
 
+// A decode step with keys enough for the host to choose how many thread blocks share them out.
+ForwardArgs long_decode_args(Tensors& tensors) {
+  ForwardArgs args;
+  args.q = tensors.make(DType::kBFloat16, {1, 32, 1, 128});
+  args.k = tensors.make(DType::kBFloat16, {1, 8, 8192, 128});
+  args.v = tensors.make(DType::kBFloat16, {1, 8, 8192, 128});
+  args.out = tensors.make(DType::kBFloat16, {1, 32, 1, 128});
+  return args;
+}
+
 // A short prompt, long enough for tiles of wgmma and for the host to be the slower side.
 ForwardArgs prefill_args(Tensors& tensors) {
   ForwardArgs args;
@@ -182,6 +192,7 @@ void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
   };
   run("plain", plain_args(tensors));
   run("mask, bias and causal", masked_args(tensors));
+  run("a token against 8192 keys", long_decode_args(tensors));
   const ForwardArgs prefill = prefill_args(tensors);
   run("prefill, path mma", prefill, codegen::Path::kMma);
   if (codegen::find_arch(cuda::current_device(*driver).arch()).wgmma) {

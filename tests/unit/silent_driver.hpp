@@ -76,7 +76,7 @@ inline cuda::DriverApi silent_hopper_api() {
   cuda::DriverApi api = silent_api();
   api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
     *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
-           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 1
+           : which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 132
                                                                  : 0;
     return CUDA_SUCCESS;
   };
