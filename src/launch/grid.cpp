@@ -31,7 +31,8 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
   std::uint64_t least = cost(1);
   for (std::uint32_t r = 1; r <= kRounds; ++r) {
     std::uint32_t splits = std::min({r * num_slots / num_blocks, num_tiles, kMost});
-    for (; splits > 1; splits /= 2) {
+    // Fewer shares are each as long as the best so far takes in all.
+    for (; splits > 1 && least * splits > num_tiles; splits /= 2) {
       const std::uint64_t its_cost = cost(splits);
       if (its_cost >= least) continue;
       best = splits;
