@@ -17,7 +17,9 @@ std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t
   constexpr std::uint32_t kRounds = 4, kMost = 1024;
   if (blocks == 0 || blocks > kRounds * slots) return 1;
   const auto num_blocks = static_cast<std::uint32_t>(blocks);
-  const auto num_tiles = static_cast<std::uint32_t>(tiles);
+  // More tiles than that make no difference to the count.
+  constexpr std::int64_t kMostTiles = std::numeric_limits<std::int32_t>::max();
+  const auto num_tiles = static_cast<std::uint32_t>(std::min(tiles, kMostTiles));
   const auto num_slots = static_cast<std::uint32_t>(slots);
   const auto start = static_cast<std::uint32_t>(costs.start);
   const auto combine = static_cast<std::uint32_t>(costs.combine);

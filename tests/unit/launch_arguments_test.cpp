@@ -320,6 +320,7 @@ TEST_CASE("a row that is the only one has fewer splits than the device has room 
   constexpr launch::SplitCosts kCosts{.start = 2, .combine = 6, .shares_per_tile = 128};
   CHECK(launch::choose_splits(1, 16384, 1056, kCosts) == 1024);  // the most there may be
   CHECK(launch::choose_splits(1, 1024, 1056, kCosts) == 512);    // 2 + 2 + 6 + 4, for 1 + 2 + 6 + 8
+  CHECK(launch::choose_splits(1, std::int64_t{1} << 33, 1056, kCosts) == 1024);
   CHECK(launch::choose_splits(1, 8, 1056, kCosts) == 8);
   CHECK(launch::choose_splits(1, 6, 1056, kCosts) == 1);
   CHECK(launch::choose_splits(8, 4096, 1056, kCosts) == 132);
