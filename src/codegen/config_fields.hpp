@@ -90,7 +90,8 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
       base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"ordered", &C::ordered},
-      base::Field{"whole_planes", &C::whole_planes}, base::Field{"block_q", &C::block_q},
+      base::Field{"whole_planes", &C::whole_planes},
+      base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});

@@ -121,10 +121,21 @@ kernel::BackwardConfig dkv_config(const BackwardFamily& f, const BackwardTunable
 }
 kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
                                              const BackwardTunables& tunables) {
-  // Registers of those that load and of those of dq: as many as they need, so that threads that
-  // have keys of 128 columns get 208 (ptxas 13.0).
-  const bool narrow = tunables.dkv.block_q == 128;
   const bool planes = tunables.dq_method == DqMethod::kPlane;
+  const bool ordered = f.deterministic && !planes;
+  const bool narrow = std::max(f.scores.head_dim, f.scores.head_dim_v) <= 64;
+  const bool operands = f.scores.mask != Extent::kAbsent || f.scores.bias != Extent::kAbsent;
+  // A walk from place to place takes registers that those who load packed sequences do not have
+  // beside wider heads or operands, nor those who complete a dbias tile by tile; and who waits for
+  // other thread blocks must not have begun before them.
+  const bool walks = !f.scores.packed || (narrow && !operands);
+  const bool shares = !planes && !ordered && walks && tunables.dbias_method != DbiasMethod::kStore;
+  // Registers of those that load, and what they leave to those of dq, so that threads that have
+  // keys of 128 columns get 208, and of 64 columns 200 (ptxas 13.0).
+  const int of_loads = (narrow              ? 40
+                        : planes || ordered ? 24
+                                            : 32) +
+                       (shares && f.scores.packed ? 8 : 0);
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -132,14 +143,13 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
           .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
-          .ordered = f.deterministic && !planes,
+          .ordered = ordered,
           .whole_planes = planes,
+          .shares_places = shares,
           .block_q = tunables.dkv.block_q,
           .num_stages = tunables.dkv.num_stages,
-          .producer_registers = narrow   ? 40
-                                : planes ? 24
-                                         : 32,
-          .dq_registers = narrow || planes ? 72 : 64};
+          .producer_registers = of_loads,
+          .dq_registers = (narrow ? 112 : 96) - of_loads};
 }
 kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
                                            const BackwardTunables& tunables) {

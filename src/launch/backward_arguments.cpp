@@ -99,6 +99,7 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
     values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
     values_.dkv.turns = at<kernel::uint32>(layout_.turns);
     values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
+    values_.dkv.places_taken = at<kernel::uint32>(layout_.places_taken);
   }
   if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
   if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);

@@ -147,6 +147,9 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
       spec.whole_planes()
           ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)
           : grid.kv_planes * grid.kv_tiles * grid.splits;
+  if (spec.wgmma && spec.wgmma->shares_places) {
+    grid.dkv_blocks = std::min<std::int64_t>(grid.dkv_blocks, spec.block_slots);
+  }
   if (p.bounded_right && !p.bounded_left) {
     // The key tiles of a kv head read Q and dO of its query heads.
     const std::int64_t bytes =
@@ -195,6 +198,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
   }
   if (spec.wgmma && spec.wgmma->ordered) layout.turns = take(rows / 16 * kFloat);
+  if (spec.wgmma && spec.wgmma->shares_places) layout.places_taken = take(kFloat);
   if (dbias == DbiasMethod::kColumns) {
     layout.dbias_parts =
         take(dbias_part_batch(problem) * p.num_heads_q * problem.dbias.keys * kFloat);

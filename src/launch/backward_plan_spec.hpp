@@ -103,8 +103,9 @@ struct BackwardLayout {
   std::size_t sums = 0;                      ///< where what is set to zero begins
   std::size_t sum_bytes = 0;
   std::size_t dq_sum = 0, dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
-  std::size_t turns = 0;  ///< likewise, of path wgmma where it is deterministic
-  std::size_t bytes = 0;  ///< total
+  std::size_t turns = 0;         ///< likewise, of path wgmma where it is deterministic
+  std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
+  std::size_t bytes = 0;         ///< total
 };
 
 /// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.

@@ -13,9 +13,9 @@
 // A thread block keeps block_kv keys of one kv head and walks over the queries of all heads that
 // share it. Its warps have roles:
 //
-//   warpgroup 0        warp 0 walks over the tiles of queries and loads K, V, Q and dO; warp 1 sets
-//                      rows to zero that must not be read; warp 2 writes zeros where dbias has no
-//                      tile (backward_wgmma_zeros.cuh); the others end
+//   warpgroup 0        warp 0 finds the places, walks over the tiles of queries and loads Q and dO;
+//                      warp 1 sets rows to zero that must not be read; warp 2 writes zeros where
+//                      dbias has no tile (backward_wgmma_zeros.cuh), or ends; warp 3 loads K and V
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward_wgmma_keys.cuh)
 //   warpgroup 3        dq (backward_wgmma_dq.cuh)
 //
@@ -27,7 +27,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
                                        Features... features) {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
   using Set = GradientFeatures<Features...>;
-  if (ptx::thread_index() == 0) BackwardShared<kConfig>().init_barriers();
+  if (ptx::thread_index() == 0) BackwardShared<kConfig>().init_barriers(BiasGrad::kStores);
   ptx::block_sync();  // the barriers are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
@@ -35,6 +35,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
     const int warp = ptx::warp_index();
     if (warp == 0) BackwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 3) BackwardKeyProducer<kConfig, Set>(params, Set(features...)).run();
     if constexpr (BiasGrad::kStores) {
       if (warp == 2) {
         BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();

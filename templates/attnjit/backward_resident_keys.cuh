@@ -20,33 +20,34 @@ ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, i
   }
 }
 
-// Starts loading the keys of the thread block, by a warp.
-template <auto kConfig, class Shared, class Walk>
-ATTNJIT_DEVICE void load_resident_keys(const BackwardWgmmaParams& params, const Shared& shared,
-                                       Walk& walk) {
-  const bool hides = walk.hides_keys(walk.keys_of_head());
-  if (!ptx::elect_lane()) return;
-  const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
-  ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
-  const int key = walk.block.kv_begin + walk.kv_tile * kConfig.block_kv;
-  load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), params.k, full, key,
-                                                          walk.kv_head(), walk.block.tensor_batch);
+// Start loading K, or V, of the walk's keys; one thread does.
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE void load_resident_k(const BackwardWgmmaParams& params, const Walk& walk,
+                                    uint32 tile, uint32 full) {
+  load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(
+      tile, params.k, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
+      walk.block.tensor_batch);
+}
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE void load_resident_v(const BackwardWgmmaParams& params, const Walk& walk,
+                                    uint32 tile, uint32 full) {
   load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(
-      shared.v(), params.v, full, key, walk.kv_head(), walk.block.tensor_batch);
+      tile, params.v, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
+      walk.block.tensor_batch);
 }
 
-// Sets to zero the rows that no query of the block's heads sees, by a warp, once they have landed
-// in this phase. Returns whether there may be any.
-template <auto kConfig, class Shared, class Walk>
-ATTNJIT_DEVICE bool hide_resident_keys(const Shared& shared, Walk& walk, uint32 phase = 0) {
+// Sets to zero the rows of K and V that no query of the block's heads sees, by a warp, once they
+// have landed in this phase. Returns whether there may be any.
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE bool hide_resident_keys(Walk& walk, uint32 k, uint32 v, uint32 landed,
+                                       uint32 phase) {
   const KeyRange keys = walk.keys_of_head();
   if (!walk.hides_keys(keys)) return false;
   const LiveRows read = walk.read_keys(keys);
   const auto hidden = [&](int row) { return !read.has(row); };
-  ptx::barrier_wait(shared.keys_landed(), phase);
-  clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(shared.k(), hidden);
-  clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(shared.v(), hidden);
-  show_rows(shared.keys_full());
+  ptx::barrier_wait(landed, phase);
+  clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(k, hidden);
+  clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(v, hidden);
   return true;
 }
 

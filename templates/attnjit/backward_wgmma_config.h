@@ -8,28 +8,31 @@ namespace attnjit::kernel {
 
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
 struct BackwardWgmmaConfig {
-  DType dtype;        // of q, k, v, dout and the gradients: 16 bits wide
-  int head_dim;       // columns of q and k, a multiple of 8 up to 128
-  int head_dim_v;     // columns of v and dout, likewise
-  int gqa_ratio;      // query heads that share one kv head
-  bool scale_first;   // scores are scaled, then features add to them, then lse is taken off
-  bool bias_tiles;    // a bias with rows of its own comes in tiles
-  bool mask_tiles;    // so does a mask
-  bool ordered;       // thread blocks add to a tile of dq in the order of their keys
-  bool whole_planes;  // a thread block takes all keys of a kv head, and so has dq to itself
-  int block_q;        // query rows of a tile, 64 or 128
-  int num_stages;     // tiles of Q and dO in the ring
+  DType dtype;         // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;        // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;      // columns of v and dout, likewise
+  int gqa_ratio;       // query heads that share one kv head
+  bool scale_first;    // scores are scaled, then features add to them, then lse is taken off
+  bool bias_tiles;     // a bias with rows of its own comes in tiles
+  bool mask_tiles;     // so does a mask
+  bool ordered;        // thread blocks add to a tile of dq in the order of their keys
+  bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself
+  bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
+  int block_q;         // query rows of a tile, 64 or 128
+  int num_stages;      // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
   int producer_registers, dq_registers;
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 256;    // of barriers and jobs
-  static constexpr int kSlots = 2;             // tiles of dS on their way to the warpgroup of dq
-  static constexpr int min_blocks = 1;         // per SM; setmaxnreg needs the launch bound
-  static constexpr int block_kv = 128;         // keys of a tile, 64 for each of two warpgroups
-  static constexpr bool late = false;          // features read operands before scores are computed
+  static constexpr int kControlBytes = 320;  // of barriers, jobs and places
+  static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
+  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
+  static constexpr bool late = false;        // features read operands before scores are computed
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
+  // Whether a thread block goes from one place to the next.
+  ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || whole_planes; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
   // to dq first and last is known.
   ATTNJIT_CONSTEXPR bool walks_all() const { return ordered || whole_planes; }
@@ -59,9 +62,11 @@ struct BackwardWgmmaConfig {
             .gqa_ratio = gqa_ratio};
   }
 
-  // Shared memory, in bytes: [K | V | stages of Q and dO | tiles of dS | stages of biases |
-  // of masks | of rows: pieces, then lse | sums in fp32 | barriers, jobs]. compute-sanitizer takes
-  // the pieces of a row, which wgmma reads twice, for twice as many: something has to follow them.
+  // Shared memory, in bytes: [K, of two places if there is room | V | stages of Q and dO | tiles of
+  // dS | stages of biases | of masks | of rows: pieces, then lse | sums in fp32 | barriers, jobs,
+  // places].
+  // compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as many:
+  // something has to follow them.
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
@@ -79,7 +84,13 @@ struct BackwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
   ATTNJIT_CONSTEXPR int lse_bytes() const { return scale_first ? block_q * 4 : 0; }
   ATTNJIT_CONSTEXPR int rows_bytes() const { return piece_bytes() + lse_bytes(); }
-  ATTNJIT_CONSTEXPR int stages_offset() const { return k_bytes() + v_bytes(); }
+  ATTNJIT_CONSTEXPR int k_buffers() const {
+    const int stage = q_bytes() + dout_bytes() + bias_bytes() + mask_bytes() + rows_bytes();
+    const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
+                       num_sums() * kSumBytes + kControlBytes;
+    return has_places() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
+  }
+  ATTNJIT_CONSTEXPR int stages_offset() const { return k_buffers() * k_bytes() + v_bytes(); }
   ATTNJIT_CONSTEXPR int ds_offset() const {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
@@ -109,8 +120,10 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 on";
   if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
     return "dq_registers must be a multiple of 8 from 24 on";
-  if (config.ordered && config.whole_planes)
-    return "ordered must be false where a thread block takes whole planes";
+  if (config.ordered && config.has_places())
+    return "ordered must be false where a thread block takes several tiles of keys";
+  if (config.shares_places && config.whole_planes)
+    return "shares_places must be false where a thread block takes whole planes";
   if (config.fragment_registers() > 192)
     return "block_q, head_dim and head_dim_v need more registers than a thread has";
   return nullptr;
@@ -125,6 +138,8 @@ struct BackwardWgmmaParams {
                   // config is ordered; 0 at first
   int32 num_blocks;  // thread blocks, which share the planes out if the config has whole_planes;
                      // base.dq_sum is then [thread block][query head of a kv head][padded row]
+  uint32* places_taken;  // tiles of keys beyond the first num_blocks that thread blocks have taken,
+                         // if it has not; 0 at first
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
   // 128 columns, of block_q rows. dbias as the bias.
   TensorMap q, k, v, dout, bias, mask, dbias;

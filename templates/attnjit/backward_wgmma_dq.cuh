@@ -31,19 +31,24 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 
   const BiasGrad bias_grad;
   const uint64 ds_descriptor, k_descriptor;
+  uint32 k_buffer = 0;      // the place's
   uint32* added = nullptr;  // turns of the last rows, which are to be passed
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
         bias_grad(g),
         ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
-        k_descriptor(ptx::matrix_descriptor(shared.k(), kConfig.block_kv * 128, 1024)) {}
+        k_descriptor(ptx::matrix_descriptor(shared.k(0), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
     typename Shared::SlotTurn turn = {};
-    for_each_place<kConfig>(walk, params, [&](uint32 place) {
-      ptx::barrier_wait(shared.keys_full(), place & 1);
-      BackwardJob job = Shared::take(shared.job(turn.turn));
+    for (uint32 number = 0;; ++number) {
+      const BackwardPlace place = shared.take_place(number);
+      if (!place.exists()) break;
+      walk.locate(place.at);
+      k_buffer = number % kConfig.k_buffers();
+      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
+      BackwardJob job = place.first;
       for (; job.exists(); turn.advance()) {
         const uint32 slot = turn.slot();
         Share share = {};
@@ -53,9 +58,10 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         add(job, slot, share);
         job = next;
       }
-      if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());
-    });
-    if (kConfig.ordered) pass_turn();
+      shared.leave_place(number);
+      if (kConfig.ordered) pass_turn();
+      if (!kConfig.has_places()) break;
+    }
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 
@@ -104,6 +110,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     ptx::tensor_store_wait();
     ptx::fence_async_proxy_global();
     ptx::count_if(lane == 0, added);
+    added = nullptr;
   }
 
   // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of
@@ -164,7 +171,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     for (int i = 0; i < kConfig.block_kv / 16; ++i) {
       const int ds = slot * kConfig.ds_bytes() + (i / 4) * kConfig.block_q * 128 + half * 64 * 128 +
                      i % 4 * 32;
-      const int k = slab * kConfig.block_kv * 128 + i * 16 * 128;
+      const int k = k_buffer * kConfig.k_bytes() + slab * kConfig.block_kv * 128 + i * 16 * 128;
       ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
           dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.whole_planes || i != 0);
     }

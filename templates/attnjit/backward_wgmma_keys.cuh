@@ -1,7 +1,6 @@
 #pragma once
 #include "attnjit/backward_key_rows.cuh"
 #include "attnjit/backward_key_scores.cuh"
-#include "attnjit/backward_places.cuh"
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/sync.cuh"
@@ -48,11 +47,13 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   const BackwardWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
-  const uint64 k_descriptor, v_descriptor;       // rows of the warpgroup
+  uint64 k_descriptor;                           // rows of the warpgroup, of the place
+  const uint64 v_descriptor;                     // likewise
   const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
   const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
   uint32 turn = 0;  // of a tile of queries, which has a stage and a slot
   bool begun;       // a tile of the place
+  uint32 v_phase;   // of the place's V
   KeyRows dk;
   ValueRows dv;
 
@@ -61,7 +62,6 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       : Base(p.base, f, group),
         wgmma_params(p),
         bias_grad(g),
-        k_descriptor(ptx::matrix_descriptor(shared.k() + 64 * group * 128, 16, 1024)),
         v_descriptor(ptx::matrix_descriptor(shared.v() + 64 * group * 128, 16, 1024)),
         q_descriptor(ptx::matrix_descriptor(shared.q(0), 16, 1024)),
         dout_descriptor(ptx::matrix_descriptor(shared.dout(0), 16, 1024)),
@@ -70,23 +70,33 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
         rows_lines(ptx::short_line_descriptor(shared.rows(0))) {}
 
   ATTNJIT_DEVICE void run() {
-    for_each_place<kConfig>(*this, wgmma_params, [&](uint32 place) {
+    for (uint32 number = 0;; ++number) {
+      const BackwardPlace place = shared.take_place(number);
+      if (!place.exists()) return;
+      this->locate(place.at);
       block.thread_key += warp_row;
       dk = 0.0f;
       dv = 0.0f;
-      ptx::barrier_wait(shared.keys_full(), place & 1);
+      k_descriptor = ptx::matrix_descriptor(shared.k(number) + 64 * warpgroup * 128, 16, 1024);
+      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
+      v_phase = number & 1;
       begun = false;
-      BackwardJob job = Shared::take(shared.job(turn));
+      BackwardJob job = place.first;
       const bool any = job.exists();
       while (job.exists()) job = step(job);
       if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
-      if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());
+      if (!any) {                              // nobody has waited for V
+        ptx::barrier_wait(shared.v_full(), v_phase);
+        ptx::barrier_arrive_if(lane == 0, shared.v_empty());
+      }
+      shared.leave_place(number);
       if (params.num_splits > 1) {
         add_sums();
       } else {
         write();
       }
-    });
+      if (!kConfig.has_places()) return;
+    }
   }
 
  private:
@@ -118,6 +128,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     }
     ptx::wgmma_commit();
     if (begun || warpgroup == 1) pass_turn();
+    if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
     begun = true;
     const BackwardJob next = Shared::take(shared.job(turn + 1));
     ptx::wgmma_wait<0>();
@@ -150,6 +161,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
+    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());  // the place's last dP
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
       this->load(slopes.word, slot);

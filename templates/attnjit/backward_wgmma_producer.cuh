@@ -1,6 +1,5 @@
 #pragma once
 #include "attnjit/backward_key_walk.cuh"
-#include "attnjit/backward_places.cuh"
 #include "attnjit/backward_resident_keys.cuh"
 #include "attnjit/backward_wgmma_shared.cuh"
 #include "attnjit/ptx/bulk_copy.cuh"
@@ -134,6 +133,19 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   }
 };
 
+// Turns a warp that does not multiply to place `number`; false after the last.
+template <BackwardWgmmaConfig kConfig, class Walk>
+ATTNJIT_DEVICE bool enter_place(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
+  if constexpr (!kConfig.has_places()) {
+    walk.locate();
+    return walk.has_keys();
+  }
+  const BackwardPlace place = shared.take_place(number);
+  if (place.exists()) walk.locate(place.at);
+  return place.exists();
+}
+
+// Walks over the tiles of queries and loads them.
 template <BackwardWgmmaConfig kConfig, class Features>
 struct BackwardProducer {
   using Shared = BackwardShared<kConfig>;
@@ -142,34 +154,53 @@ struct BackwardProducer {
   const BackwardWgmmaParams& params;
   Shared shared;
   Walk walk;
+  BackwardPlaces<kConfig> places;
   typename Shared::StageTurn turn = {};
 
   ATTNJIT_DEVICE BackwardProducer(const BackwardWgmmaParams& p, const Features& f)
-      : params(p), walk(p.base, f) {}
+      : params(p), walk(p.base, f), places(p) {}
 
   ATTNJIT_DEVICE void run() {
-    for_each_place<kConfig>(walk, params, [&](uint32 place) {
-      if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);
-      load_resident_keys<kConfig>(params, shared, walk);
+    uint32 number = 0;
+    for (PlanePart at = find(); at.plane != BackwardPlace::kNone; at = find()) {
       typename Walk::Job job = walk.next();
-      if (ptx::elect_lane()) {
-        Shared::put(shared.job(turn.turn), job);
-        ptx::barrier_arrive(shared.keys_full());
-      }
-      for (; job.exists(); turn.advance()) {
-        const typename Walk::Job next = walk.next();
-        const uint32 stage = turn.slot();
-        ptx::barrier_wait(shared.empty(stage), turn.empty());
-        if (ptx::elect_lane()) {
-          Shared::put(shared.job(turn.turn + 1), next);
-          load_queries(job, stage);
-        }
-        job = next;
-      }
-    });
+      if (!job.exists()) places.ask();
+      put(number++, {at, job});
+      while (job.exists()) job = load(job);
+      if (!kConfig.has_places()) return;
+    }
+    put(number, {{BackwardPlace::kNone, 0}, {}});
   }
 
  private:
+  // Turns to the next place that has keys: packed sequences leave numbers of tiles over.
+  ATTNJIT_DEVICE PlanePart find() {
+    while (true) {
+      const PlanePart at = places.take();
+      if (at.plane == BackwardPlace::kNone) return at;
+      walk.locate(at);
+      if (walk.has_keys()) return at;
+      if (!kConfig.has_places()) return {BackwardPlace::kNone, 0};
+      places.ask();
+    }
+  }
+  // Starts loading a tile of queries and returns the next one.
+  ATTNJIT_DEVICE typename Walk::Job load(const typename Walk::Job& job) {
+    const typename Walk::Job next = walk.next();
+    if (!next.exists()) places.ask();
+    const uint32 stage = turn.slot();
+    ptx::barrier_wait(shared.empty(stage), turn.empty());
+    if (ptx::elect_lane()) {
+      Shared::put(shared.job(turn.turn + 1), next);
+      load_queries(job, stage);
+    }
+    turn.advance();
+    return next;
+  }
+  ATTNJIT_DEVICE void put(uint32 number, const BackwardPlace& place) {
+    shared.await_left(number, 2);  // the memory of its words
+    if (ptx::elect_lane()) shared.put_place(number, place);
+  }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
@@ -214,6 +245,46 @@ struct BackwardProducer {
   }
 };
 
+// Loads K and V. Where there is a second buffer of K, it comes while the place before is at work,
+// and V once that has computed its last dP. Keys with rows to be hidden come together then, for
+// those of the place before have been hidden.
+template <BackwardWgmmaConfig kConfig, class Features>
+struct BackwardKeyProducer {
+  const BackwardWgmmaParams& params;
+  BackwardShared<kConfig> shared;
+  BackwardWalk<kConfig, Features> walk;
+
+  ATTNJIT_DEVICE BackwardKeyProducer(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+      load(number);
+      if (!kConfig.has_places()) return;
+      shared.leave_place(number);
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void load(uint32 number) {
+    const bool hides = walk.hides_keys(walk.keys_of_head());
+    if (!hides) load_k(number, shared.k_full(number), kConfig.k_bytes());
+    if (number != 0) ptx::barrier_wait(shared.v_empty(), number - 1 & 1);
+    if (hides) load_k(number, shared.keys_landed(), kConfig.k_bytes() + kConfig.v_bytes());
+    if (!ptx::elect_lane()) return;
+    if (!hides) ptx::barrier_arrive_expecting(shared.v_full(), kConfig.v_bytes());
+    load_resident_v<kConfig>(params, walk, shared.v(),
+                             hides ? shared.keys_landed() : shared.v_full());
+  }
+  ATTNJIT_DEVICE void load_k(uint32 number, uint32 full, int bytes) {
+    // The one of two buffers was left before the place was put.
+    if (kConfig.k_buffers() == 1) shared.await_left(number, 1);
+    if (!ptx::elect_lane()) return;
+    ptx::barrier_arrive_expecting(full, bytes);
+    load_resident_k<kConfig>(params, walk, shared.k(number), full);
+  }
+};
+
 // Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
 // dO.
 template <BackwardWgmmaConfig kConfig, class Features>
@@ -231,8 +302,13 @@ struct BackwardHider {
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     uint32 keys_phase = 0;
-    for_each_place<kConfig>(walk, params, [&](uint32) {
-      keys_phase ^= hide_resident_keys<kConfig>(shared, walk, keys_phase);
+    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+      if (hide_resident_keys<kConfig>(walk, shared.k(number), shared.v(), shared.keys_landed(),
+                                      keys_phase)) {
+        keys_phase ^= 1;
+        show_rows(shared.k_full(number));
+        show_rows(shared.v_full());
+      }
       for (auto job = walk.next(); job.exists(); job = walk.next(), turn.advance()) {
         if (!job.hides) continue;
         const uint32 stage = turn.slot();
@@ -244,7 +320,9 @@ struct BackwardHider {
         clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
         show_rows(shared.full(stage));
       }
-    });
+      if (!kConfig.has_places()) return;
+      shared.leave_place(number);
+    }
   }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "attnjit/backward_job.cuh"
+#include "attnjit/backward_places.cuh"
 #include "attnjit/backward_wgmma_config.h"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
@@ -23,8 +23,11 @@ struct BackwardShared : BackwardJobs {
 
   uint32 base = ptx::shared_base();
 
-  ATTNJIT_DEVICE uint32 k() const { return base; }
-  ATTNJIT_DEVICE uint32 v() const { return base + kConfig.k_bytes(); }
+  // K of place `number`.
+  ATTNJIT_DEVICE uint32 k(uint32 number) const {
+    return base + number % kConfig.k_buffers() * kConfig.k_bytes();
+  }
+  ATTNJIT_DEVICE uint32 v() const { return base + kConfig.k_buffers() * kConfig.k_bytes(); }
   ATTNJIT_DEVICE uint32 q(uint32 stage) const {
     return base + kConfig.stages_offset() + stage * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
@@ -45,28 +48,45 @@ struct BackwardShared : BackwardJobs {
     return base + kConfig.sums_offset() + place * kConfig.kSumBytes;
   }
 
-  // K and V have landed and still have rows to be set to zero; they and the first job are complete.
-  // Q, dO and their rows likewise, with the job after.
+  // K and V have landed and still have rows to be set to zero; they are complete; dP has been
+  // computed for the last time from V. Q, dO and their rows likewise, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
-  ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
-  ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(2 + stage); }
-  ATTNJIT_DEVICE uint32 full(uint32 stage) const { return barrier(2 + kStages + stage); }
-  ATTNJIT_DEVICE uint32 empty(uint32 stage) const { return barrier(2 + 2 * kStages + stage); }
+  ATTNJIT_DEVICE uint32 k_full(uint32 number) const { return barrier(1 + (number & 1)); }
+  ATTNJIT_DEVICE uint32 v_full() const { return barrier(3); }
+  ATTNJIT_DEVICE uint32 v_empty() const { return barrier(4); }
+  ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(kStageBarriers + stage); }
+  ATTNJIT_DEVICE uint32 full(uint32 stage) const {
+    return barrier(kStageBarriers + kStages + stage);
+  }
+  ATTNJIT_DEVICE uint32 empty(uint32 stage) const {
+    return barrier(kStageBarriers + 2 * kStages + stage);
+  }
   // dq has been computed from a tile of dS.
-  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const { return barrier(2 + 3 * kStages + slot); }
-  // K and V make way for those of the next place.
-  ATTNJIT_DEVICE uint32 keys_empty() const { return barrier(2 + 3 * kStages + kSlots); }
+  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const {
+    return barrier(kStageBarriers + 3 * kStages + slot);
+  }
+  // A place is there to be read; everybody has left it. Places take turns with two of each, for
+  // some warps are a place ahead of others.
+  ATTNJIT_DEVICE uint32 place_full(uint32 number) const { return barrier(5 + (number & 1)); }
+  ATTNJIT_DEVICE uint32 place_left(uint32 number) const { return barrier(7 + (number & 1)); }
+  ATTNJIT_DEVICE static uint32 phase(uint32 number) { return number >> 1 & 1; }
 
   // Sums of dq have come back for a warp.
   ATTNJIT_DEVICE uint32 sums_full(int warp) const {
-    return barrier(3 + 3 * kStages + kSlots + warp);
+    return barrier(kStageBarriers + 3 * kStages + kSlots + warp);
   }
 
   // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
-  // and those of dq.
-  ATTNJIT_DEVICE void init_barriers() const {
+  // those of dq, the one that hides rows and, if it `writes_zeros`, the one that does.
+  ATTNJIT_DEVICE void init_barriers(bool writes_zeros) const {
     ptx::barrier_init(keys_landed(), 1);
-    ptx::barrier_init(keys_full(), 2);
+    ptx::barrier_init(v_full(), 1);
+    ptx::barrier_init(v_empty(), 8);
+    for (int i = 0; i < 2; ++i) {
+      ptx::barrier_init(k_full(i), 1);
+      ptx::barrier_init(place_full(i), 1);
+      ptx::barrier_init(place_left(i), writes_zeros ? 15 : 14);
+    }
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(landed(i), 1);
       ptx::barrier_init(full(i), 1);
@@ -74,7 +94,6 @@ struct BackwardShared : BackwardJobs {
     }
     for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
     if (kConfig.whole_planes) {
-      ptx::barrier_init(keys_empty(), 12);
       for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
     }
     ptx::barrier_init_fence();
@@ -86,19 +105,51 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
   ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
 
-  // The place of job `index` of the walk. The first travels with K, each of the others with the
-  // tile before, so that nobody waits for it. A place is used again when those that have keys are
-  // kStages jobs behind, and those of dq kSlots more.
+  // Where job `index` of the walk lies. It travels with the tile before, so that nobody waits for
+  // it. Its memory is used again when those that have keys are kStages jobs behind, and those of dq
+  // kSlots more. The first one of a place travels with that.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }
 
+  // Hands place `number` of the thread block to all warps; one thread does.
+  ATTNJIT_DEVICE void put_place(uint32 number, const BackwardPlace& place) const {
+    const uint32 address = place_address(number);
+    ptx::store_shared_4(address, place.at.plane);
+    ptx::store_shared_4(address + 4, place.at.part);
+    put(address + 8, place.first);
+    ptx::barrier_arrive(place_full(number));
+  }
+  // Waits for place `number`; warps call it whole.
+  ATTNJIT_DEVICE BackwardPlace take_place(uint32 number) const {
+    ptx::barrier_wait(place_full(number), phase(number));
+    const uint32 address = place_address(number);
+    const bool reads = ptx::lane_index() == 0;
+    const uint32 plane = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
+    const uint32 part = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
+    return {{plane, part}, take(address + 8)};
+  }
+  // A warp has left place `number`.
+  ATTNJIT_DEVICE void leave_place(uint32 number) const {
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, place_left(number));
+  }
+  // Waits until everybody has left the place that is so many before `number`, if there is one.
+  ATTNJIT_DEVICE void await_left(uint32 number, uint32 before) const {
+    if (number < before) return;
+    ptx::barrier_wait(place_left(number - before), phase(number - before));
+  }
+
  private:
+  ATTNJIT_DEVICE uint32 place_address(uint32 number) const {
+    return base + kConfig.control_offset() + kPlacesOffset + 16 * (number & 1);
+  }
   static constexpr int kJobs = 8;
   static_assert(kStages + kSlots < kJobs);
+  static constexpr int kStageBarriers = 9;
   static constexpr int kJobsOffset =
-      8 * (2 + 3 * kStages + kSlots + (kConfig.whole_planes ? 5 : 0));
-  static_assert(kJobsOffset + 8 * kJobs <= BackwardWgmmaConfig::kControlBytes);
+      8 * (kStageBarriers + 3 * kStages + kSlots + (kConfig.whole_planes ? 4 : 0));
+  static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;
+  static_assert(kPlacesOffset + 2 * 16 <= BackwardWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;

@@ -8,6 +8,7 @@ namespace attnjit::kernel {
 template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardZeros {
   const BackwardWgmmaParams& params;
+  BackwardShared<kConfig> shared;
   BackwardWalk<kConfig, Features> walk;
   const BiasGrad bias_grad;
 
@@ -15,7 +16,7 @@ struct BackwardZeros {
       : params(p), walk(p.base, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void run() {
-    for_each_place<kConfig>(walk, params, [&](uint32) {
+    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
       const int key = walk.kv_tile * kConfig.block_kv;
       const int end_key = end_of(key, kConfig.block_kv, walk.block.seqlen_kv);
       walk.for_each_skipped([&](int head, int tile) {
@@ -23,7 +24,9 @@ struct BackwardZeros {
         bias_grad.clear(walk.block.batch, head, query,
                         end_of(query, kConfig.block_q, walk.block.seqlen_q), key, end_key);
       });
-    });
+      if (!kConfig.has_places()) return;
+      shared.leave_place(number);
+    }
   }
 
  private:

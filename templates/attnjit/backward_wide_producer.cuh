@@ -23,7 +23,7 @@ struct BackwardWideProducer {
   ATTNJIT_DEVICE void run() {
     walk.locate();
     if (!walk.has_keys()) return;
-    load_resident_keys<kConfig>(params, shared, walk);
+    load_keys();
     typename Walk::Job job = walk.next();
     if (ptx::elect_lane()) {
       Shared::put(shared.job(0), job);
@@ -44,6 +44,14 @@ struct BackwardWideProducer {
   }
 
  private:
+  ATTNJIT_DEVICE void load_keys() {
+    const bool hides = walk.hides_keys(walk.keys_of_head());
+    if (!ptx::elect_lane()) return;
+    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
+    ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
+    load_resident_k<kConfig>(params, walk, shared.k(), full);
+    load_resident_v<kConfig>(params, walk, shared.v(), full);
+  }
   // Announces a tile of `bytes` and returns the barrier at which it is to land.
   ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
                                  int bytes) {
@@ -101,7 +109,9 @@ struct BackwardWideHider {
   ATTNJIT_DEVICE void run() {
     walk.locate();
     if (!walk.has_keys()) return;
-    hide_resident_keys<kConfig>(shared, walk);
+    if (hide_resident_keys<kConfig>(walk, shared.k(), shared.v(), shared.keys_landed(), 0)) {
+      show_rows(shared.keys_full());
+    }
     typename Shared::StageTurn turn = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     for (;; turn.advance()) {

@@ -10,7 +10,6 @@
 namespace attnjit::executor_test {
 namespace {
 
-const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
 const std::string kParts = "attnjit/backward_dq_parts.cuh";
@@ -25,17 +24,8 @@ Run plane(int seqlen_q, int head_dim = 64) {
 TEST_CASE_FIXTURE(Mutations,
                   "slow: caught in wgmma backward: sums of a plane that are not waited for") {
   const Run run = plane(400);
-  expect_report(
-      {kProducer, "if (place != 0) ptx::barrier_wait(shared.keys_empty(), place - 1 & 1);", ""},
-      run, {"tensor_load: "});
-  expect_report(
-      {kKeys, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
-       ""},
-      run, {"deadlock", "4 of 12 arrivals"});
-  expect_report(
-      {kDq, "if (kConfig.whole_planes) ptx::barrier_arrive_if(lane == 0, shared.keys_empty());",
-       ""},
-      run, {"deadlock", "8 of 12 arrivals"});
+  expect_report({kKeys, "shared.leave_place(number);", ""}, run, {"deadlock", "6 of 14 arrivals"});
+  expect_report({kDq, "shared.leave_place(number);", ""}, run, {"deadlock", "10 of 14 arrivals"});
   expect_report({kPlaneDq, "    settle(job, turn);\n", ""}, run, {"dq:"});
   expect_report(
       {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",

@@ -84,11 +84,16 @@ TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that
     }
   }
   for (const test::GridJob& job : jobs.compile()) {
-    // By the threads that load, which have 32 registers or 40.
-    constexpr int kMostSpilled = 24;
+    // By the threads that load, which have 24 registers where thread blocks take whole planes, a
+    // choice of the tuner's, and 32 or more elsewhere.
+    const bool planes = job.step.source.stub.find(".whole_planes = true") != std::string::npos;
+    const int most_spilled = planes ? 40 : 24;
     const std::string wrong = complaint(job);
     CHECK_MESSAGE(wrong.empty(), job.step.source.title, ":", wrong);
-    CHECK_MESSAGE(job.facts.spill_store_bytes <= kMostSpilled, job.step.source.title, " spills ",
+    CHECK_MESSAGE(job.facts.spill_store_bytes <= most_spilled, job.step.source.title, " spills ",
                   job.facts.spill_store_bytes, " bytes");
+    // More would be an object whose address escapes: a loop that has it reads memory in each turn.
+    CHECK_MESSAGE(job.facts.stack_bytes <= most_spilled, job.step.source.title, " has a stack of ",
+                  job.facts.stack_bytes, " bytes");
   }
 }

@@ -1367,14 +1367,14 @@ struct KeyTileWalk : Base {
 
   // Finds the block's place. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
-    const auto [plane, part] = find_plane_part(params, params.num_kv_tiles * params.num_splits);
-    const int tile = static_cast<int>(part / params.num_splits);
-    locate(plane, params.last_keys_first != 0 ? params.num_kv_tiles - 1 - tile : tile,
-           static_cast<int>(part % params.num_splits));
+    locate(find_plane_part(params, params.num_kv_tiles * params.num_splits));
   }
   // Turns to a tile of keys of a plane, and to a share of its queries.
-  ATTNJIT_DEVICE void locate(uint32 plane, int tile, int split) {
-    kv_tile = tile;
+  ATTNJIT_DEVICE void locate(const PlanePart& place) {
+    const uint32 plane = place.plane;
+    const int tile = static_cast<int>(place.part / params.num_splits);
+    const int split = static_cast<int>(place.part % params.num_splits);
+    kv_tile = params.last_keys_first != 0 ? params.num_kv_tiles - 1 - tile : tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;
     int batch = static_cast<int>(batch_fastest ? plane % params.batch : plane / kv_heads);

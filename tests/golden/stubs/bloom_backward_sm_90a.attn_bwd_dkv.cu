@@ -15,6 +15,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .mask_tiles = false,
     .ordered = false,
     .whole_planes = false,
+    .shares_places = true,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 32,

@@ -17,10 +17,11 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .mask_tiles = false,
     .ordered = false,
     .whole_planes = false,
+    .shares_places = true,
     .block_q = 64,
     .num_stages = 2,
-    .producer_registers = 32,
-    .dq_registers = 64,
+    .producer_registers = 40,
+    .dq_registers = 72,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
