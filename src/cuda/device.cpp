@@ -78,7 +78,15 @@ DeviceInfo current_device(const Driver& driver) {
   return describe(driver, device);
 }
 
+// The driver takes null for the current context. Each call of a pass asks.
+std::optional<unsigned long long> find_current_context_id(const Driver& driver) {
+  unsigned long long id = 0;
+  if (driver.api().ctx_get_id(nullptr, &id) != CUDA_SUCCESS) return std::nullopt;
+  return id;
+}
+
 unsigned long long current_context_id(const Driver& driver) {
+  if (const auto id = find_current_context_id(driver)) return *id;
   unsigned long long id = 0;
   driver.check(driver.api().ctx_get_id(current_context(driver), &id),
                "read the id of the current CUDA context");

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,10 @@ std::vector<DeviceInfo> devices(const Driver& driver);
 DeviceInfo current_device(const Driver& driver);
 
 /// Identity of the current context, never reused in this process: a key for what was loaded into
-/// it. Throws Error(kNoDevice) when no context is current.
+/// it. Nothing when no context is current.
+std::optional<unsigned long long> find_current_context_id(const Driver& driver);
+
+/// The same. Throws Error(kNoDevice) when no context is current.
 unsigned long long current_context_id(const Driver& driver);
 
 /// Makes a device's primary context (the one of the CUDA runtime and of PyTorch) current on the

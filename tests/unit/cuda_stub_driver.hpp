@@ -131,6 +131,8 @@ inline void fill_context_calls(DriverApi& api) {
   };
   api.ctx_get_device = [](CUdevice* out) { return stub().call("ctx_device", [&] { *out = 0; }); };
   api.ctx_get_id = [](CUcontext context, unsigned long long* out) {
+    if (context == nullptr && stub().contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == nullptr) context = stub().contexts.back();
     return stub().call("ctx_id", [&] { *out = reinterpret_cast<std::uintptr_t>(context) + 7; });
   };
 }

@@ -30,7 +30,9 @@ std::shared_ptr<const cuda::Driver> driver_of_contexts() {
     return *out = reinterpret_cast<CUcontext>(current), CUDA_SUCCESS;
   };
   api.ctx_get_id = [](CUcontext context, unsigned long long* out) {
-    return *out = reinterpret_cast<FakeContext*>(context)->id, CUDA_SUCCESS;
+    const auto* const one = context == nullptr ? current : reinterpret_cast<FakeContext*>(context);
+    if (one == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    return *out = one->id, CUDA_SUCCESS;
   };
   api.device_get_attribute = [](int* out, CUdevice_attribute which, CUdevice) {
     *out = which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 8

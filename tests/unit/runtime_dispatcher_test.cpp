@@ -120,6 +120,10 @@ TEST_CASE("a child of a process that used CUDA gets an error that names fork and
     *out = reinterpret_cast<CUcontext>(0x10);
     return forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
   };
+  api.ctx_get_id = [](CUcontext, unsigned long long* out) {
+    *out = 7;
+    return forked ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+  };
   Dispatcher dispatcher(memory_only(), {}, std::make_shared<const cuda::Driver>(api));
   const std::vector<ForwardArgs> list = kinds();
   dispatcher.forward(list[0], nullptr, {});
