@@ -43,9 +43,17 @@ kernel::PackedCosts packed_costs(const problem::Problem& p, const kernel::BandPa
 
 ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                    const ForwardArgs& args, const WorkspaceLayout& layout,
-                                   void* workspace, const TensorMapMaker& maker)
+                                   void* workspace, const TensorMapMaker& maker,
+                                   const KeptMaps& kept)
     : forward_step_(spec.forward_step()) {
   auto* const base = static_cast<std::byte*>(workspace);
+  if (kept) {
+    values_.forward = *kept;
+  } else if (spec.wgmma) {
+    values_.forward = {};
+  } else {
+    values_.forward.base = {};
+  }
   set_forward(spec, problem, args);
   set_splits(spec, problem, layout, base);
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
@@ -55,7 +63,11 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     values_.features.packed_mask = prepared_mask(problem, *args.prepared_mask).packed;
   }
   if (spec.wgmma && runs(forward_step_)) {
-    set_tensor_maps(*spec.wgmma, problem, args, maker, values_.forward);
+    if (kept) {
+      move_maps(*spec.wgmma, problem, *kept, args, maker, values_.forward);
+    } else {
+      set_tensor_maps(*spec.wgmma, problem, args, maker, values_.forward);
+    }
     share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
     if (spec.packed_order) set_order(spec, problem, layout, base);
   }

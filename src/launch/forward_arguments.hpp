@@ -7,7 +7,7 @@
 #include "attnjit/packed_order_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
-#include "launch/tensor_maps.hpp"
+#include "launch/kept_maps.hpp"
 
 namespace attnjit::launch {
 
@@ -17,10 +17,11 @@ class ForwardArguments {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
   /// supplies the addresses; all else comes from `problem`. `maker` makes tensor maps for the
-  /// kernels that want them. Throws Error(kInvalidProblem) when a grid would be too large.
+  /// kernels that want them, but for those that an earlier call of the problem has `kept`. Throws
+  /// Error(kInvalidProblem) when a grid would be too large.
   ForwardArguments(const ForwardPlanSpec& spec, const problem::Problem& problem,
                    const ForwardArgs& args, const WorkspaceLayout& layout, void* workspace,
-                   const TensorMapMaker& maker);
+                   const TensorMapMaker& maker, const KeptMaps& kept = {});
   ForwardArguments(const ForwardArguments&) = delete;
   ForwardArguments& operator=(const ForwardArguments&) = delete;
 
@@ -32,7 +33,7 @@ class ForwardArguments {
 
   /// The parameter values, for tests that compare two calls.
   struct Values {
-    kernel::ForwardWgmmaParams forward{};  ///< of which other paths take the base alone
+    kernel::ForwardWgmmaParams forward;  ///< of which other paths have the base alone
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::PackedOrderParams packed_order{};

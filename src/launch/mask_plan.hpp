@@ -49,13 +49,15 @@ struct MaskPass {
   using Key = problem::MaskKey;
   using Spec = MaskPlanSpec;
   using Layout = NoWorkspace;
+  using Kept = NoMaps;
   static Spec spec(const Key& key, const codegen::TemplateSet& templates) {
     return make_mask_plan_spec(key, templates);
   }
   static MaskArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                 const Layout&, void*, const TensorMapMaker&) {
+                                 const Layout&, void*, const TensorMapMaker&, const Kept& = {}) {
     return {spec, problem, args};
   }
+  static Kept keep(const Spec&, const Problem&, const Args&, const TensorMapMaker&) { return {}; }
 };
 
 }  // namespace attnjit::launch

@@ -5,7 +5,7 @@
 #include "attnjit/merge_lse_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
-#include "launch/tensor_maps.hpp"
+#include "launch/kept_maps.hpp"
 #include "problem/merge_problem.hpp"
 
 namespace attnjit::launch {
@@ -50,13 +50,15 @@ struct MergePass {
   using Key = problem::MergeKey;
   using Spec = MergePlanSpec;
   using Layout = NoWorkspace;
+  using Kept = NoMaps;
   static Spec spec(const Key& key, const codegen::TemplateSet& templates) {
     return make_merge_plan_spec(key, templates);
   }
   static MergeArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
-                                  const Layout&, void*, const TensorMapMaker&) {
+                                  const Layout&, void*, const TensorMapMaker&, const Kept& = {}) {
     return {spec, problem, args};
   }
+  static Kept keep(const Spec&, const Problem&, const Args&, const TensorMapMaker&) { return {}; }
 };
 
 }  // namespace attnjit::launch

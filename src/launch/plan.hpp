@@ -5,6 +5,7 @@
 #include "cuda/library.hpp"
 #include "launch/backward_arguments.hpp"
 #include "launch/forward_arguments.hpp"
+#include "launch/kept_maps.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "problem/plan_key.hpp"
@@ -20,10 +21,15 @@ struct ForwardPass {
   using Tunables = codegen::ForwardTunables;
   using Spec = ForwardPlanSpec;
   using Layout = WorkspaceLayout;
+  using Kept = KeptMaps;
   static ForwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
                                     const Layout& layout, void* workspace,
-                                    const TensorMapMaker& maker) {
-    return {spec, problem, args, layout, workspace, maker};
+                                    const TensorMapMaker& maker, const Kept& kept = {}) {
+    return {spec, problem, args, layout, workspace, maker, kept};
+  }
+  static Kept keep(const Spec& spec, const Problem& problem, const Args& args,
+                   const TensorMapMaker& maker) {
+    return keep_maps(spec.wgmma, problem, args, maker);
   }
 };
 struct BackwardPass {
@@ -34,11 +40,13 @@ struct BackwardPass {
   using Tunables = codegen::BackwardTunables;
   using Spec = BackwardPlanSpec;
   using Layout = BackwardLayout;
+  using Kept = NoMaps;
   static BackwardArguments arguments(const Spec& spec, const Problem& problem, const Args& args,
                                      const Layout& layout, void* workspace,
-                                     const TensorMapMaker& maker) {
+                                     const TensorMapMaker& maker, const Kept& = {}) {
     return {spec, problem, args, layout, workspace, maker};
   }
+  static Kept keep(const Spec&, const Problem&, const Args&, const TensorMapMaker&) { return {}; }
 };
 
 /// A forward, backward or merge whose kernels are loaded into one context. Immutable but for the
@@ -53,12 +61,18 @@ class Plan {
   const typename Pass::Spec& spec() const { return spec_; }
 
   /// Enqueues all steps that have something to do. `layout` and `workspace` as for
-  /// Pass::arguments().
+  /// Pass::arguments(), `kept` as keep() gave it for the same problem.
   void launch(const cuda::Driver& driver, const typename Pass::Problem& problem,
               const typename Pass::Args& args, const typename Pass::Layout& layout, void* workspace,
-              CUstream stream) const;
+              CUstream stream, const typename Pass::Kept& kept = {}) const;
+
+  /// What later calls of the same problem start from.
+  typename Pass::Kept keep(const cuda::Driver& driver, const typename Pass::Problem& problem,
+                           const typename Pass::Args& args) const;
 
  private:
+  TensorMapMaker maker(const cuda::Driver& driver) const;
+
   typename Pass::Spec spec_;
   std::vector<std::unique_ptr<cuda::Library>> libraries_;
   std::vector<cuda::Kernel> kernels_;

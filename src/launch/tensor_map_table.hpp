@@ -66,6 +66,9 @@ class TensorMapMaker {
   /// The driver's answer.
   CUresult make(const TensorMapShape& shape, void* address, CUtensorMap& map) const;
 
+  /// Likewise, for a map that has another address.
+  CUresult move(void* address, CUtensorMap& map) const { return replace_address_(&map, address); }
+
  private:
   EncodeTensorMap encode_;
   ReplaceTensorMapAddress replace_address_ = nullptr;

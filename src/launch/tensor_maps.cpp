@@ -182,7 +182,7 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
     make_rows(maker, q, p.dtype, config.kPartRows, params.q);
   }
   if (config.stages_out()) make_rows(maker, out, p.dtype, 16, params.out);
-  if (p.bias.extent == problem::Extent::kPerPair && !config.pack_heads) {
+  if (has_bias_map(config, p)) {
     Source bias = bias_source(p, args);
     bias.box_columns = static_cast<cuuint32_t>(config.block_kv);
     make_rows(maker, bias, p.bias.dtype, config.block_q, params.bias);

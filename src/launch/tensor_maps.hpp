@@ -13,6 +13,13 @@
 
 namespace attnjit::launch {
 
+/// Whether the forward has a map of its bias.
+inline bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p) {
+  return p.bias.extent == problem::Extent::kPerPair && !config.pack_heads;
+}
+/// Whether it has those for tiles with the rows of k and v past the last multiple of four.
+inline bool has_tail_maps(const problem::Problem& p) { return p.key_rows() % 4 != 0; }
+
 /// Leaves the map as it is: for those who want to know of launches and make none.
 CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,

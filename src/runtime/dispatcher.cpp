@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "attnjit/error.hpp"
 #include "cuda/device.hpp"
@@ -26,6 +27,23 @@ void check_workspace(const Workspace& workspace, std::size_t needed, const char*
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("workspace: address {} is not aligned to {} bytes", workspace.data,
                             launch::kWorkspaceAlignment));
+  }
+}
+
+// In the caller's workspace, or else in one for the length of the call.
+template <class Pass>
+void enqueue(const cuda::Driver& driver, const launch::Plan<Pass>& plan,
+             const typename Pass::Problem& problem, const typename Pass::Args& args,
+             const typename Pass::Layout& layout, Stream stream, const Workspace& workspace,
+             const typename Pass::Kept& kept) {
+  if (layout.bytes == 0) {
+    plan.launch(driver, problem, args, layout, nullptr, stream, kept);
+  } else if (workspace.data != nullptr) {
+    check_workspace(workspace, layout.bytes, Pass::kName);
+    plan.launch(driver, problem, args, layout, workspace.data, stream, kept);
+  } else {
+    const cuda::StreamBuffer own(driver, layout.bytes, stream);
+    plan.launch(driver, problem, args, layout, own.data(), stream, kept);
   }
 }
 
@@ -53,7 +71,7 @@ Dispatcher::Dispatcher(base::Environment environment, base::Log::Sink sink,
 }
 
 void Dispatcher::forward(const ForwardArgs& args, Stream stream, const Workspace& workspace) {
-  run(forward_plans_, args, stream, workspace);
+  run(forward_plans_, forward_calls_, args, stream, workspace);
 }
 void Dispatcher::prepare_forward(const ForwardArgs& args) { prepare(forward_plans_, args); }
 std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
@@ -61,7 +79,7 @@ std::size_t Dispatcher::forward_workspace_size(const ForwardArgs& args) {
 }
 
 void Dispatcher::backward(const BackwardArgs& args, Stream stream, const Workspace& workspace) {
-  run(backward_plans_, args, stream, workspace);
+  run(backward_plans_, backward_calls_, args, stream, workspace);
 }
 void Dispatcher::prepare_backward(const BackwardArgs& args) { prepare(backward_plans_, args); }
 std::size_t Dispatcher::backward_workspace_size(const BackwardArgs& args) {
@@ -101,22 +119,29 @@ void Dispatcher::run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::P
   plan->launch(driver(), problem, args, {}, nullptr, stream);
 }
 
+// A call of a shape that was seen before starts from what was worked out then. That a driver or a
+// current context is missing is said only of calls that are valid and have something to do.
 template <class Pass>
-void Dispatcher::run(BasicPlanTable<Pass>& plans, const typename Pass::Args& args, Stream stream,
-                     const Workspace& workspace) {
+void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
+                     const typename Pass::Args& args, Stream stream, const Workspace& workspace) {
+  const cuda::Driver* const loaded = driver_.load(std::memory_order_acquire);
+  std::optional<unsigned long long> context_id;
+  if (loaded != nullptr) context_id = cuda::find_current_context_id(*loaded);
+  if (context_id) {
+    if (const auto* const call = calls.find(*context_id, args)) {
+      return enqueue(*loaded, *call->plan, call->problem, args, call->layout, stream, workspace,
+                     call->kept);
+    }
+  }
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
   const launch::Plan<Pass>& plan = find_plan(plans, problem, args, {stream});
   const typename Pass::Layout layout = launch::workspace_layout(plan.spec(), problem);
-  if (layout.bytes == 0) {
-    plan.launch(driver(), problem, args, layout, nullptr, stream);
-  } else if (workspace.data != nullptr) {
-    check_workspace(workspace, layout.bytes, Pass::kName);
-    plan.launch(driver(), problem, args, layout, workspace.data, stream);
-  } else {
-    const cuda::StreamBuffer own(driver(), layout.bytes, stream);
-    plan.launch(driver(), problem, args, layout, own.data(), stream);
-  }
+  enqueue(driver(), plan, problem, args, layout, stream, workspace, {});
+  if (!context_id || !calls.has_place(*context_id, args)) return;
+  // A provisional plan is not there: another is to come.
+  if (plans.find({*context_id, problem::plan_key(problem)}) != &plan) return;
+  calls.keep({*context_id, args, problem, &plan, layout, plan.keep(*loaded, problem, args)});
 }
 
 template <class Pass>

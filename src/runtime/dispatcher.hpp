@@ -6,6 +6,7 @@
 
 #include "attnjit/context.hpp"
 #include "base/per_process.hpp"
+#include "runtime/call_table.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/plan_maker.hpp"
 #include "runtime/plan_table.hpp"
@@ -41,8 +42,8 @@ class Dispatcher {
   const cuda::Driver& load_driver();
 
   template <class Pass>
-  void run(BasicPlanTable<Pass>& plans, const typename Pass::Args& args, Stream stream,
-           const Workspace& workspace);
+  void run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls, const typename Pass::Args& args,
+           Stream stream, const Workspace& workspace);
   template <class Pass>
   void run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::Problem& problem,
                    const typename Pass::Args& args, Stream stream);
@@ -66,6 +67,8 @@ class Dispatcher {
   std::atomic<const cuda::Driver*> driver_ = nullptr;  // set once, to what `loaded_` holds
   PlanTable forward_plans_;
   BackwardPlanTable backward_plans_;
+  CallTable<launch::ForwardPass> forward_calls_;
+  CallTable<launch::BackwardPass> backward_calls_;
   MergePlanTable merge_plans_;
   MaskPlanTable mask_plans_;
 };

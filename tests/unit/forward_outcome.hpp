@@ -193,7 +193,11 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
       arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
                alibi, row_max, pages, tail_mask, prepared_mask] = features;
-  put(o.values, forward);
+  if (spec.wgmma) {
+    put(o.values, forward);
+  } else {
+    put(o.values, forward.base);
+  }
   put(o.values, band);
   put(o.values, sequences);
   put(o.values, seqlens);

@@ -50,6 +50,15 @@ class WarmDispatcher {
     return count([&] { dispatcher_.backward(args, nullptr, workspace); }, steps);
   }
 
+  // Those of calls that have one plan, and each strides of its own.
+  HostCalls count_shapes(ForwardArgs args) {
+    const auto call = [&] {
+      args.q.strides[0] += 16;
+      dispatcher_.forward(args, nullptr, {});
+    };
+    return count(call, 1);
+  }
+
   std::size_t workspace_size(const ForwardArgs& args) {
     return dispatcher_.forward_workspace_size(args);
   }
@@ -130,9 +139,23 @@ TEST_CASE("nor does one on Hopper, whose tensor maps are made once and get new a
     ++addresses;
     return CUDA_SUCCESS;
   };
-  CHECK(WarmDispatcher(count_launch, api).count(test::forward_args()) == HostCalls{});
+  WarmDispatcher dispatcher(count_launch, api);
+  ForwardArgs args = test::forward_args();
+  CHECK(dispatcher.count(args) == HostCalls{});
   CHECK(maps == 4);  // of q, k, v and out
-  CHECK(addresses == 4 * kCalls);
+  // A call elsewhere moves the maps, and one that is not, none.
+  const int before = addresses;
+  CHECK(dispatcher.count(args) == HostCalls{});
+  CHECK(addresses == before);
+  args.q.data = test::fake_address(40);
+  args.out.data = test::fake_address(41);
+  CHECK(dispatcher.count(args) == HostCalls{});
+  CHECK(addresses == before + 2 * (kCalls + 1));
+  CHECK(maps == 4);
+}
+
+TEST_CASE("nor do calls that are each of another shape, more than are remembered") {
+  CHECK(WarmDispatcher().count_shapes(plain_args()) == HostCalls{});
 }
 
 // The test of the test: each of these in the middle of a call must show.
