@@ -186,8 +186,9 @@ void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
              const Stopwatch& stopwatch, CUstream stream) {
   DriverProbe::stopwatch = &stopwatch;
   const auto run = [&](const char* title, const ForwardArgs& args,
-                       std::optional<codegen::Path> path = {}) {
+                       std::optional<codegen::Path> path = {}, const ForwardArgs* first = nullptr) {
     runtime::Dispatcher dispatcher(untuned_environment(), {}, driver, {}, path);
+    if (first != nullptr) dispatcher.forward(*first, stream);
     Bench(dispatcher, *driver, stopwatch).run(title, args, stream, tensors);
   };
   run("plain", plain_args(tensors));
@@ -197,6 +198,8 @@ void run_all(const std::shared_ptr<const cuda::Driver>& driver, Tensors tensors,
   run("prefill, path mma", prefill, codegen::Path::kMma);
   if (codegen::find_arch(cuda::current_device(*driver).arch()).wgmma) {
     run("prefill, path wgmma", prefill, codegen::Path::kWgmma);
+    const ForwardArgs elsewhere = prefill_args(tensors);
+    run("prefill, path wgmma, tensors elsewhere", elsewhere, codegen::Path::kWgmma, &prefill);
   }
 }
 
