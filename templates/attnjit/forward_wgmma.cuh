@@ -18,8 +18,8 @@
 //                    plans the order of packed sequences; the others end
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward_wgmma_consumer.cuh)
 //
-// Shared memory: [ Q, then O: 1 to 3 buffers | K: num_stages tiles | V: num_stages tiles |
-// barriers, jobs, planned places | maxima of rows, where they are kept ].
+// Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of parts of Q | K: num_stages tiles |
+// V: num_stages tiles | barriers, jobs, planned places | maxima of rows, where they are kept ].
 namespace attnjit::kernel {
 
 template <ForwardWgmmaConfig kConfig, class... Features>

@@ -74,18 +74,29 @@ struct ForwardWgmmaConfig {
   // A number for each of a thread's two rows, of this block of rows and of the one before.
   ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
   ATTNJIT_CONSTEXPR int maxima_bytes() const { return row_max ? 4 * maxima_pitch() : 0; }
-  // Whether there is room for so many buffers that hold Q, and then O.
-  ATTNJIT_CONSTEXPR bool has_room(int buffers) const {
-    return buffers * staged_bytes() + num_stages * (k_bytes() + v_bytes()) + control_bytes() +
-               maxima_bytes() <=
+  // Whether there is room for so many bytes of Q, and then O.
+  ATTNJIT_CONSTEXPR bool has_room(int bytes) const {
+    return bytes + num_stages * (k_bytes() + v_bytes()) + control_bytes() + maxima_bytes() <=
            kMaxSharedBytes;
   }
   // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
   // next one need not wait for O to leave. Where there is room for one only, and where the rows of
   // a warp are those of several heads, O goes from registers to global memory.
-  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_heads && has_room(2); }
-  ATTNJIT_CONSTEXPR int q_buffers() const { return !stages_out() ? 1 : has_room(3) ? 3 : 2; }
-  ATTNJIT_CONSTEXPR int q_buffer_bytes() const { return stages_out() ? staged_bytes() : q_bytes(); }
+  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_heads && has_room(2 * staged_bytes()); }
+  // Where there is room for one only, a part of Q is a buffer, so that those of the next rows which
+  // have room load early. Thread blocks seldom have next rows where heads are packed.
+  ATTNJIT_CONSTEXPR bool splits_q() const { return !stages_out() && !pack_heads; }
+  ATTNJIT_CONSTEXPR int q_buffer_rows() const { return splits_q() ? kPartRows : block_q; }
+  ATTNJIT_CONSTEXPR int q_buffer_bytes() const {
+    return splits_q() ? q_part_bytes() : stages_out() ? staged_bytes() : q_bytes();
+  }
+  ATTNJIT_CONSTEXPR int q_buffers() const {
+    if (pack_heads) return 1;
+    if (stages_out()) return has_room(3 * staged_bytes()) ? 3 : 2;
+    int parts = consumers();
+    while (parts < 2 * consumers() && has_room((parts + 1) * q_part_bytes())) ++parts;
+    return parts;
+  }
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return v_offset() + num_stages * v_bytes(); }

@@ -37,6 +37,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   using Epilogue::features, Epilogue::lane, Epilogue::maxima, Epilogue::out, Epilogue::params;
   using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
   using typename Epilogue::Rows, typename Epilogue::Shared;
+  using QueryTurn = typename Shared::QueryTurn;
   // The largest scores are looked for among changed ones.
   static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
 
@@ -51,7 +52,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   const uint64 k_descriptor, v_descriptor;
   uint64 q_descriptor = 0;  // of the rows at hand
   ForwardJob job;
-  typename Shared::QueryTurn query_turn = Shared::QueryTurn::before_first();  // of the rows at hand
+  uint32 turn = ~0u;  // blocks of rows before the one at hand; + 1 makes it the first
   typename Shared::TileTurn tile_turn = {};  // of the job's K, and of V of the tile before
   Rows rows;
   Probabilities<1, kGroups> probabilities = {};  // of the tile before
@@ -63,7 +64,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
         v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
-    ptx::barrier_wait(shared.q_full(part(0)), 0);
+    ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
     if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
     while (job.exists()) {
@@ -79,7 +80,12 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   }
 
  private:
-  ATTNJIT_DEVICE uint32 part(uint32 slot) const { return Shared::part(slot, warpgroup); }
+  ATTNJIT_DEVICE QueryTurn query_turn(uint32 rows) const {
+    return Shared::query_turn(rows, warpgroup);
+  }
+  ATTNJIT_DEVICE uint32 part_of(const QueryTurn& of) const {
+    return Shared::part(of.slot(), warpgroup);
+  }
 
   // Turns: named barrier 1 + w opens when the warpgroup before w has issued its products.
   ATTNJIT_DEVICE void await_turn() const {
@@ -101,12 +107,12 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     uint32 closing_slot = 0;
     if constexpr (kNew) {
       closing = rows;
-      closing_slot = query_turn.slot();
-      query_turn.advance();
+      closing_slot = query_turn(turn).slot();
+      const QueryTurn now = query_turn(++turn);
       // With two buffers this Q may be waiting for the one that the rows before last left from.
       if constexpr (Shared::kQueries == 2) release_stored();
-      ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());
-      q_descriptor = descriptor_of_q(shared.q(query_turn.slot()));
+      ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
+      q_descriptor = ptx::matrix_descriptor(shared.q(now.slot(), warpgroup), 16, 1024);
       begin_rows();
     } else {
       // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
@@ -142,7 +148,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       // The last use of this Q; `out` leaves another way.
       const ForwardJob next = ForwardJob::from(next_job);
       const bool last = !next.exists() || next.first();
-      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part(query_turn.slot())));
+      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_turn(turn))));
     }
 
     Probabilities<1, kGroups> fresh;
@@ -165,7 +171,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
           SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
               features, kept, p.score_scale, p.exponent_scale},
           correct);
-      maxima.see(query_turn.turn, scores);
+      maxima.see(turn, scores);
     }
 
     ptx::wgmma_wait<0>();
@@ -181,7 +187,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
     if constexpr (kNew) {
-      if (query_turn.turn != 0) this->write(closing, closing_slot, query_turn.turn - 1);
+      if (turn != 0) this->write(closing, closing_slot, turn - 1);
       adds = false;
     } else {
       adds = true;
@@ -204,18 +210,18 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     hold_operands();
     ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
     release_stored();
-    this->write(rows, query_turn.slot(), query_turn.turn);
+    this->write(rows, query_turn(turn).slot(), turn);
     if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
   }
 
   ATTNJIT_DEVICE void begin_rows() {
-    const RowsPlace place = shared.take_place(Shared::place_word(part(query_turn.slot())));
+    const RowsPlace place = shared.take_place(Shared::place_word(part_of(query_turn(turn))));
     rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
     rows.split = place.split;
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
     rows.block.thread_key = kShape.lane_key(lane);
     rows.softmax.begin();
-    maxima.begin(query_turn.turn);
+    maxima.begin(turn);
     features.begin(rows.block);
   }
   template <Step kStep>
@@ -234,15 +240,13 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     features.fetch(rows.block, inside ? first_key : 0, use);
   }
 
-  ATTNJIT_DEVICE uint64 descriptor_of_q(uint32 buffer) const {
-    return ptx::matrix_descriptor(buffer + 64 * warpgroup * 128, 16, 1024);
-  }
-  // The descriptor of the rows at hand. A single buffer of Q stays where it is: ptxas would keep
-  // the descriptors of all its columns through the loop, in registers that the products need (D256:
-  // 36, and 60 more R2UR a step), were they not computed from what it does not know.
+  // The descriptor of the rows at hand. A part of Q that has a single place stays there: ptxas
+  // would keep the descriptors of all its columns through the loop, in registers that the products
+  // need (D256: 36, and 60 more R2UR a step), were they not computed from what it does not know.
   ATTNJIT_DEVICE uint64 q_of_turn() const {
-    if constexpr (kConfig.q_buffers() > 1) return q_descriptor;
-    return descriptor_of_q(ptx::opaque(shared.q(0)));
+    if constexpr (Shared::kParts > kWarpgroups) return q_descriptor;
+    const uint32 place = shared.q(query_turn(turn).slot(), warpgroup);
+    return ptx::matrix_descriptor(ptx::opaque(place), 16, 1024);
   }
   // scores = Q K^T
   ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
@@ -251,7 +255,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 #pragma unroll
     for (int i = 0; i < kConfig.depth() / 16; ++i) {
       const int column = (i & 3) * 32 / 16, slab = i >> 2;
-      ptx::multiply_async<kConfig.dtype>(scores[0], q + column + slab * kConfig.block_q * 128 / 16,
+      ptx::multiply_async<kConfig.dtype>(scores[0], q + column + slab * Shared::kQuerySlab / 16,
                                          k + column + slab * kConfig.block_kv * 128 / 16, i != 0);
     }
   }

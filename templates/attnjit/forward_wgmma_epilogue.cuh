@@ -105,7 +105,7 @@ struct ForwardEpilogue {
   // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
   // their store.
   ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
-    const uint32 rows_of_warp = shared.q(slot) + warp_row * 128;
+    const uint32 rows_of_warp = shared.q_buffer(slot) + warp_row * 128;
     const uint32 line = rows_of_warp + (lane & 15) * 128;
 #pragma unroll
     for (int n = 0; n < kOutGroups; n += 2) {

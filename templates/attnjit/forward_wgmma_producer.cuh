@@ -26,9 +26,11 @@ struct ForwardProducer {
   typename Shared::QueryTurn query_turn = {};
   typename Shared::TileTurn k_turn = {}, v_turn = {};
 
-  // A single buffer of Q is not free before the last products of the rows before: what these still
-  // want, and K of the new ones, comes first.
-  static constexpr bool kQueriesWait = kConfig.q_buffers() == 1;
+  // Parts of Q that have a place before the last products of the rows before. What these products
+  // still want, and K of the new rows, comes before the other parts.
+  static constexpr int kSpareParts = Shared::kParts - Shared::kConsumers;
+  static constexpr int kEarlyParts =
+      kSpareParts < Shared::kConsumers ? kSpareParts : Shared::kConsumers;
   // The place of a block of rows, its sequence's first row, and the batch element of the tensor.
   struct Queries {
     RowsPlace place;
@@ -55,14 +57,14 @@ struct ForwardProducer {
     while (job.exists()) {
       const bool first = job.first();
       const Queries queries = {walk.place, walk.block.q_begin, walk.block.tensor_batch};
-      if (first && !kQueriesWait) load_q(queries);
+      if (first) load_q<0, kEarlyParts>(queries);
       const int first_key = job.tile * kConfig.block_kv;
       const Source now = {key_source(first_key), walk.hides_keys(job)};
       if (ptx::elect_lane()) walk.features.prefetch_tile(walk.block, first_key, params.bias);
       job = walk.next();
       load_k(now, job);
       load_v(before);
-      if (first && kQueriesWait) load_q(queries);
+      if (first) load_q<kEarlyParts, Shared::kConsumers>(queries);
       before = now;
     }
     load_v(before);
@@ -88,14 +90,20 @@ struct ForwardProducer {
       return (source.keys);
     }
   }
+  // The parts of consumers kBegin to kEnd - 1, a buffer at a time.
+  template <int kBegin, int kEnd>
   ATTNJIT_DEVICE void load_q(const Queries& queries) {
-    const uint32 slot = query_turn.slot();
-    const uint32 empty = query_turn.empty();
-    query_turn.advance();
+    constexpr int kTogether = Shared::kParts / Shared::kQueries;
 #pragma unroll 1
-    for (int consumer = 0; consumer < Shared::kConsumers; ++consumer) {
-      ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
-      if (ptx::elect_lane()) load_part_of_q(queries, slot, consumer);
+    for (int first = kBegin; first < kEnd; first += kTogether) {
+      const uint32 slot = query_turn.slot();
+      const uint32 empty = query_turn.empty();
+      query_turn.advance();
+#pragma unroll 1
+      for (int consumer = first; consumer < first + kTogether; ++consumer) {
+        ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
+        if (ptx::elect_lane()) load_part_of_q(queries, slot, consumer);
+      }
     }
   }
   ATTNJIT_DEVICE void load_part_of_q(const Queries& queries, uint32 slot, int consumer) {
@@ -106,10 +114,10 @@ struct ForwardProducer {
     const RowsPlace& place = queries.place;
     const int row = place.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
     const int query = queries.begin + row / kConfig.packed_heads();
-    const uint32 first = shared.q(slot) + consumer * kConfig.kPartRows * 128;
+    const uint32 first = shared.q(slot, consumer);
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
-      const uint32 target = first + slab * kConfig.block_q * 128;
+      const uint32 target = first + slab * Shared::kQuerySlab;
       if constexpr (kConfig.pack_heads) {
         ptx::tensor_load(target, params.q, full, 64 * slab, 0, query,
                          place.head / kConfig.gqa_ratio, queries.batch);

@@ -40,7 +40,8 @@ struct ForwardShared {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kQueries = kConfig.q_buffers();
   static constexpr int kConsumers = kConfig.consumers();
-  static constexpr int kParts = kQueries * kConsumers;
+  static constexpr bool kSplitsQ = kConfig.splits_q();
+  static constexpr int kParts = kSplitsQ ? kQueries : kQueries * kConsumers;
   using QueryTurn = RingTurn<kQueries>;
   using TileTurn = RingTurn<kStages>;
   static constexpr int kPlaces = 2;
@@ -48,12 +49,24 @@ struct ForwardShared {
 
   uint32 base = ptx::shared_base();
 
-  ATTNJIT_DEVICE uint32 q(uint32 slot) const { return base + slot * kConfig.q_buffer_bytes(); }
+  ATTNJIT_DEVICE uint32 q_buffer(uint32 slot) const {
+    return base + slot * kConfig.q_buffer_bytes();
+  }
+  // The turn of a consumer with the buffers of Q, after `rows` blocks of rows. One that is a part
+  // alone serves consumer after consumer.
+  ATTNJIT_DEVICE static QueryTurn query_turn(uint32 rows, int consumer) {
+    return {kSplitsQ ? rows * kConsumers + consumer : rows};
+  }
   // Each consumer has a part of Q with barriers and a place of its own, so that the next rows of
   // one that is done with its part may come.
   ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
-    return slot * kConsumers + consumer;
+    return kSplitsQ ? slot : slot * kConsumers + consumer;
   }
+  // The first 64 columns of a part; the next ones are kQuerySlab bytes on.
+  ATTNJIT_DEVICE uint32 q(uint32 slot, int consumer) const {
+    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * kConfig.kPartRows * 128);
+  }
+  static constexpr int kQuerySlab = kConfig.q_buffer_rows() * 128;
   ATTNJIT_DEVICE uint32 k(uint32 slot) const {
     return base + kConfig.k_offset() + slot * kConfig.k_bytes();
   }

@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(MaxLogits,
   spec.causal = true;
   spec.diagonal = Diagonal::kBottomRight;
   expect_right(spec, {kWgmma}, 1);
-  spec.head_dim = 256;  // a single buffer of Q
+  spec.head_dim = 256;  // two parts of Q, for a third one has no room
   expect_right(spec, {kWgmma}, 1);
 }
 

@@ -88,6 +88,34 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: a thread block that has several blocks o
   }
 }
 
+// Rings of three parts, and of the one of a single warpgroup; of two and four where O has more
+// columns than Q. Blocks of rows have one tile to four.
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: rings of parts of Q, and several blocks of rows") {
+  codegen::Arch one_sm = codegen::find_arch("sm_90a");
+  one_sm.sm_count = 1;
+  ProblemSpec spec = {
+      .batch = 2, .heads_q = 4, .heads_kv = 2, .seqlen_q = 200, .seqlen_kv = 200, .head_dim = 256};
+  expect_right(spec, tile(128, 64), one_sm);
+  expect_right(spec, tile(64, 64, 3), one_sm);
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  expect_right(spec, tile(128, 64), one_sm);
+  expect_right(spec, tile(128, 32, 4), one_sm);
+  spec.dtype = DType::kFloat16;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  expect_right(spec, tile(128, 64), one_sm);
+  spec.head_dim = 192;
+  expect_right(spec, tile(128, 96), one_sm);
+  spec.head_dim_v = 256;
+  expect_right(spec, tile(128, 64, 3), one_sm);
+  spec.head_dim = 128;
+  expect_right(spec, tile(128, 64, 3), one_sm);
+  ProblemSpec one_tile = kSmall;
+  one_tile.head_dim = 256;
+  one_tile.seqlen_kv = 40;
+  expect_right(one_tile, tile(128, 64), one_sm);
+}
+
 TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: split keys are added up by the combine step") {
   for (const int head_dim : {64, 256}) {
     ProblemSpec spec = {.seqlen_q = 70, .seqlen_kv = 1500, .head_dim = head_dim};

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "mutations.hpp"
 
@@ -26,9 +27,9 @@ const ProblemSpec kMany = {
 const std::string kTiles =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
-// A single buffer of Q, which the next rows wait for.
+// A ring of three parts of Q, of which the fourth block of rows takes each a second time.
 const ProblemSpec kWide = {
-    .heads_q = 140, .heads_kv = 140, .seqlen_q = 66, .seqlen_kv = 64, .head_dim = 256};
+    .heads_q = 530, .heads_kv = 530, .seqlen_q = 66, .seqlen_kv = 70, .head_dim = 256};
 const std::string kWideTiles =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
@@ -41,11 +42,11 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
   expect_report({kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(slot), full);", ""},
                 {kRows, kTiles},
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part(0)), 0);", ""}, {kRows, kTiles},
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);", ""},
+                {kRows, kTiles},
                 {"load_shared_4_if: reads shared memory at +", "which nobody has written"});
   expect_report(
-      {kConsumer, "ptx::barrier_wait(shared.q_full(part(query_turn.slot())), query_turn.full());",
-       ""},
+      {kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
       {kRows, kTiles},
       {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
   expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());", ""},
@@ -64,6 +65,27 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
       {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::barrier_arrive_if",
        "hold_operands();\n    ptx::barrier_arrive_if"},
       {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
+}
+
+// Each part of a ring goes from one consumer to the other.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a ring of parts of Q without a safeguard") {
+  const Run wide = {kWide, kWideTiles};
+  const std::vector<std::string> early = {"multiply_async: reads shared memory at +",
+                                          "tensor_load to it is under way"};
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
+                wide, {"load_shared_4_if: reads shared memory at +"});
+  expect_report(
+      {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);", ""},
+      wide, early);
+  expect_report(
+      {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(false,"},
+      wide, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
+  expect_report(
+      {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(lane == 0,"},
+      wide, early);
+  expect_report(
+      {kShared, "kSplitsQ ? rows * kConsumers + consumer : rows", "rows"}, wide,
+      {"tensor_load: writes shared memory at +", "while the wgmma of warpgroup 2 reads it"});
 }
 
 // After the last step, in whose place nobody else waits.
@@ -93,9 +115,6 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
   expect_report({kEpilogue, "stored != kNothingStored && lane == 0,", "false,"}, {kMany, kTiles},
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
-  expect_report(
-      {kConsumer, "ptx::barrier_arrive_if(lane == 0 && last,", "ptx::barrier_arrive_if(false,"},
-      {kWide, kWideTiles}, {"deadlock", "barrier_wait: the mbarrier at +", "0 of 4 arrivals"});
   for (const std::string bytes : {"q_part_bytes", "k_bytes", "v_bytes"}) {
     CAPTURE(bytes);
     expect_report({kProducer, "ptx::barrier_arrive_expecting(full, kConfig." + bytes + "());",

@@ -129,9 +129,32 @@ TEST_CASE(
   with_maxima.row_max = true;
   CHECK(with_maxima.q_buffers() == 2);
   CHECK(with_maxima.stages_out());
-  CHECK(config(256, 64).q_buffers() == 1);
-  CHECK_FALSE(config(256, 64).stages_out());
-  CHECK(config(256, 64).shared_bytes() == 192 * 1024 + kControl);
+  CHECK(with_maxima.q_buffer_rows() == 128);
+}
+
+TEST_CASE("Q is a ring of as many parts as have room, up to two buffers, where O is not staged") {
+  const auto config = [](int head_dim, int head_dim_v, int block_kv) {
+    problem::Family family = kFamily;
+    family.head_dim = head_dim;
+    family.head_dim_v = head_dim_v;
+    ForwardTunables tunables = kTunables;
+    tunables.block_kv = block_kv;
+    return codegen::forward_wgmma_config(family, tunables);
+  };
+  ForwardWgmmaConfig wide = config(256, 256, 64);
+  CHECK_FALSE(wide.stages_out());
+  CHECK(wide.q_buffer_rows() == 64);
+  CHECK(wide.q_buffers() == 3);
+  CHECK(wide.shared_bytes() == 224 * 1024 + ForwardWgmmaConfig::kControlBytes);
+  wide.row_max = true;  // whose maxima leave no room for a third
+  CHECK(wide.q_buffers() == 2);
+  CHECK(config(192, 192, 96).q_buffers() == 3);
+  for (const auto& [head_dim, parts] : {std::pair{192, 2}, {128, 4}}) {
+    ForwardWgmmaConfig wide_out = config(head_dim, 256, 64);
+    wide_out.num_stages = 3;
+    CHECK_FALSE(wide_out.stages_out());
+    CHECK(wide_out.q_buffers() == parts);
+  }
 }
 
 TEST_CASE("registers of all warpgroups add up to what a launch gets") {

@@ -9,8 +9,6 @@ namespace attnjit::kernel {
 template <int kSlots>
 struct RingTurn {
   uint32 turn = 0;
-  // One before the first: advance() makes it that.
-  ATTNJIT_DEVICE static RingTurn before_first() { return {~0u}; }
   ATTNJIT_DEVICE uint32 slot() const { return turn % kSlots; }
   // Of the phase in which the buffer becomes full, and in which it becomes empty for this turn.
   ATTNJIT_DEVICE uint32 full() const { return turn / kSlots & 1; }
