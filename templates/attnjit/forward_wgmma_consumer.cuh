@@ -52,7 +52,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   const uint64 k_descriptor, v_descriptor;
   uint64 q_descriptor = 0;  // of the rows at hand
   ForwardJob job;
-  uint32 turn = ~0u;  // blocks of rows before the one at hand; + 1 makes it the first
+  static constexpr uint32 kNoTurn = ~0u;
+  uint32 turn = kNoTurn;                     // blocks of rows before the one at hand
   typename Shared::TileTurn tile_turn = {};  // of the job's K, and of V of the tile before
   Rows rows;
   Probabilities<1, kGroups> probabilities = {};  // of the tile before
@@ -67,16 +68,17 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
     if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
-    while (job.exists()) {
+    bool more = true;
+    while (more) {
       if (job.needs == 0) {
         step<Step::kPlain>();
-      } else if (job.first()) {
-        step<Step::kFirst>();
-      } else {
+      } else if (job.needs == ForwardJob::kMasks) {
         step<Step::kMasked>();
+      } else {
+        more = change_rows();
       }
     }
-    end();
+    if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
   }
 
  private:
@@ -100,14 +102,25 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // turn.
   ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
 
+  // Closes the rows at hand, with the first step of the next ones where there are any. One text
+  // writes both, for it would take a tenth of the time that the kernel takes to compile.
+  ATTNJIT_DEVICE bool change_rows() {
+    Rows closing = rows;
+    const uint32 closed = turn;
+    const bool more = job.exists();
+    if (more) {
+      step<Step::kFirst>();
+    } else {
+      end();
+    }
+    if (closed != kNoTurn) this->write(closing, query_turn(closed).slot(), closed);
+    return more;
+  }
+
   template <Step kStep>
   ATTNJIT_DEVICE void step() {
     constexpr bool kNew = kStep == Step::kFirst;  // rows
-    Rows closing;
-    uint32 closing_slot = 0;
     if constexpr (kNew) {
-      closing = rows;
-      closing_slot = query_turn(turn).slot();
       const QueryTurn now = query_turn(++turn);
       // With two buffers this Q may be waiting for the one that the rows before last left from.
       if constexpr (Shared::kQueries == 2) release_stored();
@@ -187,7 +200,6 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
     if constexpr (kNew) {
-      if (turn != 0) this->write(closing, closing_slot, turn - 1);
       adds = false;
     } else {
       adds = true;
@@ -210,8 +222,6 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     hold_operands();
     ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
     release_stored();
-    this->write(rows, query_turn(turn).slot(), turn);
-    if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
   }
 
   ATTNJIT_DEVICE void begin_rows() {
