@@ -41,7 +41,8 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"piece_kv", &C::piece_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
-      base::Field{"row_max", &C::row_max}, base::Field{"packs_sequences", &C::packs_sequences});
+      base::Field{"row_max", &C::row_max}, base::Field{"packs_sequences", &C::packs_sequences},
+      base::Field{"one_edge", &C::one_edge});
 }
 
 constexpr auto fields(const MaskPackConfig*) {

@@ -22,6 +22,7 @@ struct ForwardWgmmaConfig {
   int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
   bool row_max;            // the largest scores of rows are kept
   bool packs_sequences;    // a warp of its own plans the order of the blocks of rows
+  bool one_edge;           // first and masked steps have one text
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 512;  // of barriers and jobs

@@ -46,6 +46,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   enum class Step : int {
     kFirst,   // of a block of rows
     kMasked,  // keys are dropped
+    kEdge,    // either, in place of both if the config has one_edge
     kPlain,
   };
 
@@ -72,10 +73,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     while (more) {
       if (job.needs == 0) {
         step<Step::kPlain>();
-      } else if (job.needs == ForwardJob::kMasks) {
+      } else if (!kConfig.one_edge && job.needs == ForwardJob::kMasks) {
         step<Step::kMasked>();
       } else {
-        more = change_rows();
+        more = step_at_edge();
       }
     }
     if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
@@ -102,36 +103,42 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // turn.
   ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
 
-  // Closes the rows at hand, with the first step of the next ones where there are any. One text
-  // writes both, for it would take a tenth of the time that the kernel takes to compile.
-  ATTNJIT_DEVICE bool change_rows() {
+  // The first step of a block of rows, or the end, and with one_edge a masked step as well. Closes
+  // the rows before: one text writes them, for it would take a tenth of the time that the kernel
+  // takes to compile.
+  ATTNJIT_DEVICE bool step_at_edge() {
+    constexpr Step kStep = kConfig.one_edge ? Step::kEdge : Step::kFirst;
     Rows closing = rows;
     const uint32 closed = turn;
     const bool more = job.exists();
+    const bool closes = closed != kNoTurn && (!more || begins_rows<kStep>());
     if (more) {
-      step<Step::kFirst>();
+      step<kStep>();
     } else {
       end();
     }
-    if (closed != kNoTurn) this->write(closing, query_turn(closed).slot(), closed);
+    if (closes) this->write(closing, query_turn(closed).slot(), closed);
     return more;
+  }
+  template <Step kStep>
+  ATTNJIT_DEVICE bool begins_rows() const {
+    return kStep == Step::kFirst || (kStep == Step::kEdge && job.first());
   }
 
   template <Step kStep>
   ATTNJIT_DEVICE void step() {
-    constexpr bool kNew = kStep == Step::kFirst;  // rows
-    if constexpr (kNew) {
+    const bool begins = begins_rows<kStep>();
+    if (begins) {
       const QueryTurn now = query_turn(++turn);
       // With two buffers this Q may be waiting for the one that the rows before last left from.
       if constexpr (Shared::kQueries == 2) release_stored();
       ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
       q_descriptor = ptx::matrix_descriptor(shared.q(now.slot(), warpgroup), 16, 1024);
       begin_rows();
-    } else {
-      // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
-      // tile before are free.
-      fetch_operands<kStep>();
     }
+    // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
+    // tile before are free.
+    if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
     const uint32 slot = tile_turn.slot(), full = tile_turn.full();
     if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
@@ -150,8 +157,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::wgmma_commit();
     pass_turn();
     // Beside the products, which need not wait for the addresses of new rows.
-    if constexpr (kNew) fetch_operands<kStep>();
-    if constexpr (!kNew || Shared::kQueries == 3) release_stored();
+    if constexpr (kStep == Step::kFirst) fetch_operands<kStep>();
+    if (!begins || Shared::kQueries == 3) release_stored();
     KeptKeys<kShape> kept;
     if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);
     ptx::wgmma_wait<1>();
@@ -171,16 +178,16 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     bool corrects;
     if constexpr (kStep == Step::kPlain && kInExponents) {
       features.begin_exponents(rows.block, first_key);
-      corrects = rows.softmax.template step<kNew>(
-          scores, fresh,
+      corrects = rows.softmax.step(
+          begins, scores, fresh,
           ChangedExponents<Features, kShape, kConfig.scale_first>{features, rows.block, first_key,
                                                                   p.score_scale, p.exponent_scale},
           correct);
     } else {
       if constexpr (Features::kTransforms) features.transform(scores);
       features.begin_add(rows.block, first_key);
-      corrects = rows.softmax.template step<kNew>(
-          scores, fresh,
+      corrects = rows.softmax.step(
+          begins, scores, fresh,
           SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
               features, kept, p.score_scale, p.exponent_scale},
           correct);
@@ -199,14 +206,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
-    if constexpr (kNew) {
-      adds = false;
-    } else {
-      adds = true;
-      if (corrects) {
+    adds = !begins;
+    if (adds && corrects) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
-      }
+      for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
     }
     job = ForwardJob::from(next_job);
   }

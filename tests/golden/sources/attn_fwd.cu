@@ -1910,11 +1910,11 @@ struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
     }
   }
 
-  // As RunningMaxSoftmax::step(); kFirst: nothing has been summed up before this tile. Returns
+  // As RunningMaxSoftmax::step(); `begins`: nothing has been summed up before this tile. Returns
   // whether correct() was called. A function of the scores that are still there, so that `out` may
   // be in use.
-  template <bool kFirst, int kGroups, class Exponents, class Correct>
-  ATTNJIT_DEVICE bool step(Fragments<kRowTiles, kGroups>& scores,
+  template <int kGroups, class Exponents, class Correct>
+  ATTNJIT_DEVICE bool step(bool begins, Fragments<kRowTiles, kGroups>& scores,
                            Probabilities<kRowTiles, kGroups>& probabilities, Exponents exponents,
                            Correct correct) {
     RowValues<kRowTiles> total = {};
@@ -1936,7 +1936,7 @@ struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         in_range &= this->suited(m, h, total[m][h]);
-        if (kFirst) in_range &= ptx::quad_sum(total[m][h]) >= kLeast;
+        if (begins) in_range &= ptx::quad_sum(total[m][h]) >= kLeast;
       }
     }
     in_range &= exponents.fit();
@@ -1948,7 +1948,7 @@ struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
       }
       return false;
     }
-    if (kFirst) Exact::begin();
+    if (begins) Exact::begin();
     exponents.settle(scores);
     Exact::step(scores, probabilities, exponents.exponent_scale, correct);
     return true;

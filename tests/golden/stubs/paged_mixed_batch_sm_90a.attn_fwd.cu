@@ -20,6 +20,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .producer_registers = 40,
     .row_max = false,
     .packs_sequences = true,
+    .one_edge = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

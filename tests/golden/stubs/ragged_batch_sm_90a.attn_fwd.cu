@@ -19,6 +19,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .producer_registers = 40,
     .row_max = false,
     .packs_sequences = false,
+    .one_edge = false,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 

@@ -21,6 +21,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .producer_registers = 48,
     .row_max = false,
     .packs_sequences = false,
+    .one_edge = true,
 };
 inline constexpr ScoreShape kScores = kConfig.scores();
 
