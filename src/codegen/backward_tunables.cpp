@@ -66,7 +66,13 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
   if (!has_wide_heads(f)) {
     if (t.dq_method == DqMethod::kKernel) {
-      return "dq_method must be add or plane where dkv has path wgmma";
+      return "dq_method must be add, store or plane where dkv has path wgmma";
+    }
+    if (t.dq_method == DqMethod::kStore) {
+      if (const Rule rule = why_no_first_keys(f.scores)) {
+        return fmt::format("dq_method: store {}; use add", *rule);
+      }
+      if (f.deterministic) return "dq_method: store is not deterministic; use add";
     }
     if (t.dq_method == DqMethod::kPlane) {
       if (f.scores.packed) return "dq_method: plane knows no packed sequences; use add";
@@ -102,6 +108,12 @@ Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
 }
 
 }  // namespace
+
+Rule why_no_first_keys(const problem::Family& f) {
+  if (f.packed) return "knows no packed sequences";
+  if (f.mask != Extent::kAbsent && f.mask != Extent::kPerQuery) return "knows no masks over keys";
+  return std::nullopt;
+}
 
 bool has_wide_heads(const BackwardFamily& f) {
   return f.scores.head_dim > 128 || f.scores.head_dim_v > 128;
@@ -187,8 +199,9 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
   if (tunables.dkv.path == Path::kWgmma) {
     if (auto rule = why_wgmma_unfit(tunables, f, arch)) return rule;
   } else {
-    if (tunables.dq_method == DqMethod::kPlane) {
-      return "dq_method: plane needs path wgmma; use add or kernel";
+    if (tunables.dq_method == DqMethod::kPlane || tunables.dq_method == DqMethod::kStore) {
+      return fmt::format("dq_method: {} needs path wgmma; use add or kernel",
+                         base::word(tunables.dq_method));
     }
     const auto dkv = dkv_config(f, tunables);
     if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
@@ -218,6 +231,7 @@ std::string describe_tile(const BackwardTile& t) {
 std::string describe_tile(const BackwardTunables& t) {
   std::string text = describe_tile(t.dkv);
   if (t.dq_method == DqMethod::kPlane) text += " planes";
+  if (t.dq_method == DqMethod::kStore) text += " store";
   if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
   if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
   return text;

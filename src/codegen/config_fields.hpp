@@ -90,7 +90,7 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
-      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"ordered", &C::ordered},
+      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"dq_order", &C::dq_order},
       base::Field{"whole_planes", &C::whole_planes},
       base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
@@ -131,7 +131,8 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
 constexpr auto fields(const FragmentSumConfig*) {
   using C = FragmentSumConfig;
   return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
-                            base::Field{"aligned", &C::aligned}, base::Field{"packed", &C::packed});
+                            base::Field{"aligned", &C::aligned}, base::Field{"packed", &C::packed},
+                            base::Field{"stored", &C::stored});
 }
 
 constexpr auto fields(const BiasSumConfig*) {

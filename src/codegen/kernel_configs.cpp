@@ -42,6 +42,11 @@ int producer_registers(const Family& f, const ForwardTunables& tunables) {
   return tunables.block_q == 64 && paged ? std::max(own, 48) : own;
 }
 
+kernel::DqOrder dq_order(const BackwardFamily& f, DqMethod method) {
+  if (method == DqMethod::kAdd && f.deterministic) return kernel::DqOrder::kKeys;
+  return method == DqMethod::kStore ? kernel::DqOrder::kFirst : kernel::DqOrder::kAny;
+}
+
 }  // namespace
 
 kernel::ForwardConfig forward_config(const Family& f, const ForwardTunables& tunables) {
@@ -124,20 +129,18 @@ kernel::BackwardConfig dkv_config(const BackwardFamily& f, const BackwardTunable
 kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
                                              const BackwardTunables& tunables) {
   const bool planes = tunables.dq_method == DqMethod::kPlane;
-  const bool ordered = f.deterministic && !planes;
-  const bool narrow = std::max(f.scores.head_dim, f.scores.head_dim_v) <= 64;
+  const int width = std::max(f.scores.head_dim, f.scores.head_dim_v);
   const bool operands = f.scores.mask != Extent::kAbsent || f.scores.bias != Extent::kAbsent;
   // A walk from place to place takes registers that those who load packed sequences do not have
-  // beside wider heads or operands, nor those who complete a dbias tile by tile; and who waits for
-  // other thread blocks must not have begun before them.
-  const bool walks = !f.scores.packed || (narrow && !operands);
-  const bool shares = !planes && !ordered && walks && tunables.dbias_method != DbiasMethod::kStore;
+  // beside wider heads or operands, nor those who complete a dbias tile by tile.
+  const bool walks = !f.scores.packed || (width <= 64 && !operands);
+  const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
   // Registers of those that load, and what they leave to those of dq, so that threads that have
-  // keys of 128 columns get 208, and of 64 columns 200 (ptxas 13.0).
-  const int of_loads = (narrow              ? 40
-                        : planes || ordered ? 24
-                                            : 32) +
-                       (shares && f.scores.packed ? 8 : 0);
+  // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0).
+  const bool wide = width > 96;
+  const kernel::DqOrder order = dq_order(f, tunables.dq_method);
+  const bool more_of_dq = planes || (shares && order != kernel::DqOrder::kAny);
+  const int of_loads = wide ? (more_of_dq ? 24 : 32) : shares && f.scores.packed ? 48 : 40;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -145,13 +148,13 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
           .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
-          .ordered = ordered,
+          .dq_order = order,
           .whole_planes = planes,
           .shares_places = shares,
           .block_q = tunables.dkv.block_q,
           .num_stages = tunables.dkv.num_stages,
           .producer_registers = of_loads,
-          .dq_registers = (narrow ? 112 : 96) - of_loads};
+          .dq_registers = (wide ? 96 : 112) - of_loads};
 }
 kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
                                            const BackwardTunables& tunables) {
@@ -205,11 +208,12 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .packed = f.scores.packed};
 }
 
-kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns) {
+kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int columns, bool stored) {
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = columns,
           .aligned = f.scores.aligned,
-          .packed = f.scores.packed};
+          .packed = f.scores.packed,
+          .stored = stored};
 }
 
 std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {

@@ -59,7 +59,9 @@ kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
 std::optional<kernel::MaskClassesConfig> mask_classes_config(const problem::BackwardFamily& family);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
                                                    const BackwardTunables& tunables);
-kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns);
+/// `stored`: the sums of rows that nobody has stored are not there.
+kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns,
+                                              bool stored);
 /// None where dbias is complete without a last step.
 std::optional<kernel::BiasSumConfig> bias_sum_config(const problem::BackwardFamily& family,
                                                      DbiasMethod method);

@@ -32,6 +32,10 @@ inline std::string literal(kernel::Fresh value) {
                                     "kThread", "kSharedThread", "kWarpThread", "kSharedWarpThread"};
   return fmt::format("Fresh::{}", kNames[static_cast<int>(value)]);
 }
+inline std::string literal(kernel::DqOrder value) {
+  constexpr const char* kNames[] = {"kAny", "kFirst", "kKeys"};
+  return fmt::format("DqOrder::{}", kNames[static_cast<int>(value)]);
+}
 inline std::string literal(problem::Extent value) {
   switch (value) {
     case problem::Extent::kPerQuery:

@@ -14,6 +14,11 @@ namespace attnjit::codegen {
 /// The rule that a configuration breaks, as a sentence; nothing where it breaks none.
 using Rule = std::optional<std::string>;
 
+/// Why the first keys cannot store dq for others to add to, as the rest of a sentence: they must
+/// not be passed over, but a mask may leave them out, and faulty lengths of packed sequences as
+/// well.
+Rule why_no_first_keys(const problem::Family& family);
+
 /// The rule of a kernel's own config, or of the shared memory that `arch` has.
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {

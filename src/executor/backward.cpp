@@ -34,7 +34,8 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
   if (args.dbias) add_tensor(memory, "dbias", *args.dbias, TensorRole::kOutput);
 }
 
-void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& arguments,
+void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
+                   const launch::BackwardArguments& arguments,
                    const launch::BackwardLayout& layout) {
   const auto& values = arguments.values();
   const kernel::BackwardParams& dkv = values.dkv.base;
@@ -50,14 +51,18 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardArguments& argume
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
             arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
-  if (layout.dq_sum < layout.sums) {
+  // Thread blocks that take whole planes have the same sums for one after another.
+  const bool before = layout.dq_sum < layout.sums;  // dq's sums, and the others
+  const std::size_t dq_end = before ? layout.sums : layout.bytes;
+  const std::size_t sums_end = before || !plan.adds_dq() ? layout.bytes : layout.dq_sum;
+  if (!plan.has_dq_kernel()) {
     add_array(memory, "sums of dq", dkv.dq_sum,
-              static_cast<std::int64_t>((layout.sums - layout.dq_sum) / kFloatBytes), kFloatBytes,
-              TensorRole::kReused);
+              static_cast<std::int64_t>((dq_end - layout.dq_sum) / kFloatBytes), kFloatBytes,
+              plan.whole_planes() ? TensorRole::kReused : TensorRole::kOutput);
   }
   // One array for all other sums, which lie one after another; calls differ in which of them exist.
   add_array(memory, "fp32 sums", values.preprocess.sums,
-            static_cast<std::int64_t>(layout.sum_bytes / kFloatBytes), kFloatBytes,
+            static_cast<std::int64_t>((sums_end - layout.sums) / kFloatBytes), kFloatBytes,
             TensorRole::kOutput);
 }
 
@@ -72,7 +77,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   GlobalMemory memory;
   add_tensors(memory, args);
   add_prepared_mask(memory, problem.forward, args.forward);
-  add_workspace(memory, arguments, layout);
+  add_workspace(memory, plan, arguments, layout);
   for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;
     run(step, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);

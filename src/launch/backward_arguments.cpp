@@ -86,20 +86,21 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
   p.section_planes = layout_.grid.section_planes;
-  p.batch_fastest = !forward.packed && forward.bias.extent != Extent::kAbsent &&
-                    forward.bias.num_batches < forward.batch;
+  p.batch_fastest = batch_fastest(forward);
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq.base = values_.dbias = p;
   // Under a causal mask the last keys have the fewest queries, and come to each before the others.
-  p.last_keys_first =
-      spec_.wgmma && spec_.wgmma->ordered && forward.bounded_right && !forward.bounded_left;
+  p.last_keys_first = spec_.wgmma && spec_.wgmma->dq_order == kernel::DqOrder::kKeys &&
+                      forward.bounded_right && !forward.bounded_left;
   set_tiles(p, spec_.dkv, forward);
   if (spec_.wgmma) {
     values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
     values_.dkv.turns = at<kernel::uint32>(layout_.turns);
     values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
     values_.dkv.places_taken = at<kernel::uint32>(layout_.places_taken);
+    values_.dkv.zeroed = at<kernel::uint32>(layout_.zeroed);
+    values_.dkv.zeros_ahead = layout_.grid.zeros_ahead;
   }
   if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
   if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);
@@ -183,12 +184,14 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
                                      .seqlen = seqlen,
                                      .num_row_blocks = row_blocks,
                                      .factor = factor,
-                                     .packed = values_.features.sequences.q};
+                                     .packed = values_.features.sequences.q,
+                                     .turns = nullptr};
   };
   const kernel::BackwardParams& p = values_.dkv.base;
   const int kv_blocks = kernel::ceil_div(problem.seqlen_kv, kernel::kRowBlock);
   values_.dq_sum = sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q,
                        layout_.grid.row_blocks, problem.scale);
+  if (spec_.takes_turns()) values_.dq_sum.turns = at<kernel::uint32>(layout_.turns);
   values_.dk_sum = sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv,
                        kv_blocks, problem.scale);
   values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv,

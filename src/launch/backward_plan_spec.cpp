@@ -30,6 +30,31 @@ void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
        BackwardStep::kDkv});
 }
 
+// Tiles of a kv head that begin at the same time wait for each other. Where each is one of as many
+// heads as the device holds tiles of, a tile of queries has been stored, or added to, by the time
+// that the next keys come to it. Where the first keys have all queries and others fewer, that takes
+// twice as many heads.
+void spread_turns(BackwardGrid& grid, const BackwardPlanSpec& spec) {
+  if (grid.kv_tiles == 0) return;
+  const bool shrinks =
+      spec.family.scores.bounded_right && spec.wgmma->dq_order == kernel::DqOrder::kFirst;
+  const std::int64_t planes = shrinks ? kernel::ceil_div(2 * spec.block_slots, grid.kv_tiles)
+                                      : spec.block_slots / grid.kv_tiles;
+  const std::int64_t most = std::max<std::int64_t>(grid.section_planes, planes);
+  grid.section_planes =
+      static_cast<std::int32_t>(std::max<std::int64_t>(std::min(most, grid.kv_planes), 1));
+}
+
+// The first sections, whose places begin before anybody could have set their sums to zero, are left
+// to the kernel before.
+void plan_zeros(BackwardGrid& grid, int block_slots) {
+  const std::int64_t places = std::int64_t{grid.section_planes} * grid.kv_tiles * grid.splits;
+  if (places == 0) return;
+  const std::int64_t ahead = kernel::ceil_div(std::int64_t{block_slots}, places);
+  if (ahead * grid.section_planes >= grid.kv_planes) return;
+  grid.zeros_ahead = static_cast<std::int32_t>(ahead);
+}
+
 }  // namespace
 
 std::size_t BackwardPlanSpec::find_step(BackwardStep kind) const {
@@ -79,12 +104,13 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   } else if (tunables.dkv.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
     add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates);
+    spec.steps.back().overlaps = arch.dependent_launch;
   } else {
     const auto config = codegen::dkv_config(family, tunables);
     add_dkv(spec, config, config.scale_first, arch, templates);
   }
-  const auto add_sum = [&](BackwardStep kind, int columns) {
-    const auto config = codegen::fragment_sum_config(family, columns);
+  const auto add_sum = [&](BackwardStep kind, int columns, bool stored = false) {
+    const auto config = codegen::fragment_sum_config(family, columns, stored);
     add(kind, codegen::render_fragment_sum(config, templates), config, config.shared_bytes());
   };
   if (spec.dq_wgmma) {
@@ -94,7 +120,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
         spec.dq->dq_shared_bytes());
   } else if (!spec.whole_planes()) {
-    add_sum(BackwardStep::kDqSum, family.scores.head_dim);
+    add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.takes_turns());
+    spec.steps.back().overlaps = spec.wgmma && arch.dependent_launch;
   }
   if (tunables.split) {
     add_sum(BackwardStep::kDkSum, family.scores.head_dim);
@@ -118,6 +145,11 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
 std::int32_t num_tiles(const problem::Problem& problem, std::int32_t rows, int size) {
   return problem.packed ? kernel::num_packed_tiles(rows, problem.batch, size)
                         : kernel::ceil_div(rows, size);
+}
+
+bool batch_fastest(const problem::Problem& problem) {
+  return !problem.packed && problem.bias.extent != problem::Extent::kAbsent &&
+         problem.bias.num_batches < problem.batch;
 }
 
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
@@ -156,6 +188,11 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
         std::int64_t{2} * p.seqlen_q * (p.head_dim + p.head_dim_v) * p.gqa_ratio();
     grid.section_planes = choose_section(bytes, 1, grid.kv_planes);
   }
+  if (spec.takes_turns()) {
+    spread_turns(grid, spec);
+  } else if (spec.wgmma && spec.adds_dq() && !p.packed && !batch_fastest(p)) {
+    plan_zeros(grid, spec.block_slots);
+  }
   return grid;
 }
 
@@ -187,17 +224,16 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
                          columns(p.head_dim) * kFloat);
   }
+  const std::int64_t dq_bytes = rows * columns(p.head_dim) * kFloat;
+  if (spec.takes_turns()) layout.dq_sum = take(dq_bytes);
   layout.sums = layout.bytes;
-  if (!spec.has_dq_kernel() && !spec.whole_planes()) {
-    layout.dq_sum = take(rows * columns(p.head_dim) * kFloat);
-  }
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
         layout.grid.kv_planes * kernel::round_up(p.seqlen_kv, kernel::kRowBlock);
     layout.dk_sum = take(kv_rows * columns(p.head_dim) * kFloat);
     layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
   }
-  if (spec.wgmma && spec.wgmma->ordered) layout.turns = take(rows / 16 * kFloat);
+  if (spec.takes_turns()) layout.turns = take(rows / 16 * kFloat);
   if (spec.wgmma && spec.wgmma->shares_places) layout.places_taken = take(kFloat);
   if (dbias == DbiasMethod::kColumns) {
     layout.dbias_parts =
@@ -207,7 +243,21 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dbias_parts =
         take(dbias_planes * layout.grid.dbias_queries * layout.grid.dbias_keys * kFloat);
   }
+  if (layout.grid.zeros_ahead > 0) {
+    const std::int64_t sections =
+        kernel::ceil_div(layout.grid.kv_planes, std::int64_t{layout.grid.section_planes});
+    layout.zeroed = take(sections * kFloat);
+  }
   layout.sum_bytes = layout.bytes - layout.sums;
+  if (spec.adds_dq() && !spec.takes_turns()) {
+    layout.dq_sum = take(dq_bytes);
+    layout.sum_bytes = layout.bytes - layout.sums;
+    if (layout.grid.zeros_ahead > 0) {
+      const std::int64_t planes =
+          std::int64_t{layout.grid.zeros_ahead} * layout.grid.section_planes;
+      layout.sum_bytes = layout.dq_sum - layout.sums + dq_bytes / layout.grid.kv_planes * planes;
+    }
+  }
   return layout;
 }
 

@@ -50,6 +50,10 @@ struct BackwardPlanSpec {
 
   bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
   bool whole_planes() const { return tunables.dq_method == codegen::DqMethod::kPlane; }
+  /// Whether dq is added up in fp32 by the kernel of dk and dv.
+  bool adds_dq() const { return !has_dq_kernel() && !whole_planes(); }
+  /// Whether the first keys store their part of dq and others wait for them.
+  bool takes_turns() const { return wgmma && wgmma->takes_turns(); }
   /// The step of that kind, or the end of `steps`.
   std::size_t find_step(BackwardStep kind) const;
   /// The kernel of dk and dv.
@@ -75,11 +79,16 @@ struct BackwardGrid {
   std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
   std::int64_t q_planes = 0;               ///< query heads of all batch elements
   std::int32_t row_blocks = 0;             ///< of kRowBlock queries, of a plane
+  /// Sections that the kernel of dk and dv sets sums of dq to zero ahead of those who add to them;
+  /// 0 where all of them are zeros before.
+  std::int32_t zeros_ahead = 0;
   /// Of a plane of dbias while it is added up: path wgmma adds whole tiles.
   std::int64_t dbias_queries = 0, dbias_keys = 0;
   std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
   std::int64_t rows() const { return q_planes * padded_rows(); }  ///< of all planes
 };
+/// Whether batch elements of a head follow each other, for they share a bias.
+bool batch_fastest(const problem::Problem& problem);
 /// Tiles of `size` of the rows or keys of a plane, which packed sequences share.
 std::int32_t num_tiles(const problem::Problem& problem, std::int32_t rows, int size);
 BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem);
@@ -89,10 +98,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///   4 (B Hq ceil64(Lq) (D + 5) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
-/// wgmma has 8 instead of the 4, 9 if it is deterministic, and whole tiles of block_q queries
-/// instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys. Packed sequences have
-/// Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys
-/// of dbias in place of Lk.
+/// wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
+/// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys. Packed sequences
+/// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
+/// keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
@@ -100,11 +109,13 @@ struct BackwardLayout {
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t classes = 0;                   ///< a byte per mask tile
-  std::size_t sums = 0;                      ///< where what is set to zero begins
-  std::size_t sum_bytes = 0;
-  std::size_t dq_sum = 0, dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
-  std::size_t turns = 0;         ///< likewise, of path wgmma where it is deterministic
+  std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
+  std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
+  std::size_t dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
+  std::size_t turns = 0;         ///< likewise, where thread blocks take turns
   std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
+  std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
+  std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero
   std::size_t bytes = 0;         ///< total
 };
 

@@ -46,6 +46,9 @@ void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& 
   } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;
+  } else if (config.dq_method == codegen::DqMethod::kStore &&
+             config.dkv.path != codegen::Path::kWgmma) {
+    config.dq_method = codegen::DqMethod::kAdd;
   }
   if (config.dq_method != codegen::DqMethod::kKernel) config.dq = zero.dq;
   if (config.dbias_method != codegen::DbiasMethod::kKernel) config.dbias = zero.dbias;

@@ -3,6 +3,7 @@
 #include "attnjit/backward_wgmma_keys.cuh"
 #include "attnjit/backward_wgmma_producer.cuh"
 #include "attnjit/backward_wgmma_zeros.cuh"
+#include "attnjit/backward_zeros_ahead.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/key_bias_grad.cuh"
 
@@ -14,8 +15,9 @@
 // share it. Its warps have roles:
 //
 //   warpgroup 0        warp 0 finds the places, walks over the tiles of queries and loads Q and dO;
-//                      warp 1 sets rows to zero that must not be read; warp 2 writes zeros where
-//                      dbias has no tile (backward_wgmma_zeros.cuh), or ends; warp 3 loads K and V
+//                      warp 1 sets rows to zero that must not be read; warp 2 sets sums of dq to
+//                      zero (backward_zeros_ahead.cuh) and dbias where it has no tile
+//                      (backward_wgmma_zeros.cuh); warp 3 loads K and V
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward_wgmma_keys.cuh)
 //   warpgroup 3        dq (backward_wgmma_dq.cuh)
 //
@@ -27,7 +29,11 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
                                        Features... features) {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
   using Set = GradientFeatures<Features...>;
-  if (ptx::thread_index() == 0) BackwardShared<kConfig>().init_barriers(BiasGrad::kStores);
+  if (ptx::thread_index() == 0) {
+    BackwardShared<kConfig>().init_barriers(BiasGrad::kStores || zeroes_ahead<kConfig, Set>());
+  }
+  ptx::let_next_kernel_begin();
+  ptx::wait_for_previous_kernel();
   ptx::block_sync();  // the barriers are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
@@ -36,8 +42,9 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
     if (warp == 0) BackwardProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();
     if (warp == 3) BackwardKeyProducer<kConfig, Set>(params, Set(features...)).run();
-    if constexpr (BiasGrad::kStores) {
-      if (warp == 2) {
+    if (warp == 2) {
+      if constexpr (zeroes_ahead<kConfig, Set>()) BackwardZerosAhead<kConfig>(params).run();
+      if constexpr (BiasGrad::kStores) {
         BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
       }
     }

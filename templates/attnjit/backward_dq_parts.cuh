@@ -80,7 +80,7 @@ struct BackwardDqParts {
   ATTNJIT_DEVICE void add_to(float* sums, uint32 place, int bytes, bool stores = false) const {
     ptx::fence_async_proxy();
     ptx::warp_sync();  // the part is complete
-    if constexpr (kConfig.whole_planes) ptx::bulk_store_if(lane == 0 && stores, sums, place, bytes);
+    if constexpr (kConfig.walks_all()) ptx::bulk_store_if(lane == 0 && stores, sums, place, bytes);
     ptx::bulk_add_if(lane == 0 && !stores, sums, place, bytes);
     ptx::tensor_store_commit();
   }

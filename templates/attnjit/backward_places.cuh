@@ -21,20 +21,26 @@ struct BackwardPlace {
 };
 
 // The places of a thread block, one after another, as the warp that loads queries finds them: its
-// own by index; then, where thread blocks share places, those that a count gives, so that nobody is
+// own by index; or those that a count gives, where thread blocks share places, so that nobody is
 // idle while there are some; or all tiles of every num_blocks-th kv head, where it takes whole
 // planes.
+//
+// Thread blocks wait for places of lower numbers, for zeros and for turns. Those are at work then:
+// the hardware begins thread blocks in the order of their indices, and a count gives to those that
+// have begun alone.
 template <BackwardWgmmaConfig kConfig>
 class BackwardPlaces {
  public:
   ATTNJIT_DEVICE explicit BackwardPlaces(const BackwardWgmmaParams& params)
-      : params_(params), next_(kConfig.whole_planes ? 0 : ptx::block_index()) {}
+      : params_(params), next_(kConfig.whole_planes ? 0 : ptx::block_index()) {
+    ask();
+  }
 
   // Asks for the next place, so that the answer is there with take(): as late as that allows, for
   // somebody else might be free before.
   ATTNJIT_DEVICE void ask() {
     if (!kConfig.shares_places || ptx::lane_index() != 0) return;
-    next_ = params_.num_blocks + ptx::take_count(params_.places_taken);
+    next_ = ptx::take_count(params_.places_taken);
   }
   // The next place, or none.
   ATTNJIT_DEVICE PlanePart take() {

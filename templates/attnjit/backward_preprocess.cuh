@@ -39,6 +39,7 @@ struct BackwardPreprocess {
       : params(p), shift(0), end_row(p.seqlen_q), sequence(0), begin_row(0) {}
 
   ATTNJIT_DEVICE void run() {
+    ptx::let_next_kernel_begin();
     clear_sums();
     if (params.num_row_blocks == 0) return;
     const int64 plane = ptx::block_index() / params.num_row_blocks;

@@ -6,16 +6,23 @@
 
 namespace attnjit::kernel {
 
+// The order in which the tiles of keys that a tile of queries sees, mask aside, come to its dq.
+enum class DqOrder : int {
+  kAny = 0,    // sums are zeros before, and all add to them
+  kFirst = 1,  // the first keys store, others add after them
+  kKeys = 2,   // the first keys store, others add one after another, so that bits do not vary
+};
+
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
 struct BackwardWgmmaConfig {
-  DType dtype;         // of q, k, v, dout and the gradients: 16 bits wide
-  int head_dim;        // columns of q and k, a multiple of 8 up to 128
-  int head_dim_v;      // columns of v and dout, likewise
-  int gqa_ratio;       // query heads that share one kv head
-  bool scale_first;    // scores are scaled, then features add to them, then lse is taken off
-  bool bias_tiles;     // a bias with rows of its own comes in tiles
-  bool mask_tiles;     // so does a mask
-  bool ordered;        // thread blocks add to a tile of dq in the order of their keys
+  DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;      // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;    // columns of v and dout, likewise
+  int gqa_ratio;     // query heads that share one kv head
+  bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
+  bool bias_tiles;   // a bias with rows of its own comes in tiles
+  bool mask_tiles;   // so does a mask
+  DqOrder dq_order;
   bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself
   bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
   int block_q;         // query rows of a tile, 64 or 128
@@ -35,7 +42,9 @@ struct BackwardWgmmaConfig {
   ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || whole_planes; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
   // to dq first and last is known.
-  ATTNJIT_CONSTEXPR bool walks_all() const { return ordered || whole_planes; }
+  ATTNJIT_CONSTEXPR bool walks_all() const { return takes_turns() || whole_planes; }
+  // Whether thread blocks wait for each other before they add to dq.
+  ATTNJIT_CONSTEXPR bool takes_turns() const { return dq_order != DqOrder::kAny; }
   // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
   ATTNJIT_CONSTEXPR int key_registers() const {
     const int most = (512 - producer_registers - dq_registers) / 16 * 8;
@@ -120,8 +129,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 on";
   if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
     return "dq_registers must be a multiple of 8 from 24 on";
-  if (config.ordered && config.has_places())
-    return "ordered must be false where a thread block takes several tiles of keys";
+  if (config.takes_turns() && config.whole_planes)
+    return "dq_order must be kAny where a thread block takes whole planes";
   if (config.shares_places && config.whole_planes)
     return "shares_places must be false where a thread block takes whole planes";
   if (config.fragment_registers() > 192)
@@ -134,12 +143,16 @@ struct BackwardWgmmaParams {
   BackwardParams base;
   const uint32* row_pieces;  // kRowPieceBytes a row, see backward_params.h; padded_rows is a
                              // multiple of block_q
-  uint32* turns;  // [batch][query head][padded row / 16]: key tiles that have added to dq, if the
-                  // config is ordered; 0 at first
+  uint32* turns;  // [batch][query head][padded row / 16]: tiles of keys that have added to dq, or 1
+                  // once it has been stored, if the config takes_turns; 0 at first
   int32 num_blocks;  // thread blocks, which share the planes out if the config has whole_planes;
                      // base.dq_sum is then [thread block][query head of a kv head][padded row]
-  uint32* places_taken;  // tiles of keys beyond the first num_blocks that thread blocks have taken,
-                         // if it has not; 0 at first
+  uint32* places_taken;  // tiles of keys that thread blocks have taken, if the config
+                         // shares_places; 0 at first
+  uint32* zeroed;      // [section of planes]: places that have set their share of its sums of dq to
+                       // zero; 0 at first
+  uint32 zeros_ahead;  // sections between such a place and the sums, which are zeros in as many
+                       // first sections; 0: all sums are zeros at first
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
   // 128 columns, of block_q rows. dbias as the bias.
   TensorMap q, k, v, dout, bias, mask, dbias;

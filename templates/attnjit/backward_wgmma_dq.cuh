@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/backward_plane_dq.cuh"
+#include "attnjit/backward_zeros_ahead.cuh"
 #include "attnjit/ptx/count.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
@@ -17,8 +18,9 @@ ATTNJIT_CONSTEXPR int groups_per_tile() {
 
 // The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
 // block's keys have in it, 64 queries by 64 columns at a time (backward_dq_parts.cuh), which the
-// copy engine adds to the sums in global memory. Thread blocks that take whole planes write dq
-// itself (backward_plane_dq.cuh).
+// copy engine adds to the sums in global memory. Where thread blocks take turns, the first keys
+// store their part, so that nobody has to set the sums to zero. Those that take whole planes write
+// dq itself (backward_plane_dq.cuh).
 //
 // dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
 // up like dq.
@@ -31,8 +33,9 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 
   const BiasGrad bias_grad;
   const uint64 ds_descriptor, k_descriptor;
-  uint32 k_buffer = 0;      // the place's
-  uint32* added = nullptr;  // turns of the last rows, which are to be passed
+  uint32 k_buffer = 0;         // the place's
+  uint32 passes = 0;           // one more than the turn that is to be passed; 0 is none
+  bool passes_halves = false;  // of both halves of a tile of 128 queries
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
@@ -47,19 +50,23 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       if (!place.exists()) break;
       walk.locate(place.at);
       k_buffer = number % kConfig.k_buffers();
+      if constexpr (zeroes_ahead<kConfig, Features>()) {
+        BackwardZerosAhead<kConfig>(params).await(place.at);
+      }
       ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
       BackwardJob job = place.first;
       for (; job.exists(); turn.advance()) {
         const uint32 slot = turn.slot();
         Share share = {};
         if constexpr (kConfig.whole_planes) share = this->begin_tile(job, turn.turn);
+        if (kConfig.takes_turns()) pass_turn();
         ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
         const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
         add(job, slot, share);
         job = next;
       }
       shared.leave_place(number);
-      if (kConfig.ordered) pass_turn();
+      if (kConfig.takes_turns()) pass_turn();
       if (!kConfig.has_places()) break;
     }
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
@@ -67,6 +74,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 
  private:
   ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot, const Share& share) {
+    const uint32 before = kConfig.takes_turns() ? walk.turn_of(job.tile) : 0;
+    const bool stores = kConfig.takes_turns() ? before == 0 : share.first;
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -82,15 +91,12 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       if (!this->has_sums(job, part)) continue;
       const uint32 place = this->take_place();
       this->put(place, dq);
-      uint32* const turns =
-          params.turns + (walk.padded_rows_of(job.head).first + this->first_row(job, part)) / 16;
-      if (kConfig.ordered && slab == 0) {
-        pass_turn();
-        await_turn(turns, job.tile);
-      }
-      this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes,
-                   share.first);
-      if (kConfig.ordered && slab == kSlabs - 1) added = turns;
+      if (kConfig.takes_turns() && part == 0) await_turn(job, before);
+      this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes, stores);
+    }
+    if (kConfig.takes_turns() && (kConfig.dq_order == DqOrder::kKeys || stores)) {
+      passes = turn_at(job) + 1;
+      passes_halves = kConfig.block_q > 64 && this->has_sums(job, kParts - 1);
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -98,19 +104,27 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // Waits until the thread blocks before this one have added to the warp's rows of a tile. Those
-  // have begun before: the hardware begins thread blocks in the order of their indices.
-  ATTNJIT_DEVICE void await_turn(const uint32* turns, int tile) {
-    ptx::await_count(turns, walk.turn_of(tile));
+  // Waits for the turn of these keys at the warp's rows of a tile: until all keys before them have
+  // added, or until the first have stored. See BackwardPlaces for why these are at work.
+  ATTNJIT_DEVICE void await_turn(const BackwardJob& job, uint32 before) {
+    if (before == 0) return;
+    ptx::await_count(params.turns + turn_at(job), kConfig.dq_order == DqOrder::kKeys ? before : 1);
     ptx::fence_async_proxy_global();
   }
-  // Passes the turn of the rows before: their sums have become complete during the products since.
+  ATTNJIT_DEVICE uint32 turn_at(const BackwardJob& job) const {
+    return static_cast<uint32>((walk.padded_rows_of(job.head).first + this->first_row(job, 0)) /
+                               16);
+  }
+  // Passes the turn of the tile before, if these keys had one that others wait for: its sums have
+  // become complete while dS of this one was computed.
   ATTNJIT_DEVICE void pass_turn() {
-    if (added == nullptr) return;
+    if (passes == 0) return;
     ptx::tensor_store_wait();
     ptx::fence_async_proxy_global();
-    ptx::count_if(lane == 0, added);
-    added = nullptr;
+    uint32* const turns = params.turns + (passes - 1);
+    ptx::count_if(lane == 0, turns);
+    ptx::count_if(lane == 0 && passes_halves, turns + 64 / 16);
+    passes = 0;
   }
 
   // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of

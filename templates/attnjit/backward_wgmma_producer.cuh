@@ -245,9 +245,9 @@ struct BackwardProducer {
   }
 };
 
-// Loads K and V. Where there is a second buffer of K, it comes while the place before is at work,
-// and V once that has computed its last dP. Keys with rows to be hidden come together then, for
-// those of the place before have been hidden.
+// Loads K and V. Where there is a second buffer of K, it
+// comes while the place before is at work, and V once that has computed its last dP. Keys with rows
+// to be hidden come together then, for those of the place before have been hidden.
 template <BackwardWgmmaConfig kConfig, class Features>
 struct BackwardKeyProducer {
   const BackwardWgmmaParams& params;

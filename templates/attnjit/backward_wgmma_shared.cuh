@@ -77,7 +77,7 @@ struct BackwardShared : BackwardJobs {
   }
 
   // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
-  // those of dq, the one that hides rows and, if it `writes_zeros`, the one that does.
+  // those of dq, the one that hides rows and, if there is one that `writes_zeros`, that one.
   ATTNJIT_DEVICE void init_barriers(bool writes_zeros) const {
     ptx::barrier_init(keys_landed(), 1);
     ptx::barrier_init(v_full(), 1);

@@ -2,6 +2,7 @@
 #include "attnjit/fragment_sum_config.h"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/tile/copy.cuh"
 #include "attnjit/tile/packed_rows.cuh"
@@ -27,10 +28,12 @@ struct FragmentSum {
     const float* fragments =
         params.sums + (plane * params.num_row_blocks + block) * (kRowBlock * 8 * kGroups);
     const int lane = ptx::lane_index();
+    ptx::wait_for_previous_kernel();
+    const uint32 stored = find_stored(plane, block);
 #pragma unroll 4
     for (int i = ptx::warp_index(); i < kRowBlock / 16 * kGroups; i += kWarps) {
-      float value[4];
-      ptx::load_fragment(value, fragments + i * 128);
+      float value[4] = {};
+      if ((stored >> i / kGroups & 1) != 0) ptx::load_fragment(value, fragments + i * 128);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = i / kGroups * 16 + 8 * h + lane / 4;
@@ -53,6 +56,19 @@ struct FragmentSum {
                            first * params.target_strides.row;
     store_tile<kConfig.aligned, kConfig.head_dim, kConfig.num_threads()>(
         rows, [&](int row) { return target + row * params.target_strides.row; }, end - first);
+  }
+
+ private:
+  // Which 16 rows of a block have sums, a bit each: the others had no key, and nobody stored any.
+  ATTNJIT_DEVICE uint32 find_stored(int64 plane, int block) const {
+    if constexpr (!kConfig.stored) return ~0u;
+    const ptx::Vector16 turns =
+        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(params.turns) +
+                                 plane * params.num_row_blocks + block);
+    uint32 stored = 0;
+#pragma unroll
+    for (int i = 0; i < kRowBlock / 16; ++i) stored |= turns.word[i] != 0 ? 1u << i : 0;
+    return stored;
   }
 };
 

@@ -26,6 +26,10 @@ struct Run {
 
 class Mutations {
  public:
+  Mutations() = default;
+  /// On a device of that many SMs.
+  explicit Mutations(int sm_count) { arch_.sm_count = sm_count; }
+
   /// Expects the kernels of `run` to be right as they are, and to lead to a report that has all of
   /// `parts` once `mutation` is made.
   void expect_report(const Mutation& mutation, const Run& run,
@@ -57,11 +61,16 @@ class Mutations {
   }
 
   // The combine step overlaps the forward there.
-  const codegen::Arch& arch_ = codegen::find_arch("sm_90a");
+  codegen::Arch arch_ = codegen::find_arch("sm_90a");
   // Of the kernels of a plan a mutation changes one.
   const Bench::Directory kernels_ = std::make_shared<test::TempDirectory>();
   Bench original_{{}, 1, {}, kernels_};
   std::set<std::string> right_;  // runs that the kernels have done as they are
+};
+
+class OneSmMutations : public Mutations {
+ public:
+  OneSmMutations() : Mutations(1) {}
 };
 
 }  // namespace attnjit::executor_test

@@ -14,6 +14,12 @@ inline std::string wgmma_backward(int block_q, int num_stages = 2, bool split = 
       split, block_q, num_stages);
 }
 
+/// The same where the first keys store dq for others to add to.
+inline std::string store_backward(int block_q) {
+  std::string config = wgmma_backward(block_q);
+  return config.replace(config.find("add"), 3, "store");
+}
+
 /// The same where thread blocks take all keys of a kv head.
 inline std::string plane_backward(int block_q) {
   std::string config = wgmma_backward(block_q);

@@ -18,6 +18,7 @@ const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
 const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
 const std::string kParts = "attnjit/backward_dq_parts.cuh";
+const std::string kSum = "attnjit/fragment_sum.cuh";
 const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
 const std::string kEntry = "attnjit/backward_dkv_wgmma.cuh";
 
@@ -119,6 +120,37 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a fence that is missing"
                 {"fence_async_proxy is missing"});
   expect_report({kClearRows, "ptx::warp_sync();  // all rows are zero", ""}, kHidden,
                 {"multiply_async: reads shared memory at +"});
+}
+
+// The first keys store dq, and some queries have none.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: dq that nobody stores") {
+  ProblemSpec spec = kSpec;
+  spec.seqlen_kv = 300;
+  spec.use_seqlens_q = true;
+  spec.seqlens_q = {130};
+  const Run run = {spec, store_backward(64)};
+  expect_report({kDq, "kConfig.takes_turns() ? before == 0", "kConfig.takes_turns() ? false"}, run,
+                {"adds to byte", "of sums of dq", "which nobody has set to zero"});
+  expect_report({kDq, "kConfig.takes_turns() ? before == 0", "kConfig.takes_turns() ? true"}, run,
+                {"of sums of dq", "which this kernel has written already"});
+  expect_report({kSum, "if constexpr (!kConfig.stored) return ~0u;", "return ~0u;"}, run,
+                {"fragment_sum", "of sums of dq", "which nobody has written"});
+}
+
+// Sums of three planes, of which the kernel before sets those of one to zero.
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma backward: sums that do not become zeros") {
+  ProblemSpec spec = kSpec;
+  spec.heads_q = spec.heads_kv = 3;
+  const Run run = {spec, wgmma_backward(64)};
+  const std::string zeros = "attnjit/backward_zeros_ahead.cuh";
+  expect_report({zeros, "line < first + share", "line < first"}, run,
+                {"adds to byte", "of sums of dq", "which nobody has set to zero"});
+}
+
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a kernel that does not wait for another") {
+  const std::string missing = "wait_for_previous_kernel is missing";
+  expect_report({kEntry, "ptx::wait_for_previous_kernel();", ""}, kRun, {"attn_bwd_dkv", missing});
+  expect_report({kSum, "ptx::wait_for_previous_kernel();", ""}, kRun, {"fragment_sum", missing});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: products without a fence") {

@@ -229,6 +229,67 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: dq in the order of the keys") 
   expect_right(spec);
 }
 
+// On a device of few SMs, so that thread blocks have several places after another.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: dq that the first keys store") {
+  codegen::Arch few_sms = codegen::find_arch("sm_90a");
+  few_sms.sm_count = 3;
+  ProblemSpec spec = kSmall;
+  spec.seqlen_q = 300;
+  spec.seqlen_kv = 400;
+  for (const int block_q : {64, 128}) {
+    expect_right(spec, store_backward(block_q));
+    expect_right(spec, store_backward(block_q), few_sms);
+    spec.causal = true;
+    for (const Diagonal diagonal : {Diagonal::kTopLeft, Diagonal::kBottomRight}) {
+      spec.diagonal = diagonal;  // some tiles of queries have no keys, or begin behind the first
+      expect_right(spec, store_backward(block_q), few_sms);
+    }
+    spec.causal = false;
+    spec.window = {30, 20};
+    expect_right(spec, store_backward(block_q), few_sms);
+    spec.window = {-1, -1};
+    spec.diagonal = Diagonal::kUnspecified;
+  }
+  spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
+  spec.seqlens_q = {290, 33};
+  spec.seqlens_kv = {390, 0};
+  spec.bias = "bhqk";
+  spec.want_dbias = true;
+  expect_right(spec, store_backward(64), few_sms);
+}
+
+// On a device of few SMs, so that the sums of most planes are left to the kernel itself.
+TEST_CASE_FIXTURE(WgmmaBackward,
+                  "wgmma backward: sums that become zeros ahead of who adds to them") {
+  codegen::Arch few_sms = codegen::find_arch("sm_90a");
+  ProblemSpec spec = kSmall;
+  spec.heads_q = 6;
+  spec.heads_kv = 3;
+  spec.head_dim = 72;
+  for (const int sm_count : {1, 3}) {
+    few_sms.sm_count = sm_count;
+    expect_right(spec, wgmma_backward(64), few_sms);
+    spec.causal = true;
+    spec.diagonal = Diagonal::kBottomRight;
+    expect_right(spec, wgmma_backward(64), few_sms);
+    spec.deterministic = true;
+    expect_right(spec, wgmma_backward(64), few_sms);
+    spec.causal = spec.deterministic = false;
+    spec.diagonal = Diagonal::kUnspecified;
+  }
+  spec.head_dim = 64;
+  spec.use_seqlens_q = spec.use_seqlens_kv = true;
+  spec.seqlens_q = {140, 33};
+  spec.seqlens_kv = {150, 37};
+  spec.seqlen_kv = 208;
+  spec.mask = "b1qk";
+  spec.mask_kind = MaskKind::kBlocks;
+  expect_right(spec, wgmma_backward(64), few_sms);
+  spec.bias = "bhqk";
+  spec.want_dbias = true;  // a thread block has one tile of keys
+  expect_right(spec, wgmma_backward(64), few_sms);
+}
+
 // On a device of one SM, so that a thread block has several planes after another.
 TEST_CASE_FIXTURE(WgmmaBackward,
                   "slow: wgmma backward: thread blocks that take all keys of a kv head") {

@@ -186,6 +186,21 @@ TEST_CASE("dq is added up where no kernel of its own computes it") {
   CHECK(contains(dq(f).stub, ".adds_dq = false"));
 }
 
+TEST_CASE("the order in which keys come to dq is the method's, and a deterministic backward's") {
+  using codegen::DqMethod;
+  BackwardTunables t = tunables(plain());
+  t.dkv = {codegen::Path::kWgmma, 64, 128, 1, 16, 2, 1};
+  const auto order = [&t](DqMethod method, bool deterministic) {
+    t.dq_method = method;
+    const BackwardFamily f = with([=](BackwardFamily& g) { g.deterministic = deterministic; });
+    return codegen::dkv_wgmma_config(f, t).dq_order;
+  };
+  CHECK(order(DqMethod::kAdd, false) == kernel::DqOrder::kAny);
+  CHECK(order(DqMethod::kAdd, true) == kernel::DqOrder::kKeys);
+  CHECK(order(DqMethod::kStore, false) == kernel::DqOrder::kFirst);
+  CHECK(order(DqMethod::kPlane, true) == kernel::DqOrder::kAny);
+}
+
 TEST_CASE("entries and titles of a backward's kernels") {
   const BackwardFamily f = with_dbias(Extent::kPerPair, true);
   CHECK(dkv(f).entry == "attn_bwd_dkv");
@@ -215,7 +230,8 @@ TEST_CASE("a backward's small kernels take what they need from the family") {
     CHECK(codegen::bias_sum_config(masked, method) != std::nullopt);
   }
   const Source sum =
-      codegen::render_fragment_sum(codegen::fragment_sum_config(plain(), 40), TemplateSet());
+      codegen::render_fragment_sum(codegen::fragment_sum_config(plain(), 40, true), TemplateSet());
   CHECK(sum.entry == "fragment_sum");
   CHECK(contains(sum.stub, ".head_dim = 40"));
+  CHECK(contains(sum.stub, ".stored = true"));
 }

@@ -151,7 +151,7 @@ TEST_CASE("a patch that cannot be read says why") {
         "config: unknown member \"block_q\"; expected one of dq_method, dbias_method, split, dkv, "
         "dq, dbias");
   CHECK(error_of(R"({"dq_method": "atomics"})") ==
-        R"(config: dq_method is "atomics"; expected one of "add", "kernel", "plane")");
+        R"(config: dq_method is "atomics"; expected one of "add", "store", "kernel", "plane")");
   CHECK(error_of(R"({"dbias_method": 1})").starts_with("config: dbias_method is 1; expected one"));
   CHECK(error_of(R"({"split": 1})") == "config: split is 1; expected true or false");
   CHECK(error_of(R"({"dkv": 64})") == "config: dkv is 64; expected an object");

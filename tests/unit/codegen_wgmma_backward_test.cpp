@@ -127,7 +127,7 @@ TEST_CASE("each rule that keeps a softcap from wgmma, broken once") {
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
   const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
       {[](auto& t) { t.dq_method = codegen::DqMethod::kKernel; },
-       "dq_method must be add or plane where dkv has path wgmma"},
+       "dq_method must be add, store or plane where dkv has path wgmma"},
       {[](auto& t) {
          t.dq_method = codegen::DqMethod::kPlane;
          t.split = true;
@@ -153,6 +153,21 @@ TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
   packed.scores.packed = true;
   CHECK(unfit(kTunables, packed) == "");
   CHECK(unfit(planes, packed) == "dq_method: plane knows no packed sequences; use add");
+  BackwardTunables stores = kTunables;
+  stores.dq_method = codegen::DqMethod::kStore;
+  CHECK(unfit(stores) == "");
+  CHECK(unfit(stores, packed) == "dq_method: store knows no packed sequences; use add");
+  BackwardFamily masked = kFamily;
+  masked.scores.mask = problem::Extent::kPerQuery;
+  CHECK(unfit(stores, masked) == "");
+  masked.scores.mask = problem::Extent::kPerKey;
+  CHECK(unfit(stores, masked) == "dq_method: store knows no masks over keys; use add");
+  BackwardFamily deterministic = kFamily;
+  deterministic.deterministic = true;
+  stores.split = false;
+  CHECK(unfit(stores, deterministic) == "dq_method: store is not deterministic; use add");
+  stores.dkv.path = codegen::Path::kMma;
+  CHECK(unfit(stores) == "dq_method: store needs path wgmma; use add or kernel");
 }
 
 TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {

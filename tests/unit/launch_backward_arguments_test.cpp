@@ -39,7 +39,9 @@ struct Call {
     spec = launch::make_backward_plan_spec(key.family, tunables, arch, codegen::TemplateSet());
     layout = launch::workspace_layout(spec, problem);
   }
-  BackwardArguments arguments() const { return {spec, problem, args, layout, workspace(), launch::encode_nothing}; }
+  BackwardArguments arguments() const {
+    return {spec, problem, args, layout, workspace(), launch::encode_nothing};
+  }
   void* workspace() const { return fake_address(30); }
   std::vector<BackwardStep> kinds() const {
     std::vector<BackwardStep> list;
@@ -185,13 +187,54 @@ TEST_CASE("splits appear where the grid is small, and never in a deterministic c
 }
 
 TEST_CASE("long key tiles of several heads take turns under a causal mask alone") {
-  ForwardArgs forward = test::forward_args();
+  ForwardArgs forward = test::forward_args({.seqlen_q = 2048, .seqlen_kv = 2048});
   CHECK(Call(backward_args(forward)).layout.grid.section_planes == 1);
   forward.causal = true;
   forward.diagonal = Diagonal::kTopLeft;
   CHECK(Call(backward_args(forward)).layout.grid.section_planes > 1);
   forward.window = {8, 0};
   CHECK(Call(backward_args(forward)).layout.grid.section_planes == 1);
+}
+
+TEST_CASE("tiles of keys that wait for each other are one of many heads at a time") {
+  ForwardArgs forward = test::forward_args(
+      {.batch = 16, .heads_q = 16, .heads_kv = 16, .seqlen_q = 512, .seqlen_kv = 512});
+  const auto section = [&forward](bool ordered) {
+    BackwardArgs args = backward_args(forward);
+    args.deterministic = ordered;
+    const Call call(args, [](BackwardTunables& t) {
+      if (t.split) t.dq_method = DqMethod::kStore;
+    });
+    CHECK(call.spec.takes_turns());
+    CHECK(call.layout.grid.zeros_ahead == 0);
+    CHECK(call.layout.dq_sum < call.layout.sums);
+    const BackwardArguments arguments = call.arguments();
+    CHECK(arguments.values().dq_sum.turns == arguments.values().dkv.turns);
+    CHECK(arguments.values().dkv.base.last_keys_first == (ordered && forward.causal));
+    return call.layout.grid.section_planes * call.layout.grid.kv_tiles / call.spec.block_slots;
+  };
+  CHECK(section(false) == 1);
+  CHECK(section(true) == 1);
+  forward.causal = true;
+  forward.diagonal = Diagonal::kBottomRight;
+  CHECK(section(false) == 2);
+}
+
+TEST_CASE("sums of dq become zeros a section ahead, but for the first sections") {
+  const auto ahead = [](std::int32_t batch, std::int32_t seqlen) {
+    const Call call(backward_args(test::forward_args(
+        {.batch = batch, .heads_q = 16, .heads_kv = 16, .seqlen_q = seqlen, .seqlen_kv = seqlen})));
+    CHECK(call.spec.tunables.dq_method == DqMethod::kAdd);
+    CHECK(call.arguments().values().dkv.zeros_ahead == call.layout.grid.zeros_ahead);
+    return call.layout.grid.zeros_ahead;
+  };
+  CHECK(ahead(8, 2048) == 9);  // 132 SMs have the 16 tiles of 8.25 planes
+  CHECK(ahead(2, 8192) == 3);
+  CHECK(ahead(1, 2048) == 9);
+  CHECK(ahead(1, 16384) == 2);
+  BackwardArgs shared =
+      bias_args("1hqk", test::forward_args({.batch = 8, .seqlen_q = 2048, .seqlen_kv = 2048}));
+  CHECK(Call(shared).layout.grid.zeros_ahead == 0);  // planes are not in the order of places
 }
 
 TEST_CASE("without rows sums are still set to zero, and without keys dq is") {

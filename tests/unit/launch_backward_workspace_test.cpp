@@ -87,7 +87,7 @@ struct Workspace {
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
     if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
     if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
-    if (spec.tunables.dq_method == DqMethod::kAdd) {
+    if (spec.adds_dq()) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
     } else if (spec.whole_planes()) {
       const std::int64_t heads = layout.grid.dkv_blocks * p.gqa_ratio();
@@ -97,7 +97,7 @@ struct Workspace {
       list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
-    if (spec.wgmma && spec.wgmma->ordered) list.push_back(part(layout.turns, rows / 4));
+    if (spec.takes_turns()) list.push_back(part(layout.turns, rows / 4));
     if (method == DbiasMethod::kColumns) {
       list.push_back(part(layout.dbias_parts, columns() * 4));
     } else if (method == DbiasMethod::kAdd) {
@@ -121,8 +121,17 @@ void check(const Workspace& workspace) {
     end = part.first + part.bytes;
   }
   CHECK(end <= bytes);
-  // The sums, which are set to zero, are whole pieces of 16 bytes and end with the workspace.
-  CHECK(layout.sums + layout.sum_bytes == layout.bytes);
+  // The sums, which are set to zero, are whole pieces of 16 bytes and end with the workspace, but
+  // for those of dq that become zeros later.
+  const launch::BackwardGrid& grid = layout.grid;
+  const std::int64_t planes = std::int64_t{grid.zeros_ahead} * grid.section_planes;
+  std::int64_t later = 0;
+  if (grid.zeros_ahead > 0) {
+    CHECK(planes < grid.kv_planes);
+    later = (grid.kv_planes - planes) * workspace.p.gqa_ratio() * grid.padded_rows() *
+            workspace.head_dim * 4;
+  }
+  CHECK(static_cast<std::int64_t>(layout.sums + layout.sum_bytes) + later == bytes);
   CHECK(layout.sum_bytes % 16 == 0);
 }
 

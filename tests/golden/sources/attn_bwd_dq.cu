@@ -1308,7 +1308,7 @@ struct BackwardBlock {
 #pragma unroll
     for (int i = 0; i < kBlockQ / 32; ++i) {
       const int word = q_tile * (kBlockQ / 32) + i;
-      if (word < words) live.set(i, ptx::load_global(params.rows.live + first + word));
+      if (word < words) live.set(i, ptx::load_global_written(params.rows.live + first + word));
     }
     return live;
   }

@@ -186,6 +186,7 @@ struct FragmentSumConfig {
   int head_dim;  // its columns
   bool aligned;  // its rows move in 16-byte pieces
   bool packed;   // its rows are those of packed sequences
+  bool stored;   // there are sums of those rows alone that have had a turn
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 128; }
   ATTNJIT_CONSTEXPR int groups() const { return ceil_div(head_dim, 8); }
@@ -202,6 +203,8 @@ struct FragmentSumParams {
   int32 num_row_blocks;  // ceil(seqlen / kRowBlock), or the tiles of packed sequences
   float factor;          // multiplies the sums
   PackedRows packed;
+  const uint32*
+      turns;  // [plane][row / 16]: 0 where nobody has stored sums, if the config says stored
 };
 
 }  // namespace attnjit::kernel
@@ -740,10 +743,12 @@ struct FragmentSum {
     const float* fragments =
         params.sums + (plane * params.num_row_blocks + block) * (kRowBlock * 8 * kGroups);
     const int lane = ptx::lane_index();
+    ptx::wait_for_previous_kernel();
+    const uint32 stored = find_stored(plane, block);
 #pragma unroll 4
     for (int i = ptx::warp_index(); i < kRowBlock / 16 * kGroups; i += kWarps) {
-      float value[4];
-      ptx::load_fragment(value, fragments + i * 128);
+      float value[4] = {};
+      if ((stored >> i / kGroups & 1) != 0) ptx::load_fragment(value, fragments + i * 128);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = i / kGroups * 16 + 8 * h + lane / 4;
@@ -767,6 +772,19 @@ struct FragmentSum {
     store_tile<kConfig.aligned, kConfig.head_dim, kConfig.num_threads()>(
         rows, [&](int row) { return target + row * params.target_strides.row; }, end - first);
   }
+
+ private:
+  // Which 16 rows of a block have sums, a bit each: the others had no key, and nobody stored any.
+  ATTNJIT_DEVICE uint32 find_stored(int64 plane, int block) const {
+    if constexpr (!kConfig.stored) return ~0u;
+    const ptx::Vector16 turns =
+        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(params.turns) +
+                                 plane * params.num_row_blocks + block);
+    uint32 stored = 0;
+#pragma unroll
+    for (int i = 0; i < kRowBlock / 16; ++i) stored |= turns.word[i] != 0 ? 1u << i : 0;
+    return stored;
+  }
 };
 
 template <FragmentSumConfig kConfig>
@@ -783,6 +801,7 @@ inline constexpr FragmentSumConfig kConfig{
     .head_dim = 64,
     .aligned = true,
     .packed = false,
+    .stored = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -8,6 +8,7 @@ inline constexpr FragmentSumConfig kConfig{
     .head_dim = 64,
     .aligned = true,
     .packed = false,
+    .stored = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -13,7 +13,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .scale_first = false,
     .bias_tiles = false,
     .mask_tiles = false,
-    .ordered = false,
+    .dq_order = DqOrder::kAny,
     .whole_planes = false,
     .shares_places = false,
     .block_q = 64,

@@ -15,7 +15,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .scale_first = true,
     .bias_tiles = true,
     .mask_tiles = false,
-    .ordered = false,
+    .dq_order = DqOrder::kAny,
     .whole_planes = false,
     .shares_places = true,
     .block_q = 64,
