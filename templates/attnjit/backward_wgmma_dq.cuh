@@ -33,9 +33,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 
   const BiasGrad bias_grad;
   const uint64 ds_descriptor, k_descriptor;
-  uint32 k_buffer = 0;         // the place's
-  uint32 passes = 0;           // one more than the turn that is to be passed; 0 is none
-  bool passes_halves = false;  // of both halves of a tile of 128 queries
+  uint32 k_buffer = 0;  // the place's
+  uint32 passes = 0;    // one more than the turn that is to be passed; 0 is none
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
@@ -96,7 +95,6 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
     if (kConfig.takes_turns() && (kConfig.dq_order == DqOrder::kKeys || stores)) {
       passes = turn_at(job) + 1;
-      passes_halves = kConfig.block_q > 64 && this->has_sums(job, kParts - 1);
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -105,7 +103,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   }
 
   // Waits for the turn of these keys at the warp's rows of a tile: until all keys before them have
-  // added, or until the first have stored. See BackwardPlaces for why these are at work.
+  // added, or until the first have stored. Both halves of a tile of 128 are complete when the first
+  // one's turn is passed. See BackwardPlaces for why these keys are at work.
   ATTNJIT_DEVICE void await_turn(const BackwardJob& job, uint32 before) {
     if (before == 0) return;
     ptx::await_count(params.turns + turn_at(job), kConfig.dq_order == DqOrder::kKeys ? before : 1);
@@ -121,9 +120,10 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     if (passes == 0) return;
     ptx::tensor_store_wait();
     ptx::fence_async_proxy_global();
-    uint32* const turns = params.turns + (passes - 1);
-    ptx::count_if(lane == 0, turns);
-    ptx::count_if(lane == 0 && passes_halves, turns + 64 / 16);
+#pragma unroll
+    for (int half = 0; half < kConfig.block_q / 64; ++half) {
+      ptx::count_if(lane == 0, params.turns + (passes - 1) + half * 64 / 16);
+    }
     passes = 0;
   }
 
