@@ -27,10 +27,12 @@ std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
 }
 
 // Whether a configuration that won may win at other sizes too. Whole planes need kv heads that fill
-// the GPU evenly and queries that L2 holds, so they say nothing of others.
+// the GPU evenly and queries that L2 holds, and first keys that store are slow where queries are
+// many, so they say nothing of others.
 bool serves_other_sizes(const codegen::ForwardTunables&) { return true; }
 bool serves_other_sizes(const codegen::BackwardTunables& config) {
-  return config.dq_method != codegen::DqMethod::kPlane;
+  return config.dq_method != codegen::DqMethod::kPlane &&
+         config.dq_method != codegen::DqMethod::kStore;
 }
 
 // A neighbour's record without a gain speaks for configuration 0, and that of `key` may be another

@@ -332,29 +332,32 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
           .source == ConfigSource::kConfigZero);
 }
 
-TEST_CASE("whole planes serve the sizes that were measured, and no neighbours") {
-  const Machine machine;
-  const FakeDevice device;
-  Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
-  BackwardArgs args = test::small_backward_args();
-  args.forward.scale = 0.25f;  // wgmma serves it
-  const auto problem = problem::make_problem(args);
-  tuner::BackwardRecord record;
-  record.key = backward_key(engine, device);
-  record.key.plan = problem::plan_key(problem);
-  record.config = tuner::config_zero(record.key.plan, arch());
-  record.config.dq_method = codegen::DqMethod::kPlane;
-  record.config.split = false;
-  record.verdict = "gain";
-  record.us = 1;
-  record.mad = 0.01;
-  record.default_us = 2;
-  const problem::BackwardPlanKey key = record.key.plan;
-  for (const bool exact : {false, true}) {
-    record.key.plan.bucket_planes = exact ? key.bucket_planes : 4 * key.bucket_planes;
-    engine.records().publish(record);
-    const auto choice = runtime::find_config(engine, problem, key, arch(), record.key.device);
-    CHECK(choice.source == (exact ? ConfigSource::kRecord : ConfigSource::kNeighbour));
-    CHECK((choice.config.dq_method == codegen::DqMethod::kPlane) == exact);
+TEST_CASE("methods of dq that suit few sizes serve those that were measured, and no neighbours") {
+  for (const codegen::DqMethod method : {codegen::DqMethod::kPlane, codegen::DqMethod::kStore}) {
+    const Machine machine;
+    const FakeDevice device;
+    Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
+    BackwardArgs args = test::small_backward_args();
+    args.forward.scale = 0.25f;  // wgmma serves it
+    args.deterministic = false;
+    const auto problem = problem::make_problem(args);
+    tuner::BackwardRecord record;
+    record.key = backward_key(engine, device);
+    record.key.plan = problem::plan_key(problem);
+    record.config = tuner::config_zero(record.key.plan, arch());
+    record.config.dq_method = method;
+    record.config.split = false;
+    record.verdict = "gain";
+    record.us = 1;
+    record.mad = 0.01;
+    record.default_us = 2;
+    const problem::BackwardPlanKey key = record.key.plan;
+    for (const bool exact : {false, true}) {
+      record.key.plan.bucket_planes = exact ? key.bucket_planes : 4 * key.bucket_planes;
+      engine.records().publish(record);
+      const auto choice = runtime::find_config(engine, problem, key, arch(), record.key.device);
+      CHECK(choice.source == (exact ? ConfigSource::kRecord : ConfigSource::kNeighbour));
+      CHECK((choice.config == record.config) == exact);
+    }
   }
 }
