@@ -79,7 +79,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .producer_registers = producer_registers(f, tunables),
           .row_max = f.row_max,
           .packs_sequences = f.packed,
-          // A second text costs such a kernel more than the branches do: 2 to 5 % on an H100.
+          // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
           .one_edge = f.bias == Extent::kPerPair};
 }
 
@@ -136,7 +136,8 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
   const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
   // Registers of those that load, and what they leave to those of dq, so that threads that have
-  // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0).
+  // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
+  // wait for turns, or complete dq.
   const bool wide = width > 96;
   const kernel::DqOrder order = dq_order(f, tunables.dq_method);
   const bool more_of_dq = planes || (shares && order != kernel::DqOrder::kAny);

@@ -31,11 +31,11 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
   return method == DbiasMethod::kAdd && one_by_one ? DbiasMethod::kKernel : method;
 }
 
-// How dq comes about on path wgmma. Short backwards move more than they multiply, and zeros that
-// nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads of 128
-// columns gain 6 % with 512 queries, 15 % under a causal mask, 3 % with 1024 and nothing there
-// under a causal mask; heads of 64 columns gain 17 % with 512 queries under a causal mask alone
-// (H100, 2026-11-25).
+// The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
+// zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
+// of 128 columns gain 6 % with 512 queries, 15 % under a causal mask, 3 % with 1024 and nothing
+// there under a causal mask; heads of 64 columns gain 17 % with 512 queries under a causal mask
+// alone (H100, 2026-11-25).
 DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
   if (codegen::has_wide_heads(key.family)) return DqMethod::kKernel;

@@ -85,7 +85,7 @@ TEST_CASE("the Hopper kernels of dk, dv and dq compile unserialised for all that
   }
   for (const test::GridJob& job : jobs.compile()) {
     // By the threads that load, which have 24 registers where thread blocks take whole planes, a
-    // choice of the tuner's, and 32 or more elsewhere.
+    // choice of the tuner's.
     const bool planes = job.step.source.stub.find(".whole_planes = true") != std::string::npos;
     const int most_spilled = planes ? 40 : 24;
     const std::string wrong = complaint(job);

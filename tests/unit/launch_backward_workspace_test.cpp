@@ -140,7 +140,8 @@ std::vector<codegen::BackwardTunables> ways(const problem::BackwardPlanKey& key,
                                             const codegen::Arch& arch) {
   std::vector<codegen::BackwardTunables> list;
   codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
-  for (const DqMethod dq : {DqMethod::kAdd, DqMethod::kKernel, DqMethod::kPlane}) {
+  for (const DqMethod dq :
+       {DqMethod::kAdd, DqMethod::kStore, DqMethod::kKernel, DqMethod::kPlane}) {
     for (const bool split : {false, true}) {
       for (const DbiasMethod dbias :
            {tunables.dbias_method, DbiasMethod::kAdd, DbiasMethod::kKernel}) {

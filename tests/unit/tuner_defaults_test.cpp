@@ -75,6 +75,33 @@ TEST_CASE("a table that cannot be meant is refused") {
                        doctest::Contains("defaults: "), Error);
 }
 
+TEST_CASE("short backwards of wgmma have the first keys store dq") {
+  const auto method = [](int head_dim, int bucket_q, auto change) {
+    problem::BackwardPlanKey key{.bucket_q = bucket_q, .bucket_kv = bucket_q};
+    problem::Family& f = key.family.scores;
+    f.head_dim = f.head_dim_v = head_dim;
+    f.aligned = f.positive_scale = true;
+    f.gqa_ratio = 1;
+    change(key.family);
+    const codegen::BackwardTunables zero = tuner::config_zero(key, codegen::find_arch("sm_90a"));
+    REQUIRE(zero.dkv.path == codegen::Path::kWgmma);
+    return zero.dq_method;
+  };
+  const auto full = [](problem::BackwardFamily&) {};
+  const auto causal = [](problem::BackwardFamily& f) { f.scores.bounded_right = true; };
+  using enum codegen::DqMethod;
+  CHECK(method(128, 1024, full) == kStore);
+  CHECK(method(128, 2048, full) == kAdd);
+  CHECK(method(128, 512, causal) == kStore);
+  CHECK(method(128, 1024, causal) == kAdd);
+  CHECK(method(64, 512, full) == kAdd);
+  CHECK(method(64, 512, causal) == kStore);
+  CHECK(method(256, 512, full) == kKernel);
+  const auto masked = [](problem::BackwardFamily& f) { f.scores.mask = problem::Extent::kPerKey; };
+  CHECK(method(128, 512, masked) == kAdd);
+  CHECK(method(128, 512, [](problem::BackwardFamily& f) { f.deterministic = true; }) == kAdd);
+}
+
 TEST_CASE("configuration 0 of the backward is legal for every kind of problem and architecture") {
   std::size_t checked = 0, illegal = 0;  // one assertion for each would take its time
   const auto check = [&](const problem::BackwardPlanKey& key) {
