@@ -32,10 +32,6 @@ Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
   }
-  if (problem::varies_over_keys(f.bias)) {
-    if (f.bias_dtype == DType::kFloat32) return "wgmma has no registers for a bias of fp32";
-    if (!f.bias_vectorized) return "wgmma needs rows of the bias to be multiples of 16 bytes";
-  }
   return std::nullopt;
 }
 

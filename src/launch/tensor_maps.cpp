@@ -8,6 +8,7 @@
 
 #include "attnjit/error.hpp"
 #include "attnjit/tile/key_order.h"
+#include "problem/checks.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -42,6 +43,7 @@ cuuint64_t byte_stride(const Axis& axis, cuuint64_t element_bytes) {
 
 CUtensorMapDataType element_type(const Source& source, DType dtype) {
   if (source.element_bytes == 1) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  if (dtype == DType::kFloat32) return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   return dtype == DType::kFloat16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 }
@@ -101,7 +103,8 @@ Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
           .batch = bias.num_batches,
           .heads = bias.num_heads,
           .rows = bias.queries,
-          .columns = bias.keys};
+          .columns = bias.keys,
+          .element_bytes = static_cast<cuuint64_t>(problem::checks::element_size(bias.dtype))};
 }
 
 Source mask_source(const problem::Problem& p, const ForwardArgs& args) {

@@ -15,7 +15,7 @@ namespace attnjit::launch {
 
 /// Whether the forward has a map of its bias.
 inline bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p) {
-  return p.bias.extent == problem::Extent::kPerPair && !config.pack_heads;
+  return p.bias.extent == problem::Extent::kPerPair && p.bias.vectorized && !config.pack_heads;
 }
 /// Whether it has those for tiles with the rows of k and v past the last multiple of four.
 inline bool has_tail_maps(const problem::Problem& p) { return p.key_rows() % 4 != 0; }

@@ -250,6 +250,32 @@ TEST_CASE_FIXTURE(WgmmaKernels,
   }
 }
 
+// Twice as many registers as those of 16 bits, and elements that are read one by one.
+TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: biases of fp32, and of rows that are not aligned") {
+  ProblemSpec spec = kSmall;
+  for (const std::optional<DType> dtype : {std::optional<DType>(), {DType::kFloat32}}) {
+    spec.bias_dtype = dtype;
+    for (const int seqlen_kv : {200, 203}) {
+      spec.seqlen_kv = seqlen_kv;
+      for (const char* pattern : {"b11k", "1hqk"}) {
+        spec.bias = pattern;
+        expect_right(spec);
+      }
+    }
+  }
+  spec.mask = "b1qk";
+  spec.window = {60, 20};
+  spec.diagonal = Diagonal::kTopLeft;
+  expect_right(spec);
+  spec = {.batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 20, .seqlen_kv = 203};
+  spec.bias = "bhqk";
+  spec.bias_dtype = DType::kFloat32;
+  for (const int head_dim : {64, 128, 256}) {
+    spec.head_dim = head_dim;
+    expect_right(spec);
+  }
+}
+
 TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: NaN and Inf at keys that nobody reads stay there") {
   ProblemSpec spec = kSmall;
   spec.poison_dropped_keys = true;
