@@ -17,10 +17,6 @@ constexpr const char* kMore = R"({"schema": 1, "archs": ["sm_80"], "problems": [
     {"name": "small", "heads": [2, 2], "head_dim": 32, "seqlens": 64},
     {"name": "masked", "heads": [2, 2], "head_dim": 32, "seqlens": 64, "mask": "b11k"}]})";
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A command line with the kernels of kManifest in its cache.
 struct Warm {
   CommandLine attnjit;

@@ -5,10 +5,6 @@
 namespace attnjit::test {
 namespace {
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Seconds on the CPU, most of them the host compiler's.
 std::vector<std::string> cpu_run(std::vector<std::string> more) {
   std::vector<std::string> line = {"run",        "--on", "cpu",        "--heads-q", "2",

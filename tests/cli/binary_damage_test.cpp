@@ -8,14 +8,10 @@
 #include "command_line.hpp"
 #include "skip.hpp"
 
-namespace attnjit::test {
+namespace attnjit::test::binary_damage_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Ends a run that hangs.
 constexpr const char* kLimited = "timeout 60";
@@ -208,4 +204,4 @@ TEST_CASE("32 processes that want the same kernels compile each once") {
 }
 
 }  // namespace
-}  // namespace attnjit::test
+}  // namespace attnjit::test::binary_damage_test

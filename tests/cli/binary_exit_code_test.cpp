@@ -3,10 +3,6 @@
 namespace attnjit::test {
 namespace {
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("help and version succeed on stdout") {
   const CommandLine attnjit;
   for (const char* verb :

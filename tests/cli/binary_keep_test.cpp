@@ -9,10 +9,6 @@
 namespace attnjit::test {
 namespace {
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// Puts a file system of `kilobytes` in the place of the cache for one command.
 std::string small_disk(const CommandLine& attnjit, int kilobytes) {
   std::filesystem::create_directories(attnjit.cache());

@@ -1,7 +1,7 @@
 #include "command_line.hpp"
 #include "skip.hpp"
 
-namespace attnjit::test {
+namespace attnjit::test::binary_run_test {
 namespace {
 
 const CommandLine::Variables kWithGpu = {{"CUDA_VISIBLE_DEVICES", "0"}};
@@ -39,4 +39,4 @@ TEST_CASE("exit 4: run finds a kernel that computes something else") {
 }
 
 }  // namespace
-}  // namespace attnjit::test
+}  // namespace attnjit::test::binary_run_test

@@ -5,10 +5,6 @@
 namespace attnjit::test {
 namespace {
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<std::string> prefill(std::vector<std::string> line) {
   for (const char* flag : {"--heads-q", "2", "--seqlen-q", "128", "--head-dim", "64"}) {
     line.emplace_back(flag);

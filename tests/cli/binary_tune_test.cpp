@@ -6,15 +6,11 @@
 #include "tuner/space.hpp"
 #include "unit/tuner_fixtures.hpp"
 
-namespace attnjit::test {
+namespace attnjit::test::binary_tune_test {
 namespace {
 
 constexpr const char* kManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
     {"name": "small", "heads": [16, 4], "head_dim": 128, "seqlens": 1000}]})";
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A record for the problem of kManifest, which a device here would use.
 tuner::Record small_record() {
@@ -223,4 +219,4 @@ TEST_CASE("a line that is no record is named, and the others are taken") {
 }
 
 }  // namespace
-}  // namespace attnjit::test
+}  // namespace attnjit::test::binary_tune_test

@@ -22,6 +22,11 @@ struct Outcome {
   base::Json json() const { return base::parse_json(out); }
 };
 
+/// Whether `part` is in `text`.
+inline bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// `text` as one word of a shell command.
 inline std::string quoted(const std::string& text) {
   std::string result(1, '\'');

@@ -1,17 +1,13 @@
 #include "cli/report/tune_page.hpp"
 
 #include "cli/report/tile_cell.hpp"
-#include "cli_fixtures.hpp"
+#include "command_line.hpp"
 #include "unit/tuner_fixtures.hpp"
 
 namespace attnjit::test {
 namespace {
 
 using cli::TunedProblem;
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;

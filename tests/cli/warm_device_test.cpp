@@ -9,7 +9,7 @@
 #include "unit/runtime_fixtures.hpp"
 #include "unit/tuner_fixtures.hpp"
 
-namespace attnjit::test {
+namespace attnjit::test::warm_device_test {
 namespace {
 
 constexpr const char* kManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
@@ -96,4 +96,4 @@ TEST_CASE("warmup --check says of devices of 114 and 132 SMs what they will find
 }
 
 }  // namespace
-}  // namespace attnjit::test
+}  // namespace attnjit::test::warm_device_test

@@ -1,7 +1,7 @@
 // As mutation_test.cpp, for the backward's kernels.
 #include "mutations.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::backward_mutation_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -150,4 +150,4 @@ TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as sma
                 {spec, kAlternating}, {"dv:"});
 }
 
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::backward_mutation_test

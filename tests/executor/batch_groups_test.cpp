@@ -8,7 +8,7 @@
 #include "bench.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::batch_groups_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -91,4 +91,4 @@ TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: beside lengths, a band and d
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::batch_groups_test

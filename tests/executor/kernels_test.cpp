@@ -7,7 +7,7 @@
 
 #include "bench.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::kernels_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -258,4 +258,4 @@ TEST_CASE_FIXTURE(Kernels,
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::kernels_test

@@ -8,7 +8,7 @@
 #include "bench.hpp"
 #include "mutations.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::max_logits_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -247,4 +247,4 @@ TEST_CASE_FIXTURE(Mutations,
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::max_logits_test

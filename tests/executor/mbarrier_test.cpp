@@ -1,7 +1,7 @@
 // Mbarriers: what they order, and the reports of their misuse.
 #include "block.hpp"
 
-namespace attnjit::executor {
+namespace attnjit::executor::mbarrier_test {
 namespace {
 
 constexpr unsigned kBarrier = kSharedBase + 64;
@@ -170,4 +170,4 @@ TEST_CASE("deadlock: an mbarrier whose phase does not end") {
 }
 
 }  // namespace
-}  // namespace attnjit::executor
+}  // namespace attnjit::executor::mbarrier_test

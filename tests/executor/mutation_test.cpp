@@ -7,7 +7,7 @@
 
 #include "mutations.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::mutation_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -217,4 +217,4 @@ TEST_CASE_FIXTURE(Mutations, "caught: a sink that every split of the keys adds")
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::mutation_test

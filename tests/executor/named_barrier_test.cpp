@@ -2,7 +2,7 @@
 // registers that warpgroups give and take.
 #include "block.hpp"
 
-namespace attnjit::executor {
+namespace attnjit::executor::named_barrier_test {
 namespace {
 
 constexpr unsigned kWord = kSharedBase;
@@ -119,4 +119,4 @@ TEST_CASE("registers: given before they are taken") {
 }
 
 }  // namespace
-}  // namespace attnjit::executor
+}  // namespace attnjit::executor::named_barrier_test

@@ -11,7 +11,7 @@
 #include "packed_problems.hpp"
 #include "tile_configs.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::packed_pages_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -157,4 +157,4 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught: keys in use of another sequence, or 
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::packed_pages_test

@@ -9,7 +9,7 @@
 #include "tile_configs.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::packed_sequences_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -171,4 +171,4 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: rows that two of them writ
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::packed_sequences_test

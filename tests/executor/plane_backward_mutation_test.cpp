@@ -7,7 +7,7 @@
 #include "mutations.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::plane_backward_mutation_test {
 namespace {
 
 const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
@@ -58,4 +58,4 @@ TEST_CASE_FIXTURE(Mutations,
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::plane_backward_mutation_test

@@ -8,7 +8,7 @@
 #include "mutations.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::prepared_mask_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -182,4 +182,4 @@ TEST_CASE_FIXTURE(PreparedMasks,
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::prepared_mask_test

@@ -8,7 +8,7 @@
 #include "bench.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::sinks_backward_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -69,4 +69,4 @@ TEST_CASE_FIXTURE(SinksBackward, "sinks backward: none, 80 and -1e30, of wide he
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::sinks_backward_test

@@ -9,7 +9,7 @@
 #include "mutations.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::softcap_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -64,4 +64,4 @@ TEST_CASE_FIXTURE(Mutations, "caught: a softcap's polynomial for scores beyond t
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::softcap_test

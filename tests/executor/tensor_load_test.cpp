@@ -1,7 +1,7 @@
 // Loads of boxes by the copy engine: where their elements go, and the reports of their misuse.
 #include "elements.hpp"
 
-namespace attnjit::executor {
+namespace attnjit::executor::tensor_load_test {
 namespace {
 
 constexpr unsigned kBarrier = kSharedBase;
@@ -280,4 +280,4 @@ TEST_CASE_FIXTURE(Elements, "tensor_load: a ring of two tiles") {
 }
 
 }  // namespace
-}  // namespace attnjit::executor
+}  // namespace attnjit::executor::tensor_load_test

@@ -2,7 +2,7 @@
 // misuse.
 #include "elements.hpp"
 
-namespace attnjit::executor {
+namespace attnjit::executor::tensor_store_test {
 namespace {
 
 constexpr unsigned kTile = 2048;
@@ -112,4 +112,4 @@ TEST_CASE_FIXTURE(Elements, "a fence of the asynchronous proxy must come before 
 }
 
 }  // namespace
-}  // namespace attnjit::executor
+}  // namespace attnjit::executor::tensor_store_test

@@ -11,7 +11,7 @@
 
 #include "executor/violation.hpp"
 
-namespace attnjit::executor {
+namespace attnjit::executor::thread_block_test {
 namespace {
 
 constexpr int kThreads = 64;
@@ -190,4 +190,4 @@ TEST_CASE("threads that stop in the middle of a function give their resources ba
 }
 
 }  // namespace
-}  // namespace attnjit::executor
+}  // namespace attnjit::executor::thread_block_test

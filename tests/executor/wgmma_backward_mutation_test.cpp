@@ -7,7 +7,7 @@
 #include "mutations.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wgmma_backward_mutation_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -259,4 +259,4 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wgmma_backward_mutation_test

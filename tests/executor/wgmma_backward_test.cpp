@@ -8,7 +8,7 @@
 
 #include "bench.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wgmma_backward_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -438,4 +438,4 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: tensors in any order of memory
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wgmma_backward_test

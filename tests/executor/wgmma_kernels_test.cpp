@@ -9,7 +9,7 @@
 
 #include "bench.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wgmma_kernels_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -300,4 +300,4 @@ TEST_CASE_FIXTURE(WgmmaKernels, "wgmma: NaN and Inf at keys that nobody reads st
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wgmma_kernels_test

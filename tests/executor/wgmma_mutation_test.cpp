@@ -7,7 +7,7 @@
 
 #include "mutations.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wgmma_mutation_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -194,4 +194,4 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too ea
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wgmma_mutation_test

@@ -12,7 +12,7 @@
 #include "tensor/half.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wgmma_packed_backward_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -256,4 +256,4 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wide packed backward: rows of anot
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wgmma_packed_backward_test

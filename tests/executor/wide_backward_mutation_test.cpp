@@ -7,7 +7,7 @@
 #include "mutations.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wide_backward_mutation_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -171,4 +171,4 @@ TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: rows that are n
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wide_backward_mutation_test

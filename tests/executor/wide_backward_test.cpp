@@ -6,7 +6,7 @@
 #include "bench.hpp"
 #include "wgmma_backward.hpp"
 
-namespace attnjit::executor_test {
+namespace attnjit::executor_test::wide_backward_test {
 namespace {
 
 using instance::ProblemSpec;
@@ -188,4 +188,4 @@ TEST_CASE_FIXTURE(WideBackward, "wide backward: tensors in any order of memory")
 }
 
 }  // namespace
-}  // namespace attnjit::executor_test
+}  // namespace attnjit::executor_test::wide_backward_test

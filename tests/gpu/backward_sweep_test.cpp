@@ -2,7 +2,7 @@
 #include "random_problem.hpp"
 #include "sweep.hpp"
 
-namespace attnjit {
+namespace attnjit::backward_sweep_test {
 namespace {
 
 constexpr double kBudget = 5e8;  // multiply-adds of the reference: all planes of most problems
@@ -30,4 +30,4 @@ TEST_CASE_TEMPLATE("backward sweep: 250 of 2000 random problems", Part, EIGHT_PA
 TEST_CASE("sanitizer sample: backward") { sweep(100000, 24, 2); }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::backward_sweep_test

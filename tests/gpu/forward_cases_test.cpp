@@ -1,7 +1,7 @@
 // Cases that other implementations got wrong, by the numbers of docs/semantics.md.
 #include "gpu.hpp"
 
-namespace attnjit {
+namespace attnjit::forward_cases_test {
 namespace {
 
 using gpu_test::all_cores;
@@ -387,4 +387,4 @@ TEST_CASE("empty problems launch nothing and dead problems write everything") {
 }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::forward_cases_test

@@ -9,7 +9,7 @@
 #include "runtime/plan_loader.hpp"
 #include "tuner/config_zero.hpp"
 
-namespace attnjit {
+namespace attnjit::forward_operands_test {
 namespace {
 
 using gpu_test::Recorder;
@@ -131,4 +131,4 @@ TEST_CASE("operands: Q, K and V bit for bit and P within a step, on the CPU as o
 }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::forward_operands_test

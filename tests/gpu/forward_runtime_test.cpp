@@ -3,7 +3,7 @@
 
 #include "gpu.hpp"
 
-namespace attnjit {
+namespace attnjit::forward_runtime_test {
 namespace {
 
 using gpu_test::masked_problem;
@@ -172,4 +172,4 @@ TEST_CASE("a workspace that is too small or misaligned is refused") {
 }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::forward_runtime_test

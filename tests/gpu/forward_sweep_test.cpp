@@ -4,7 +4,7 @@
 #include "random_problem.hpp"
 #include "sweep.hpp"
 
-namespace attnjit {
+namespace attnjit::forward_sweep_test {
 namespace {
 
 template <class SpecOf>
@@ -38,4 +38,4 @@ TEST_CASE("sanitizer sample") { sweep(100000, 24, 2, test::random_problem); }
 TEST_CASE("sanitizer sample: 65 queries and more") { sweep(100000, 24, 2, with_many_queries); }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::forward_sweep_test

@@ -7,7 +7,7 @@
 #include "runtime/dispatcher.hpp"
 #include "sweep.hpp"
 
-namespace attnjit {
+namespace attnjit::path_sweep_test {
 namespace {
 
 using codegen::Path;
@@ -72,4 +72,4 @@ TEST_CASE("backward sweep on path wgmma: what it serves of 300 random problems")
 }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::path_sweep_test

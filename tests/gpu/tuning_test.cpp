@@ -8,7 +8,7 @@
 #include "runtime/problem_tuner.hpp"
 #include "unit/temp_directory.hpp"
 
-namespace attnjit {
+namespace attnjit::tuning_test {
 namespace {
 
 using gpu_test::tuning_environment;
@@ -169,4 +169,4 @@ TEST_CASE("tuning: while another stream is captured, a prepared call may be time
 }
 
 }  // namespace
-}  // namespace attnjit
+}  // namespace attnjit::tuning_test

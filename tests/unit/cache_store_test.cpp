@@ -16,6 +16,8 @@
 using namespace attnjit;
 using namespace attnjit::cache;
 using namespace attnjit::test;
+
+namespace cache_store_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -405,3 +407,5 @@ TEST_CASE("a store without a directory finds nothing and keeps nothing") {
   CHECK_FALSE(store.root());
   CHECK(messages.warnings().empty());
 }
+
+}  // namespace cache_store_test

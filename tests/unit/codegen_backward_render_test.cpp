@@ -8,6 +8,8 @@
 #include "template_text.hpp"
 
 using namespace attnjit;
+
+namespace codegen_backward_render_test {
 using codegen::BackwardTunables;
 using codegen::DbiasMethod;
 using codegen::Source;
@@ -235,3 +237,5 @@ TEST_CASE("a backward's small kernels take what they need from the family") {
   CHECK(contains(sum.stub, ".head_dim = 40"));
   CHECK(contains(sum.stub, ".stored = true"));
 }
+
+}  // namespace codegen_backward_render_test

@@ -12,6 +12,8 @@
 #include "codegen/kernel_configs.hpp"
 
 using namespace attnjit;
+
+namespace codegen_config_test {
 using codegen::ForwardTunables;
 using kernel::ForwardConfig;
 
@@ -196,3 +198,5 @@ TEST_CASE("heads that need masks of their own are not packed") {
   f.mask_per_query_head = true;
   CHECK(unfit(config, f) == "pack_heads is true; the heads of a kv head must share the mask");
 }
+
+}  // namespace codegen_config_test

@@ -11,6 +11,8 @@
 #include "template_text.hpp"
 
 using namespace attnjit;
+
+namespace codegen_render_test {
 using attnjit::test::code_of;
 using attnjit::test::identifiers;
 using codegen::Source;
@@ -257,3 +259,5 @@ TEST_CASE("families that differ have sources that differ, mask vectors and bias 
   }));
   CHECK(seen.size() == families);
 }
+
+}  // namespace codegen_render_test

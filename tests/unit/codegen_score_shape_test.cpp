@@ -8,6 +8,8 @@
 #include "attnjit/forward_config.h"
 #include "attnjit/score/score_shape.h"
 
+namespace codegen_score_shape_test {
+
 using namespace attnjit::kernel;
 
 namespace {
@@ -117,3 +119,5 @@ TEST_CASE("the kernels' configs say what their warps hold") {
   CHECK(backward.scores().block_kv == 128);
   CHECK(backward.scores().packed_heads == 1);
 }
+
+}  // namespace codegen_score_shape_test

@@ -7,6 +7,8 @@
 #include "codegen/kernel_configs.hpp"
 
 using namespace attnjit;
+
+namespace codegen_wgmma_backward_test {
 using attnjit::codegen::BackwardTunables;
 using attnjit::codegen::Path;
 using attnjit::problem::BackwardFamily;
@@ -238,3 +240,5 @@ TEST_CASE("registers of the four warpgroups of a backward are those of a launch"
     CHECK(config.shared_bytes() <= config.kMaxSharedBytes);
   }
 }
+
+}  // namespace codegen_wgmma_backward_test

@@ -9,6 +9,8 @@
 #include "codegen/kernel_configs.hpp"
 
 using namespace attnjit;
+
+namespace codegen_wgmma_test {
 using attnjit::codegen::ForwardTunables;
 using attnjit::codegen::Path;
 using attnjit::kernel::ForwardWgmmaConfig;
@@ -166,3 +168,5 @@ TEST_CASE("registers of all warpgroups add up to what a launch gets") {
   config.block_q = 64;
   CHECK(config.consumer_registers() == 240);
 }
+
+}  // namespace codegen_wgmma_test

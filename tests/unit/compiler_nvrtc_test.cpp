@@ -19,6 +19,8 @@ using attnjit::Error;
 using attnjit::ErrorKind;
 using namespace attnjit::compiler;
 
+namespace compiler_nvrtc_test {
+
 namespace {
 
 const std::string kFakes = FAKE_NVRTC_DIR;
@@ -207,3 +209,5 @@ TEST_CASE("an unknown architecture is named with the list of known ones") {
     CHECK(contains(error.what(), "13.0"));
   }
 }
+
+}  // namespace compiler_nvrtc_test

@@ -10,6 +10,8 @@
 #include "tuner/config_zero.hpp"
 
 using namespace attnjit;
+
+namespace launch_backward_arguments_test {
 using codegen::BackwardTunables;
 using codegen::DbiasMethod;
 using codegen::DqMethod;
@@ -261,3 +263,5 @@ TEST_CASE("a grid that no launch can have is refused, by name") {
       doctest::Contains("backward_preprocess needs 4294967296 thread blocks; at most 2147483647"),
       Error);
 }
+
+}  // namespace launch_backward_arguments_test

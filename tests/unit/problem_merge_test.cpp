@@ -9,6 +9,8 @@
 
 using namespace attnjit;
 
+namespace problem_merge_test {
+
 namespace {
 
 template <class T = void>
@@ -85,3 +87,5 @@ TEST_CASE("messages name what a merge has and what is allowed") {
   CHECK(refusal([](auto& a) { a.parts.shape[3] = 257; }) ==
         "parts: feature axis is 257; expected 1 to 256");
 }
+
+}  // namespace problem_merge_test

@@ -9,7 +9,7 @@
 #include "tensor/half.hpp"
 #include "unit/instance_specs.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::reference::reference_dead_gradient_test {
 namespace {
 
 using instance::HostProblem;
@@ -166,4 +166,4 @@ TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::reference::reference_dead_gradient_test

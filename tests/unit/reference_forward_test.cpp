@@ -8,7 +8,7 @@
 #include "reference/forward.hpp"
 #include "tensor/half.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::reference::reference_forward_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -269,4 +269,4 @@ TEST_CASE("arguments that do not fit together are refused") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::reference::reference_forward_test

@@ -10,7 +10,7 @@
 #include "tensor/half.hpp"
 #include "unit/instance_specs.hpp"
 
-namespace attnjit::reference {
+namespace attnjit::reference::reference_naive_test {
 namespace {
 
 using instance::HostProblem;
@@ -261,4 +261,4 @@ TEST_CASE("the result does not depend on the number of threads") {
 }
 
 }  // namespace
-}  // namespace attnjit::reference
+}  // namespace attnjit::reference::reference_naive_test

@@ -12,6 +12,8 @@
 #include "temp_directory.hpp"
 
 using namespace attnjit;
+
+namespace runtime_backward_test {
 using runtime::Dispatcher;
 
 namespace {
@@ -182,3 +184,5 @@ TEST_CASE("the problems of a backward are recorded as lines of a manifest") {
   CHECK(line.find(R"("dbias":true,"dbias_dtype":"bf16","deterministic":true)") !=
         std::string::npos);
 }
+
+}  // namespace runtime_backward_test

@@ -18,6 +18,8 @@
 
 using namespace attnjit;
 
+namespace runtime_bundle_test {
+
 namespace {
 
 // Rows of 12 elements are not aligned, so that configuration 0 is on path mma.
@@ -112,3 +114,5 @@ TEST_CASE("a bundle's record chooses the configuration, and nothing is tuned or 
   CHECK(engine.cache().counters().builds == 0);
   CHECK(engine.cache().counters().bundle_hits == plan->spec().steps.size());
 }
+
+}  // namespace runtime_bundle_test

@@ -13,6 +13,8 @@
 #include "temp_directory.hpp"
 
 using namespace attnjit;
+
+namespace runtime_call_table_test {
 using Table = runtime::CallTable<launch::ForwardPass>;
 
 namespace {
@@ -158,3 +160,5 @@ TEST_CASE("threads keep and find calls at once") {
     CHECK(table.find(1, args_of_length(length)) != nullptr);
   }
 }
+
+}  // namespace runtime_call_table_test

@@ -9,6 +9,8 @@
 #include "tuning_fixtures.hpp"
 
 using namespace attnjit;
+
+namespace runtime_contexts_test {
 using attnjit::test::FakeDevice;
 using attnjit::test::Machine;
 using runtime::Dispatcher;
@@ -103,3 +105,5 @@ TEST_CASE("devices of two kinds in one process are tuned each for itself") {
                                                    next.space<problem::PlanKey>().name()}));
   }
 }
+
+}  // namespace runtime_contexts_test

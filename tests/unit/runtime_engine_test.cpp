@@ -14,6 +14,8 @@
 #include "temp_directory.hpp"
 
 using namespace attnjit;
+
+namespace runtime_engine_test {
 using attnjit::test::environment;
 using attnjit::test::slurp;
 using attnjit::test::TempDirectory;
@@ -230,3 +232,5 @@ TEST_CASE("a mask over keys brings its prepass, the same for every tile of the f
   args.mask = test::mask(args, "b1q1");
   CHECK(engine.plan(problem::make_problem(args), arch()).steps.size() == 2);
 }
+
+}  // namespace runtime_engine_test

@@ -13,6 +13,8 @@
 #include "silent_driver.hpp"
 
 using namespace attnjit;
+
+namespace runtime_merge_test {
 using runtime::Dispatcher;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("a merge whose kernel may not be compiled says how to get it") {
     CHECK(what.ends_with("make the call once where compiling is allowed, with this cache"));
   }
 }
+
+}  // namespace runtime_merge_test

@@ -11,6 +11,8 @@
 #include "tuner/config_zero.hpp"
 
 using namespace attnjit;
+
+namespace runtime_path_test {
 using codegen::Path;
 
 namespace {
@@ -89,3 +91,5 @@ TEST_CASE("a problem that the path does not serve is an error that says why") {
   CHECK(refusal(problem::make_problem(test::backward_args(args)))
             .find("wgmma needs a positive scale in a backward") != std::string::npos);
 }
+
+}  // namespace runtime_path_test

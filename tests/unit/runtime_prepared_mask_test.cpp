@@ -13,6 +13,8 @@
 #include "silent_driver.hpp"
 
 using namespace attnjit;
+
+namespace runtime_prepared_mask_test {
 using runtime::Dispatcher;
 using test::fake_address;
 
@@ -85,3 +87,5 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   dispatcher.prepare_mask(args, nullptr);
   CHECK(grids.size() == 3);
 }
+
+}  // namespace runtime_prepared_mask_test

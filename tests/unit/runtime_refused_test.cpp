@@ -19,6 +19,8 @@
 #include "temp_directory.hpp"
 
 using namespace attnjit;
+
+namespace runtime_refused_test {
 namespace fs = std::filesystem;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("what the driver does not take of a bundle is compiled into the cache,
   CHECK(test::slurp(path) == before);
   check_parts(message_of(*machine.start(refuses_all())), {path.string()});
 }
+
+}  // namespace runtime_refused_test

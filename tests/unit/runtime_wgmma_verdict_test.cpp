@@ -16,6 +16,8 @@
 #include "tuner_fixtures.hpp"
 
 using namespace attnjit;
+
+namespace runtime_wgmma_verdict_test {
 using codegen::Path;
 using runtime::Engine;
 using runtime::Tuning;
@@ -221,3 +223,5 @@ TEST_CASE("a workspace size suffices for what takes the place of a slow wgmma") 
   CHECK(bytes(codegen::without_wgmma(arch())) > bytes(arch()));
   CHECK(dispatcher.forward_workspace_size(args) >= bytes(codegen::without_wgmma(arch())));
 }
+
+}  // namespace runtime_wgmma_verdict_test

@@ -11,6 +11,8 @@
 #include "tuner_fixtures.hpp"
 
 using namespace attnjit;
+
+namespace tuner_record_test {
 using base::Json;
 using tuner::BackwardRecord;
 using tuner::Record;
@@ -242,3 +244,5 @@ TEST_CASE("merging is commutative, associative and idempotent") {
   CHECK(expected == to_json(records[4]));
   while (std::ranges::next_permutation(order).found) CHECK(merged() == expected);
 }
+
+}  // namespace tuner_record_test

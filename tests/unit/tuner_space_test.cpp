@@ -14,6 +14,8 @@
 #include "tuner/space.hpp"
 
 using namespace attnjit;
+
+namespace tuner_space_test {
 using problem::BackwardPlanKey;
 using problem::PlanKey;
 using tuner::BackwardSearchSpace;
@@ -211,3 +213,5 @@ TEST_CASE("a space that cannot be meant is refused") {
   }
   CHECK(holds(refusal(space(group + wide + "}]}")), "shorten them"));
 }
+
+}  // namespace tuner_space_test
