@@ -1,7 +1,6 @@
 #pragma once
-#include <atomic>
-
 #include "attnjit/ptx/device.cuh"
+#include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/types.h"
@@ -9,7 +8,11 @@
 namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE void add_to(float* address, float value) {
-  std::atomic_ref(*address).fetch_add(value, std::memory_order_relaxed);
+  auto* const word = reinterpret_cast<uint32*>(address);
+  uint32 before = __atomic_load_n(word, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(word, &before, as_bits(as_float(before) + value), true,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
 }
 
 ATTNJIT_DEVICE void add_global(float* address, float value) {

@@ -14,6 +14,14 @@
 // that shared its inline variables with the next one could not be unloaded.
 #define ATTNJIT_EXPORT extern "C" __attribute__((visibility("default")))
 
+// CUDA's functions that kernels call, and builtins of the compiler in the primitives: <cmath>,
+// <atomic> and <thread> took half of the time that a kernel takes to compile.
+extern "C" {
+float fabsf(float) noexcept;
+float fmaf(float, float, float) noexcept;
+float fmaxf(float, float) noexcept;
+}
+
 namespace attnjit::kernel::ptx {
 
 inline const executor::Services* services = nullptr;  // of the process that loads this kernel

@@ -1,6 +1,4 @@
 #pragma once
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "attnjit/ptx/device.cuh"
@@ -20,23 +18,23 @@ ATTNJIT_DEVICE uint32 as_bits(float value) {
   return bits;
 }
 
-ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return std::countr_zero(bits); }
-ATTNJIT_DEVICE int count_bits(uint32 bits) { return std::popcount(bits); }
+ATTNJIT_DEVICE int lowest_bit(uint32 bits) { return __builtin_ctz(bits); }
+ATTNJIT_DEVICE int count_bits(uint32 bits) { return __builtin_popcount(bits); }
 ATTNJIT_DEVICE uint32 low_bits(int count) { return count >= 32 ? 0xffffffffu : (1u << count) - 1; }
 
 ATTNJIT_DEVICE float infinity() { return as_float(0x7f800000); }
 
 // ex2.approx.ftz: subnormal arguments and results are zero. The device may be 2 ulp off.
 ATTNJIT_DEVICE float exp2_approx(float x) {
-  const float y = std::exp2(x);
+  const float y = __builtin_exp2f(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
 // rcp.approx.ftz: likewise.
 ATTNJIT_DEVICE float reciprocal_approx(float x) {
-  const float y = 1.0f / (std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x);
-  return std::fabs(y) < 0x1p-126f ? std::copysign(0.0f, y) : y;
+  const float y = 1.0f / (fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x);
+  return fabsf(y) < 0x1p-126f ? __builtin_copysignf(0.0f, y) : y;
 }
-ATTNJIT_DEVICE float log2_approx(float x) { return std::log2(x); }
+ATTNJIT_DEVICE float log2_approx(float x) { return __builtin_log2f(x); }
 
 // The bits of `value` rounded to nearest even; NaN becomes the one that the device gives.
 template <DType kDType>

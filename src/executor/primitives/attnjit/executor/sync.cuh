@@ -1,6 +1,4 @@
 #pragma once
-#include <cmath>
-
 #include "attnjit/executor/collective.cuh"
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/types.h"
@@ -71,13 +69,13 @@ ATTNJIT_DEVICE float reduce(const char* function, float value, int first, int la
   return value;
 }
 ATTNJIT_DEVICE float quad_max(float value) {
-  return reduce("quad_max", value, 1, 4, [](float a, float b) { return std::fmax(a, b); });
+  return reduce("quad_max", value, 1, 4, [](float a, float b) { return fmaxf(a, b); });
 }
 ATTNJIT_DEVICE float quad_sum(float value) {
   return reduce("quad_sum", value, 1, 4, [](float a, float b) { return a + b; });
 }
 ATTNJIT_DEVICE float warp_max(float value) {
-  return reduce("warp_max", value, 16, 32, [](float a, float b) { return std::fmax(a, b); });
+  return reduce("warp_max", value, 16, 32, [](float a, float b) { return fmaxf(a, b); });
 }
 ATTNJIT_DEVICE float warp_sum(float value) {
   return reduce("warp_sum", value, 16, 32, [](float a, float b) { return a + b; });
