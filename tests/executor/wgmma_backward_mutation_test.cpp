@@ -204,8 +204,8 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report(
       {kKeys, "ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());", ""}, run,
       {"deadlock", "0 of 8 arrivals"});
-  expect_report({kKeys, "shared.leave_place(number);", ""}, run, {"deadlock", "6 of 14 arrivals"});
-  expect_report({kDq, "shared.leave_place(number);", ""}, run, {"deadlock", "10 of 14 arrivals"});
+  expect_report({kKeys, "shared.leave_place(number);", ""}, run, {"deadlock", "7 of 15 arrivals"});
+  expect_report({kDq, "shared.leave_place(number);", ""}, run, {"deadlock", "11 of 15 arrivals"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
