@@ -19,7 +19,7 @@ constexpr cuuint32_t kSlabColumns = 64;  // of 16 bits
 static_assert(sizeof(kernel::TensorMap) == sizeof(CUtensorMap));
 static_assert(alignof(kernel::TensorMap) >= alignof(CUtensorMap));
 
-// A tensor of 16-bit elements, or of bytes, as [batch, heads, rows, columns].
+// A tensor of elements of one, two or four bytes, as [batch, heads, rows, columns].
 struct Source {
   const char* name;
   void* data;

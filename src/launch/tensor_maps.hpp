@@ -13,7 +13,8 @@
 
 namespace attnjit::launch {
 
-/// Whether the forward has a map of its bias.
+/// Whether the forward has a map of its bias, by which tiles to come are asked into L2. The copy
+/// engine cannot address rows that are not aligned.
 inline bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p) {
   return p.bias.extent == problem::Extent::kPerPair && p.bias.vectorized && !config.pack_heads;
 }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
 
 #include "attnjit/error.hpp"
@@ -73,6 +74,39 @@ TEST_CASE("a table that cannot be meant is refused") {
                        doctest::Contains("defaults of the forward: schema is 2"), Error);
   CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 1}", "{\"schema\": 1}"),
                        doctest::Contains("defaults: "), Error);
+}
+
+// Of 128 keys ptxas would spill.
+TEST_CASE("biases of fp32 and of unaligned rows get smaller tiles of wgmma") {
+  const auto block_kv = [](int head_dim, int bucket_q, auto change) {
+    problem::PlanKey key{.bucket_q = bucket_q, .bucket_kv = bucket_q};
+    problem::Family& f = key.family;
+    f.head_dim = f.head_dim_v = head_dim;
+    f.aligned = f.positive_scale = f.bias_vectorized = true;
+    f.gqa_ratio = 1;
+    f.bias = problem::Extent::kPerPair;
+    f.bias_dtype = DType::kBFloat16;
+    change(f);
+    const codegen::ForwardTunables zero = tuner::config_zero(key, codegen::find_arch("sm_90a"));
+    REQUIRE(zero.path == codegen::Path::kWgmma);
+    return zero.block_kv;
+  };
+  const auto fp32 = [](problem::Family& f) { f.bias_dtype = DType::kFloat32; };
+  const auto odd = [](problem::Family& f) { f.bias_vectorized = false; };
+  CHECK(block_kv(128, 2048, [](problem::Family&) {}) == 128);
+  CHECK(block_kv(64, 2048, fp32) == 128);
+  CHECK(block_kv(64, 2048, odd) == 96);
+  for (const auto& change : {std::function<void(problem::Family&)>(fp32), {odd}}) {
+    CHECK(block_kv(128, 2048, change) == 96);
+    CHECK(block_kv(128, 512, change) == 64);
+    CHECK(block_kv(192, 2048, change) == 64);
+    CHECK(block_kv(256, 2048, change) == 32);
+  }
+  const auto per_key = [](problem::Family& f) {
+    f.bias = problem::Extent::kPerKey;
+    f.bias_dtype = DType::kFloat32;
+  };
+  CHECK(block_kv(128, 2048, per_key) == 128);
 }
 
 TEST_CASE("short backwards of wgmma have the first keys store dq") {

@@ -14,8 +14,8 @@
 // that shared its inline variables with the next one could not be unloaded.
 #define ATTNJIT_EXPORT extern "C" __attribute__((visibility("default")))
 
-// CUDA's functions that kernels call, and builtins of the compiler in the primitives: <cmath>,
-// <atomic> and <thread> took half of the time that a kernel takes to compile.
+// Functions of CUDA that kernels call. They and the compiler's builtins stand in for <cmath>,
+// <atomic> and <thread>, which took half of the time that a kernel takes to compile.
 extern "C" {
 float fabsf(float) noexcept;
 float fmaf(float, float, float) noexcept;
