@@ -140,7 +140,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   // wait for turns, or complete dq.
   const bool wide = width > 96;
   const kernel::DqOrder order = dq_order(f, tunables.dq_method);
-  const bool more_of_dq = planes || (shares && order != kernel::DqOrder::kAny);
+  const bool more_of_dq = planes;
   const int of_loads = wide ? (more_of_dq ? 24 : 32) : shares && f.scores.packed ? 48 : 40;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,

@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/backward_turns.cuh"
 #include "attnjit/backward_wgmma_dq.cuh"
 #include "attnjit/backward_wgmma_keys.cuh"
 #include "attnjit/backward_wgmma_producer.cuh"
@@ -15,9 +16,10 @@
 // share it. Its warps have roles:
 //
 //   warpgroup 0        warp 0 finds the places, walks over the tiles of queries and loads Q and dO;
-//                      warp 1 sets rows to zero that must not be read; warp 2 sets sums of dq to
-//                      zero (backward_zeros_ahead.cuh) and dbias where it has no tile
-//                      (backward_wgmma_zeros.cuh); warp 3 loads K and V
+//                      warp 1 sets rows to zero that must not be read; warp 2 takes turns at dq
+//                      (backward_turns.cuh) or sets its sums to zero (backward_zeros_ahead.cuh),
+//                      and dbias where it has no tile (backward_wgmma_zeros.cuh); warp 3 loads K
+//                      and V
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward_wgmma_keys.cuh)
 //   warpgroup 3        dq (backward_wgmma_dq.cuh)
 //
@@ -30,7 +32,8 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) {
-    BackwardShared<kConfig>().init_barriers(BiasGrad::kStores || zeroes_ahead<kConfig, Set>());
+    BackwardShared<kConfig>().init_barriers(BiasGrad::kStores || kConfig.takes_turns() ||
+                                            zeroes_ahead<kConfig, Set>());
   }
   ptx::let_next_kernel_begin();
   ptx::wait_for_previous_kernel();
@@ -47,6 +50,8 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
       if constexpr (BiasGrad::kStores) {
         BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
       }
+      if constexpr (kConfig.takes_turns())
+        BackwardTurns<kConfig, Set>(params, Set(features...)).run();
     }
   } else if (warpgroup == 3) {
     ptx::give_registers<kConfig.dq_registers>();

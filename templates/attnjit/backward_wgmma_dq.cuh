@@ -1,7 +1,6 @@
 #pragma once
 #include "attnjit/backward_plane_dq.cuh"
 #include "attnjit/backward_zeros_ahead.cuh"
-#include "attnjit/ptx/count.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
@@ -18,9 +17,9 @@ ATTNJIT_CONSTEXPR int groups_per_tile() {
 
 // The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
 // block's keys have in it, 64 queries by 64 columns at a time (backward_dq_parts.cuh), which the
-// copy engine adds to the sums in global memory. Where thread blocks take turns, the first keys
-// store their part, so that nobody has to set the sums to zero. Those that take whole planes write
-// dq itself (backward_plane_dq.cuh).
+// copy engine adds to the sums in global memory. Where thread blocks take turns
+// (backward_turns.cuh), the first keys store their part, so that nobody has to set the sums to
+// zero. Those that take whole planes write dq itself (backward_plane_dq.cuh).
 //
 // dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
 // up like dq.
@@ -34,7 +33,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   const BiasGrad bias_grad;
   const uint64 ds_descriptor, k_descriptor;
   uint32 k_buffer = 0;  // the place's
-  uint32 passes = 0;    // one more than the turn that is to be passed; 0 is none
+  // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
+  uint32 incomplete = 0;
 
   ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
@@ -58,23 +58,23 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         const uint32 slot = turn.slot();
         Share share = {};
         if constexpr (kConfig.whole_planes) share = this->begin_tile(job, turn.turn);
-        if (kConfig.takes_turns()) pass_turn();
         ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
         const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
-        add(job, slot, share);
+        add(job, turn, share);
         job = next;
       }
       shared.leave_place(number);
-      if (kConfig.takes_turns()) pass_turn();
+      complete<0>();
       if (!kConfig.has_places()) break;
     }
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 
  private:
-  ATTNJIT_DEVICE void add(const BackwardJob& job, uint32 slot, const Share& share) {
-    const uint32 before = kConfig.takes_turns() ? walk.turn_of(job.tile) : 0;
-    const bool stores = kConfig.takes_turns() ? before == 0 : share.first;
+  ATTNJIT_DEVICE void add(const BackwardJob& job, const typename Shared::SlotTurn& turn,
+                          const Share& share) {
+    const uint32 slot = turn.slot();
+    const bool stores = kConfig.takes_turns() ? walk.turn_of(job.tile) == 0 : share.first;
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -90,11 +90,16 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       if (!this->has_sums(job, part)) continue;
       const uint32 place = this->take_place();
       this->put(place, dq);
-      if (kConfig.takes_turns() && part == 0) await_turn(job, before);
+      if (kConfig.takes_turns() && part == 0) {
+        complete<BiasGrad::kStores ? 1 : 0>();
+        ptx::barrier_wait(shared.turn_taken(slot), turn.full());
+        ptx::fence_async_proxy_global();
+      }
       this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes, stores);
     }
-    if (kConfig.takes_turns() && (kConfig.dq_order == DqOrder::kKeys || stores)) {
-      passes = turn_at(job) + 1;
+    if (kConfig.takes_turns()) {
+      incomplete = slot + 1;
+      if (kConfig.dq_order == DqOrder::kFirst && !stores) tell_complete();
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -102,29 +107,17 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // Waits for the turn of these keys at the warp's rows of a tile: until all keys before them have
-  // added, or until the first have stored. Both halves of a tile of 128 are complete when the first
-  // one's turn is passed. See BackwardPlaces for why these keys are at work.
-  ATTNJIT_DEVICE void await_turn(const BackwardJob& job, uint32 before) {
-    if (before == 0) return;
-    ptx::await_count(params.turns + turn_at(job), kConfig.dq_order == DqOrder::kKeys ? before : 1);
-    ptx::fence_async_proxy_global();
+  // Makes sure that the sums of the tile before are complete, of which this one has begun to leave
+  // in kPending groups, and tells so: they have become complete while dS of this one was computed.
+  template <int kPending>
+  ATTNJIT_DEVICE void complete() {
+    if (incomplete == 0) return;
+    ptx::tensor_store_wait<kPending>();
+    tell_complete();
   }
-  ATTNJIT_DEVICE uint32 turn_at(const BackwardJob& job) const {
-    return static_cast<uint32>((walk.padded_rows_of(job.head).first + this->first_row(job, 0)) /
-                               16);
-  }
-  // Passes the turn of the tile before, if these keys had one that others wait for: its sums have
-  // become complete while dS of this one was computed.
-  ATTNJIT_DEVICE void pass_turn() {
-    if (passes == 0) return;
-    ptx::tensor_store_wait();
-    ptx::fence_async_proxy_global();
-#pragma unroll
-    for (int half = 0; half < kConfig.block_q / 64; ++half) {
-      ptx::count_if(lane == 0, params.turns + (passes - 1) + half * 64 / 16);
-    }
-    passes = 0;
+  ATTNJIT_DEVICE void tell_complete() {
+    ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));
+    incomplete = 0;
   }
 
   // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of

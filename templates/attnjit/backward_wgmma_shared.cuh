@@ -72,20 +72,23 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE static uint32 phase(uint32 number) { return number >> 1 & 1; }
 
   // Sums of dq have come back for a warp.
-  ATTNJIT_DEVICE uint32 sums_full(int warp) const {
-    return barrier(kStageBarriers + 3 * kStages + kSlots + warp);
+  ATTNJIT_DEVICE uint32 sums_full(int warp) const { return barrier(kDqBarriers + warp); }
+  // The turn of these keys at a tile has come; what they add to dq is complete.
+  ATTNJIT_DEVICE uint32 turn_taken(uint32 slot) const { return barrier(kDqBarriers + slot); }
+  ATTNJIT_DEVICE uint32 turn_complete(uint32 slot) const {
+    return barrier(kDqBarriers + kSlots + slot);
   }
 
   // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
-  // those of dq, the one that hides rows and, if there is one that `writes_zeros`, that one.
-  ATTNJIT_DEVICE void init_barriers(bool writes_zeros) const {
+  // those of dq, the one that hides rows and, if `has_helper`, warp 2.
+  ATTNJIT_DEVICE void init_barriers(bool has_helper) const {
     ptx::barrier_init(keys_landed(), 1);
     ptx::barrier_init(v_full(), 1);
     ptx::barrier_init(v_empty(), 8);
     for (int i = 0; i < 2; ++i) {
       ptx::barrier_init(k_full(i), 1);
       ptx::barrier_init(place_full(i), 1);
-      ptx::barrier_init(place_left(i), writes_zeros ? 15 : 14);
+      ptx::barrier_init(place_left(i), has_helper ? 15 : 14);
     }
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(landed(i), 1);
@@ -95,6 +98,10 @@ struct BackwardShared : BackwardJobs {
     for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
     if (kConfig.whole_planes) {
       for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
+    }
+    for (int i = 0; kConfig.takes_turns() && i < kSlots; ++i) {
+      ptx::barrier_init(turn_taken(i), 1);
+      ptx::barrier_init(turn_complete(i), 4);
     }
     ptx::barrier_init_fence();
   }
@@ -146,8 +153,10 @@ struct BackwardShared : BackwardJobs {
   static constexpr int kJobs = 8;
   static_assert(kStages + kSlots < kJobs);
   static constexpr int kStageBarriers = 9;
-  static constexpr int kJobsOffset =
-      8 * (kStageBarriers + 3 * kStages + kSlots + (kConfig.whole_planes ? 4 : 0));
+  static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kSlots;
+  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.whole_planes    ? 4
+                                                         : kConfig.takes_turns() ? 2 * kSlots
+                                                                                 : 0));
   static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;
   static_assert(kPlacesOffset + 2 * 16 <= BackwardWgmmaConfig::kControlBytes);
 

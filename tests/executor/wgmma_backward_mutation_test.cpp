@@ -129,12 +129,28 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: dq that nobody stores") 
   spec.use_seqlens_q = true;
   spec.seqlens_q = {130};
   const Run run = {spec, store_backward(64)};
-  expect_report({kDq, "kConfig.takes_turns() ? before == 0", "kConfig.takes_turns() ? false"}, run,
-                {"adds to byte", "of sums of dq", "which nobody has set to zero"});
-  expect_report({kDq, "kConfig.takes_turns() ? before == 0", "kConfig.takes_turns() ? true"}, run,
-                {"of sums of dq", "which this kernel has written already"});
+  expect_report(
+      {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? false"},
+      run, {"adds to byte", "of sums of dq", "which nobody has set to zero"});
+  expect_report(
+      {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? true"},
+      run, {"of sums of dq", "which this kernel has written already"});
   expect_report({kSum, "if constexpr (!kConfig.stored) return ~0u;", "return ~0u;"}, run,
                 {"fragment_sum", "of sums of dq", "which nobody has written"});
+}
+
+// Each tile's turn is taken, and passed once its sums are complete.
+TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken or passed") {
+  ProblemSpec spec = kSpec;
+  spec.seqlen_kv = 300;
+  spec.deterministic = true;
+  const Run run = {spec, wgmma_backward(64)};
+  const std::string turns = "attnjit/backward_turns.cuh";
+  expect_report({turns, "ptx::barrier_arrive_if(lane == 0, shared.turn_taken(taken.slot()));", ""},
+                run, {"deadlock", "0 of 1 arrivals"});
+  expect_report(
+      {kDq, "ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));", ""}, run,
+      {"deadlock", "0 of 4 arrivals"});
 }
 
 // Sums of three planes, of which the kernel before sets those of one to zero.
