@@ -85,14 +85,14 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.num_splits = layout_.grid.splits;
   p.num_planes = static_cast<kernel::int32>(
       std::min<std::int64_t>(layout_.grid.kv_planes, std::numeric_limits<kernel::int32>::max()));
-  p.section_planes = layout_.grid.section_planes;
+  p.section_planes = static_cast<kernel::int32>(layout_.grid.section_planes);
   p.batch_fastest = batch_fastest(forward);
   p.scale = p.score_scale = forward.scale;
   p.exponent_scale = spec_.dkv.scale_first ? kernel::kLog2E : forward.scale * kernel::kLog2E;
   values_.dq.base = values_.dbias = p;
-  // Under a causal mask the last keys have the fewest queries, and come to each before the others.
-  p.last_keys_first = spec_.wgmma && spec_.wgmma->dq_order == kernel::DqOrder::kKeys &&
-                      forward.bounded_right && !forward.bounded_left;
+  p.last_keys_first = layout_.grid.last_keys_first;
+  p.last_queries_first = layout_.grid.last_queries_first;
+  p.heads_abreast = layout_.grid.heads_abreast;
   set_tiles(p, spec_.dkv, forward);
   if (spec_.wgmma) {
     values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);

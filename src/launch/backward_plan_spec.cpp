@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attnjit/error.hpp"
+#include "launch/backward_order.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
 
@@ -28,31 +29,6 @@ void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
       {make_step(codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
                  config.shared_bytes()),
        BackwardStep::kDkv});
-}
-
-// Tiles of a kv head that begin at the same time wait for each other. Where each is one of as many
-// heads as the device holds tiles of, a tile of queries has been stored, or added to, by the time
-// that the next keys come to it. Where the first keys have all queries and others fewer, that takes
-// twice as many heads.
-void spread_turns(BackwardGrid& grid, const BackwardPlanSpec& spec) {
-  if (grid.kv_tiles == 0) return;
-  const bool shrinks =
-      spec.family.scores.bounded_right && spec.wgmma->dq_order == kernel::DqOrder::kFirst;
-  const std::int64_t planes = shrinks ? kernel::ceil_div(2 * spec.block_slots, grid.kv_tiles)
-                                      : spec.block_slots / grid.kv_tiles;
-  const std::int64_t most = std::max<std::int64_t>(grid.section_planes, planes);
-  grid.section_planes =
-      static_cast<std::int32_t>(std::max<std::int64_t>(std::min(most, grid.kv_planes), 1));
-}
-
-// The first sections, whose places begin before anybody could have set their sums to zero, are left
-// to the kernel before.
-void plan_zeros(BackwardGrid& grid, int block_slots) {
-  const std::int64_t places = std::int64_t{grid.section_planes} * grid.kv_tiles * grid.splits;
-  if (places == 0) return;
-  const std::int64_t ahead = kernel::ceil_div(std::int64_t{block_slots}, places);
-  if (ahead * grid.section_planes >= grid.kv_planes) return;
-  grid.zeros_ahead = static_cast<std::int32_t>(ahead);
 }
 
 }  // namespace
@@ -182,17 +158,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   if (spec.wgmma && spec.wgmma->shares_places) {
     grid.dkv_blocks = std::min<std::int64_t>(grid.dkv_blocks, spec.block_slots);
   }
-  if (p.bounded_right && !p.bounded_left) {
-    // The key tiles of a kv head read Q and dO of its query heads.
-    const std::int64_t bytes =
-        std::int64_t{2} * p.seqlen_q * (p.head_dim + p.head_dim_v) * p.gqa_ratio();
-    grid.section_planes = choose_section(bytes, 1, grid.kv_planes);
-  }
-  if (spec.takes_turns()) {
-    spread_turns(grid, spec);
-  } else if (spec.wgmma && spec.adds_dq() && !p.packed && !batch_fastest(p)) {
-    plan_zeros(grid, spec.block_slots);
-  }
+  order_places(grid, spec, problem);
   return grid;
 }
 
@@ -245,7 +211,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   }
   if (layout.grid.zeros_ahead > 0) {
     const std::int64_t sections =
-        kernel::ceil_div(layout.grid.kv_planes, std::int64_t{layout.grid.section_planes});
+        kernel::ceil_div(layout.grid.kv_planes, layout.grid.section_planes);
     layout.zeroed = take(sections * kFloat);
   }
   layout.sum_bytes = layout.bytes - layout.sums;
@@ -253,8 +219,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dq_sum = take(dq_bytes);
     layout.sum_bytes = layout.bytes - layout.sums;
     if (layout.grid.zeros_ahead > 0) {
-      const std::int64_t planes =
-          std::int64_t{layout.grid.zeros_ahead} * layout.grid.section_planes;
+      const std::int64_t planes = layout.grid.zeros_ahead * layout.grid.section_planes;
       layout.sum_bytes = layout.dq_sum - layout.sums + dq_bytes / layout.grid.kv_planes * planes;
     }
   }

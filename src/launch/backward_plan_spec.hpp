@@ -76,7 +76,10 @@ struct BackwardGrid {
   std::int64_t kv_planes = 0;              ///< kv heads of all batch elements
   std::int32_t splits = 1;                 ///< shares of a key tile's queries
   std::int64_t dkv_blocks = 0;             ///< thread blocks of that kernel
-  std::int32_t section_planes = 1;         ///< kv heads whose tiles take turns
+  std::int64_t section_planes = 1;         ///< kv heads whose tiles take turns
+  bool last_keys_first = false;            ///< thread blocks with the last keys begin first
+  bool last_queries_first = false;         ///< each begins with the last queries, path wgmma
+  std::int32_t heads_abreast = 1;          ///< query heads whose tiles alternate there
   std::int64_t q_planes = 0;               ///< query heads of all batch elements
   std::int32_t row_blocks = 0;             ///< of kRowBlock queries, of a plane
   /// Sections that the kernel of dk and dv sets sums of dq to zero ahead of those who add to them;

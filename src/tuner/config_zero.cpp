@@ -33,16 +33,13 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
 
 // The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
 // zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
-// of 128 columns gain 6 % with 512 queries, 15 % under a causal mask, 3 % with 1024 and nothing
-// there under a causal mask; heads of 64 columns gain 17 % with 512 queries under a causal mask
-// alone (H100, 2026-11-25).
+// of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask, and
+// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25).
 DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
   if (codegen::has_wide_heads(key.family)) return DqMethod::kKernel;
   if (key.family.deterministic || codegen::why_no_first_keys(f)) return DqMethod::kAdd;
-  const bool narrow = f.head_dim <= 64 && f.head_dim_v <= 64;
-  const int most = f.bounded_right ? 512 : narrow ? 0 : 1024;
-  return key.bucket_q <= most ? DqMethod::kStore : DqMethod::kAdd;
+  return key.bucket_q <= 1024 ? DqMethod::kStore : DqMethod::kAdd;
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {

@@ -55,11 +55,8 @@ struct KeyTileWalk : Base {
     return !Base::kPacksSequences || kv_tile * kBlockKv < block.seqlen_kv;
   }
 
-  // The use of the tile of queries at `position`; looks up its live rows as well.
-  ATTNJIT_DEVICE TileUse use_of(int position) {
-    if (position >= end_position) return TileUse::kSkip;
-    const int head = first_head + position / this->num_q_tiles();
-    const int tile = position % this->num_q_tiles();
+  // The use of a tile of queries; looks up its live rows as well.
+  ATTNJIT_DEVICE TileUse use_of(int head, int tile) {
     looked_up = this->load_live(head, tile);
     return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
   }
@@ -73,7 +70,10 @@ struct KeyTileWalk : Base {
         next_tile = 0;
         ++next_head;
       }
-      job.use = this->look_up(position, [&](int index) { return use_of(index); });
+      job.use = this->look_up(position, [&](int index) {
+        if (index >= end_position) return TileUse::kSkip;
+        return use_of(first_head + index / this->num_q_tiles(), index % this->num_q_tiles());
+      });
       const KeyRange seen = this->keys_of(job.tile);
       const int first_key = kv_tile * kBlockKv;
       if (job.exists() && seen.begin < first_key + kBlockKv && seen.end > first_key) {

@@ -13,8 +13,8 @@ namespace attnjit::kernel {
 //                                     |       ^                           |      ^
 //   those of dq    [ dS K ]           +-[ add i, as soon as i-1 is complete ]   [ add i+1 ...
 //
-// A turn is passed once the next one has come, so that keys are at least a tile behind those before
-// them. Nobody waits in a circle: whoever is waited for has a lower number.
+// A turn that has not come is awaited after the one before it has been passed, for another thread
+// block may need that first. So nobody waits in a circle: whoever is waited for has a lower number.
 template <BackwardWgmmaConfig kConfig, class Features>
 struct BackwardTurns {
   using Shared = BackwardShared<kConfig>;
@@ -33,10 +33,10 @@ struct BackwardTurns {
   ATTNJIT_DEVICE void run() {
     for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
       for (auto job = walk.next(); job.exists(); job = walk.next()) take(job);
-      pass();
-      if (!kConfig.has_places()) return;
+      if (!kConfig.has_places()) break;
       shared.leave_place(number);
     }
+    pass();
   }
 
  private:
@@ -46,8 +46,10 @@ struct BackwardTurns {
     const uint32 before = walk.turn_of(job.tile);
     const int64 row = walk.padded_rows_of(job.head).first + job.tile * kConfig.block_q;
     uint32* const own = params.turns + row / 16 + lane % kCounts;
-    if (before != 0) {
-      ptx::await_count(own, kConfig.dq_order == DqOrder::kKeys ? before : 1);
+    const uint32 wanted = kConfig.dq_order == DqOrder::kKeys ? before : 1;
+    if (before != 0 && !ptx::warp_all(ptx::has_count(own, wanted))) {
+      pass();
+      ptx::await_count(own, wanted);
       ptx::warp_sync();  // all lanes have seen theirs
     }
     ptx::barrier_arrive_if(lane == 0, shared.turn_taken(taken.slot()));

@@ -64,9 +64,9 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         job = next;
       }
       shared.leave_place(number);
-      complete<0>();
       if (!kConfig.has_places()) break;
     }
+    complete<0>();
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 

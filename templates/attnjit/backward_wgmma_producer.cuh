@@ -91,12 +91,20 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
   ATTNJIT_DEVICE static int of_lane(int value, int lane) {
     return static_cast<int>(ptx::warp_broadcast(static_cast<uint32>(value), lane));
   }
+  // Turns the lane to the head and the tile at `position`: some heads come abreast, tile by tile,
+  // then the next ones.
+  ATTNJIT_DEVICE void find_pair(int position) {
+    const int abreast = params.heads_abreast, tiles = this->num_q_tiles();
+    const int row = position / abreast, tile = row % tiles;
+    lane_head = first_head + row / tiles * abreast + position % abreast;
+    lane_tile = params.last_queries_first != 0 ? tiles - 1 - tile : tile;
+  }
   ATTNJIT_DEVICE void look_ahead() {
     const int position = next_position + ptx::lane_index();
     next_position += 32;
-    lane_head = first_head + position / this->num_q_tiles();
-    lane_tile = position % this->num_q_tiles();
-    const TileUse use = this->use_of(position);
+    find_pair(position);
+    const TileUse use =
+        position < end_position ? this->use_of(lane_head, lane_tile) : TileUse::kSkip;
     // Nobody may be left out whom others wait for, nor who adds to dq first or last.
     const bool used =
         kConfig.walks_all() ? position < end_position && looked_up.any() : use != TileUse::kSkip;

@@ -151,6 +151,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   expect_report(
       {kDq, "ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));", ""}, run,
       {"deadlock", "0 of 4 arrivals"});
+  expect_report(
+      {turns, "ptx::barrier_wait(shared.turn_complete(passed.slot()), passed.full());", ""}, run,
+      {"deadlock", "0 of 1 arrivals"});
 }
 
 // Sums of three planes, of which the kernel before sets those of one to zero.

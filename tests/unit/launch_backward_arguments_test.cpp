@@ -212,14 +212,48 @@ TEST_CASE("tiles of keys that wait for each other are one of many heads at a tim
     CHECK(call.layout.dq_sum < call.layout.sums);
     const BackwardArguments arguments = call.arguments();
     CHECK(arguments.values().dq_sum.turns == arguments.values().dkv.turns);
-    CHECK(arguments.values().dkv.base.last_keys_first == (ordered && forward.causal));
+    CHECK(arguments.values().dkv.base.last_keys_first == 0);
     return call.layout.grid.section_planes * call.layout.grid.kv_tiles / call.spec.block_slots;
   };
   CHECK(section(false) == 1);
   CHECK(section(true) == 1);
   forward.causal = true;
   forward.diagonal = Diagonal::kBottomRight;
-  CHECK(section(false) == 2);
+  CHECK(section(false) == 1);
+}
+
+TEST_CASE("under a causal mask places go down, or up where they would wait long for turns") {
+  struct Order {
+    bool last_keys, last_queries;
+    std::int32_t heads;
+    std::int64_t planes;
+    bool operator==(const Order&) const = default;
+  };
+  const auto order = [](std::int32_t heads_kv, std::int32_t seqlen, std::int32_t head_dim,
+                        bool ordered) {
+    ForwardArgs forward = test::forward_args({.batch = 16,
+                                              .heads_q = 16,
+                                              .heads_kv = heads_kv,
+                                              .seqlen_q = seqlen,
+                                              .seqlen_kv = seqlen,
+                                              .head_dim = head_dim,
+                                              .head_dim_v = head_dim});
+    forward.causal = true;
+    forward.diagonal = Diagonal::kBottomRight;
+    BackwardArgs args = backward_args(forward);
+    args.deterministic = ordered;
+    const Call call(args);
+    const auto& base = call.arguments().values().dkv.base;
+    return Order{base.last_keys_first != 0, base.last_queries_first != 0, base.heads_abreast,
+                 base.section_planes};
+  };
+  CHECK(order(16, 2048, 128, false) == Order{false, true, 1, 8});
+  CHECK(order(4, 2048, 128, false) == Order{false, true, 4, 4});
+  CHECK(order(4, 8192, 128, false) == Order{false, true, 4, 2});
+  CHECK(order(16, 2048, 128, true) == Order{false, true, 1, 8});
+  CHECK(order(4, 8192, 128, true) == Order{false, true, 4, 2});
+  CHECK(order(16, 8192, 128, true) == Order{true, false, 1, 4});
+  CHECK(order(16, 2048, 64, true) == Order{true, false, 1, 32});
 }
 
 TEST_CASE("sums of dq become zeros a section ahead, but for the first sections") {

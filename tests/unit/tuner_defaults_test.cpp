@@ -126,10 +126,9 @@ TEST_CASE("short backwards of wgmma have the first keys store dq") {
   using enum codegen::DqMethod;
   CHECK(method(128, 1024, full) == kStore);
   CHECK(method(128, 2048, full) == kAdd);
-  CHECK(method(128, 512, causal) == kStore);
-  CHECK(method(128, 1024, causal) == kAdd);
-  CHECK(method(64, 512, full) == kAdd);
-  CHECK(method(64, 512, causal) == kStore);
+  CHECK(method(128, 1024, causal) == kStore);
+  CHECK(method(128, 2048, causal) == kAdd);
+  CHECK(method(64, 1024, full) == kStore);
   CHECK(method(256, 512, full) == kKernel);
   const auto masked = [](problem::BackwardFamily& f) { f.scores.mask = problem::Extent::kPerKey; };
   CHECK(method(128, 512, masked) == kAdd);

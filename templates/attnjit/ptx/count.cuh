@@ -6,13 +6,16 @@
 // memory.
 namespace attnjit::kernel::ptx {
 
-// Waits until `*address` has become `count`. What those did who counted, before they did, is then
-// visible.
-ATTNJIT_DEVICE void await_count(const uint32* address, uint32 count) {
+// Whether `*address` is `count`. What those did who counted, before they did, is then visible.
+ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
   uint32 value;
-  do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-  } while (value != count);
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value == count;
+}
+// Waits until it is.
+ATTNJIT_DEVICE void await_count(const uint32* address, uint32 count) {
+  while (!has_count(address, count)) {
+  }
 }
 
 // Counts on, by predicate, see barrier_arrive_if().

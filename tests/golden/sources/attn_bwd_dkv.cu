@@ -136,17 +136,19 @@ struct BackwardParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 padded_rows;      // seqlen_q rounded up to kRowBlock
-  int32 num_q_tiles;      // ceil(seqlen_q / block_q)
-  int32 num_kv_tiles;     // ceil(seqlen_kv / block_kv)
-  int32 num_splits;       // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;       // kv heads of all batch elements
-  int32 section_planes;   // planes whose tiles take turns
-  int32 last_keys_first;  // 1: thread blocks with the last keys begin first, not the first
-  int32 batch_fastest;    // 1: batch elements of a head follow each other, for they share a bias
-  float scale;            // of the scores
-  float score_scale;      // multiplies q k^T when the config says scale_first
-  float exponent_scale;   // scores to log2 units: log2(e), times the scale unless scale_first
+  int32 padded_rows;         // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;         // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;        // ceil(seqlen_kv / block_kv)
+  int32 num_splits;          // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;          // kv heads of all batch elements
+  int32 section_planes;      // planes whose tiles take turns
+  int32 last_keys_first;     // 1: thread blocks with the last keys begin first, not the first
+  int32 last_queries_first;  // 1: each begins with the last queries; path wgmma, like the next
+  int32 heads_abreast;       // query heads of a kv head whose tiles alternate
+  int32 batch_fastest;       // 1: batch elements of a head follow each other, for they share a bias
+  float scale;               // of the scores
+  float score_scale;         // multiplies q k^T when the config says scale_first
+  float exponent_scale;      // scores to log2 units: log2(e), times the scale unless scale_first
 };
 
 }  // namespace attnjit::kernel
@@ -1395,11 +1397,8 @@ struct KeyTileWalk : Base {
     return !Base::kPacksSequences || kv_tile * kBlockKv < block.seqlen_kv;
   }
 
-  // The use of the tile of queries at `position`; looks up its live rows as well.
-  ATTNJIT_DEVICE TileUse use_of(int position) {
-    if (position >= end_position) return TileUse::kSkip;
-    const int head = first_head + position / this->num_q_tiles();
-    const int tile = position % this->num_q_tiles();
+  // The use of a tile of queries; looks up its live rows as well.
+  ATTNJIT_DEVICE TileUse use_of(int head, int tile) {
     looked_up = this->load_live(head, tile);
     return looked_up.any() ? features.tile_use(block.batch, head, tile, kv_tile) : TileUse::kSkip;
   }
@@ -1413,7 +1412,10 @@ struct KeyTileWalk : Base {
         next_tile = 0;
         ++next_head;
       }
-      job.use = this->look_up(position, [&](int index) { return use_of(index); });
+      job.use = this->look_up(position, [&](int index) {
+        if (index >= end_position) return TileUse::kSkip;
+        return use_of(first_head + index / this->num_q_tiles(), index % this->num_q_tiles());
+      });
       const KeyRange seen = this->keys_of(job.tile);
       const int first_key = kv_tile * kBlockKv;
       if (job.exists() && seen.begin < first_key + kBlockKv && seen.end > first_key) {

@@ -132,17 +132,19 @@ struct BackwardParams {
   int32 num_heads_q;
   int32 seqlen_q;
   int32 seqlen_kv;
-  int32 padded_rows;      // seqlen_q rounded up to kRowBlock
-  int32 num_q_tiles;      // ceil(seqlen_q / block_q)
-  int32 num_kv_tiles;     // ceil(seqlen_kv / block_kv)
-  int32 num_splits;       // shares of a key tile's queries, each a thread block of its own
-  int32 num_planes;       // kv heads of all batch elements
-  int32 section_planes;   // planes whose tiles take turns
-  int32 last_keys_first;  // 1: thread blocks with the last keys begin first, not the first
-  int32 batch_fastest;    // 1: batch elements of a head follow each other, for they share a bias
-  float scale;            // of the scores
-  float score_scale;      // multiplies q k^T when the config says scale_first
-  float exponent_scale;   // scores to log2 units: log2(e), times the scale unless scale_first
+  int32 padded_rows;         // seqlen_q rounded up to kRowBlock
+  int32 num_q_tiles;         // ceil(seqlen_q / block_q)
+  int32 num_kv_tiles;        // ceil(seqlen_kv / block_kv)
+  int32 num_splits;          // shares of a key tile's queries, each a thread block of its own
+  int32 num_planes;          // kv heads of all batch elements
+  int32 section_planes;      // planes whose tiles take turns
+  int32 last_keys_first;     // 1: thread blocks with the last keys begin first, not the first
+  int32 last_queries_first;  // 1: each begins with the last queries; path wgmma, like the next
+  int32 heads_abreast;       // query heads of a kv head whose tiles alternate
+  int32 batch_fastest;       // 1: batch elements of a head follow each other, for they share a bias
+  float scale;               // of the scores
+  float score_scale;         // multiplies q k^T when the config says scale_first
+  float exponent_scale;      // scores to log2 units: log2(e), times the scale unless scale_first
 };
 
 }  // namespace attnjit::kernel

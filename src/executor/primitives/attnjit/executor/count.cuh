@@ -9,6 +9,10 @@
 // their ends, so that those who are waited for do not need this thread.
 namespace attnjit::kernel::ptx {
 
+ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
+  services->access_global(address, sizeof *address, GlobalAccess::kRead, "has_count");
+  return __atomic_load_n(address, __ATOMIC_ACQUIRE) == count;
+}
 ATTNJIT_DEVICE void await_count(const uint32* address, uint32 count) {
   services->access_global(address, sizeof *address, GlobalAccess::kRead, "await_count");
   while (__atomic_load_n(address, __ATOMIC_ACQUIRE) != count) sched_yield();

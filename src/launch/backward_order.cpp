@@ -1,0 +1,78 @@
+#include "launch/backward_order.hpp"
+
+#include <algorithm>
+
+#include "launch/grid.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+using kernel::DqOrder;
+
+// Under a causal mask the first keys have the most queries. They begin first, so that places that
+// take little time are left for the end. All begin with the last queries, which all of them see:
+// these come to L2 once, and where places take turns at dq, each is a tile behind the one before
+// it. Heads that share keys go abreast, for else every head would begin with such a wait.
+void go_down(BackwardGrid& grid, int gqa_ratio, std::int64_t wave) {
+  grid.last_queries_first = true;
+  if (grid.splits == 1) grid.heads_abreast = gqa_ratio;
+  grid.section_planes = gqa_ratio == 1 ? wave : std::max<std::int64_t>(wave / 2, 2);
+}
+
+// Last keys, which have the fewest queries, begin first and with the first queries that they see.
+// Those before them need these later, so that nobody waits; but what takes longest is last.
+void go_up(BackwardGrid& grid, std::int64_t wave) {
+  grid.last_keys_first = true;
+  grid.section_planes = std::max(grid.section_planes, wave);
+}
+
+// Whether waiting costs less than places that take long at the end.
+bool waits_little(const BackwardGrid& grid, const BackwardPlanSpec& spec, int gqa_ratio) {
+  const bool small_tiles = spec.wgmma->block_q == 64;
+  return gqa_ratio > 1 || (small_tiles && grid.kv_tiles <= 32);
+}
+
+// The first sections, whose places begin before anybody could have set their sums to zero, are left
+// to the kernel before.
+void plan_zeros(BackwardGrid& grid, int block_slots) {
+  const std::int64_t places = grid.section_planes * grid.kv_tiles * grid.splits;
+  const std::int64_t ahead = kernel::ceil_div(std::int64_t{block_slots}, places);
+  if (ahead * grid.section_planes >= grid.kv_planes) return;
+  grid.zeros_ahead = static_cast<std::int32_t>(ahead);
+}
+
+}  // namespace
+
+void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
+                  const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  if (grid.kv_tiles == 0 || grid.q_tiles == 0) return;
+  const bool causal = p.bounded_right && !p.bounded_left;
+  const DqOrder order = spec.wgmma ? spec.wgmma->dq_order : DqOrder::kAny;
+  // kv heads whose tiles the device holds at a time
+  const std::int64_t wave = spec.block_slots / grid.kv_tiles;
+  if (spec.wgmma && causal &&
+      (order != DqOrder::kKeys || waits_little(grid, spec, p.gqa_ratio()))) {
+    go_down(grid, p.gqa_ratio(), wave);
+  } else if (causal) {
+    // The key tiles of a kv head read Q and dO of its query heads.
+    const std::int64_t bytes =
+        std::int64_t{2} * p.seqlen_q * (p.head_dim + p.head_dim_v) * p.gqa_ratio();
+    grid.section_planes = choose_section(bytes, 1, grid.kv_planes);
+    if (order == DqOrder::kKeys) go_up(grid, wave);
+  } else if (order == DqOrder::kKeys) {
+    // Places of a kv head that begin at the same time wait for each other, a tile each: half as
+    // many as one has tiles of queries.
+    const std::int64_t tiles = std::int64_t{grid.q_tiles} * p.gqa_ratio();
+    grid.section_planes = kernel::ceil_div(std::int64_t{2} * spec.block_slots, tiles);
+  } else if (order == DqOrder::kFirst) {
+    // First keys have stored a tile of queries by the time that others come to it.
+    grid.section_planes = wave;
+  }
+  grid.section_planes = std::max<std::int64_t>(std::min(grid.section_planes, grid.kv_planes), 1);
+  if (spec.wgmma && spec.adds_dq() && !spec.takes_turns() && !p.packed && !batch_fastest(p)) {
+    plan_zeros(grid, spec.block_slots);
+  }
+}
+
+}  // namespace attnjit::launch
