@@ -11,7 +11,7 @@
 #include "base/parallel.hpp"
 #include "executor/diagnosis.hpp"
 #include "executor/primitives.hpp"
-#include "executor/thread_block.hpp"
+#include "executor/residents.hpp"
 #include "executor/violation.hpp"
 
 namespace attnjit::executor {
@@ -101,17 +101,17 @@ void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* p
   memory.begin_kernel(step.overlaps);
   std::atomic<unsigned> next = 0;
   std::atomic<bool> failed = false;
-  base::parallel_for(std::min(jobs_, blocks), jobs_, [&](std::size_t) {
-    ThreadBlock block(launch, memory);
-    while (!failed) {
-      const unsigned index = next++;
-      if (index >= blocks) return;
-      try {
-        block.run(index);
-      } catch (...) {
-        failed = true;
-        throw;
+  const unsigned threads = std::min(jobs_, blocks);
+  // Blocks of several CPU threads are out of order by themselves.
+  const int residents = threads == 1 ? static_cast<int>(std::min(4U, blocks)) : 1;
+  base::parallel_for(threads, jobs_, [&](std::size_t) {
+    Residents at_work(launch, memory, next, residents);
+    try {
+      while (!failed && at_work.go_on(threads == 1)) {
       }
+    } catch (...) {
+      failed = true;
+      throw;
     }
   });
 }

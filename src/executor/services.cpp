@@ -31,6 +31,9 @@ const Services& ThreadBlock::services() {
             ThreadBlock& block = *current_;
             block.threads_.enter(function);
             block.memory_.access(address, bytes, access, block.waited_[block.self()]);
+            if (access == GlobalAccess::kWrite || access == GlobalAccess::kAdd) {
+              block.threads_.note_change();
+            }
           },
       .load_shared =
           [](unsigned address, void* to, unsigned bytes, Reader reader, const char* function) {
@@ -99,6 +102,11 @@ const Services& ThreadBlock::services() {
             current_->named_barriers_.arrive(barrier, threads, waits);
           },
       .wait_for_previous_kernel = [] { current_->waited_[current_->self()] = true; },
+      .let_blocks_ahead =
+          [](const char* function) {
+            current_->threads_.enter(function);
+            current_->threads_.go_away();
+          },
 
       .barrier_init =
           [](unsigned barrier, int arrivals) {

@@ -32,7 +32,7 @@ ThreadBlock::ThreadBlock(const Launch& launch, GlobalMemory& memory)
   }
 }
 
-void ThreadBlock::run(unsigned index) {
+ThreadBlock::Progress ThreadBlock::go_on() {
   struct Current {
     explicit Current(ThreadBlock* block) { current_ = block; }
     ~Current() { current_ = nullptr; }
@@ -40,10 +40,9 @@ void ThreadBlock::run(unsigned index) {
     Current& operator=(const Current&) = delete;
   };
   const Current scope(this);
-  begin(index);
   const std::string place = fmt::format("{}, block {}", launch_.entry, index_);
   try {
-    run_to_end();
+    return run_threads();
   } catch (const ThreadViolation& violation) {
     throw Violation(fmt::format("{}, {}", place, violation.what()));
   } catch (const Violation& violation) {
@@ -66,13 +65,17 @@ void ThreadBlock::begin(unsigned index) {
 }
 
 // Loads of tensors are done where nobody can go on without them.
-void ThreadBlock::run_to_end() {
+ThreadBlock::Progress ThreadBlock::run_threads() {
+  bool moved = false;
+  threads_.call_back();
   do {
-    threads_.run();
+    moved |= threads_.run();
   } while (!threads_.have_ended() && tensor_copies_.land());
+  if (threads_.are_away()) return moved ? Progress::kMoved : Progress::kWaits;
   if (!threads_.have_ended()) throw Violation(describe_standstill());
   tensor_copies_.finish();
   for (const MatrixProducts& products : products_) products.check_done();
+  return Progress::kEnded;
 }
 
 // The report of a deadlock: each operation that threads wait in, and what it lacks.

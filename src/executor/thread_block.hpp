@@ -28,14 +28,23 @@ struct Launch {
 };
 
 /// Runs thread blocks one after the other, each thread as a fiber. Everything runs on the calling
-/// thread; several objects may run side by side.
+/// thread; several objects may run side by side, or take turns on one thread.
 class ThreadBlock {
  public:
   /// `launch` and `memory` must outlive it.
   ThreadBlock(const Launch& launch, GlobalMemory& memory);
 
-  /// Runs block `index` to its end. Throws Violation, after which the object is of no further use.
-  void run(unsigned index);
+  enum class Progress {
+    kEnded,  ///< all threads have
+    kMoved,  ///< some did something; now they wait for other thread blocks, or let them go ahead
+    kWaits,  ///< they still do
+  };
+
+  /// Block `index` is next. The one before must have ended.
+  void begin(unsigned index);
+  /// Runs it until it ends, waits for others or lets them go ahead. Throws Violation, after which
+  /// the object is of no further use.
+  Progress go_on();
 
   /// The functions that kernels call. They act on the block that the calling thread is running.
   static const Services& services();
@@ -43,8 +52,7 @@ class ThreadBlock {
  private:
   static constexpr int kWarpgroupSize = MatrixProducts::kThreads;
 
-  void begin(unsigned index);
-  void run_to_end();
+  Progress run_threads();
   std::string describe_standstill() const;
 
   // Of the thread that runs.

@@ -22,12 +22,27 @@ void Threads::begin() {
   }
 }
 
-void Threads::run() {
+bool Threads::run() {
+  progress_ = false;
   for (bool moved = true; moved;) {
     moved = false;
     for (int warp = 0; warp < count() / kWarpSize; ++warp) {
       while (run_warp(warp)) moved = true;
     }
+  }
+  return progress_;
+}
+
+bool Threads::are_away() const {
+  return std::ranges::any_of(threads_,
+                             [](const Thread& thread) { return thread.state == State::kAway; });
+}
+
+void Threads::call_back() {
+  for (Thread& thread : threads_) {
+    if (thread.state != State::kAway) continue;
+    thread.state = State::kReady;
+    thread.looks = true;
   }
 }
 
@@ -42,6 +57,12 @@ void Threads::wait() {
   self.fiber->suspend();
 }
 
+void Threads::go_away() {
+  Thread& self = threads_[running_];
+  self.state = State::kAway;
+  self.fiber->suspend();
+}
+
 // Resumes each thread of the warp that can go on; false where none can.
 bool Threads::run_warp(int warp) {
   bool moved = false;
@@ -49,7 +70,9 @@ bool Threads::run_warp(int warp) {
     if (threads_[t].state != State::kReady) continue;
     moved = true;
     running_ = t;
+    const bool looked = std::exchange(threads_[t].looks, false);
     threads_[t].fiber->resume();
+    progress_ |= !looked || threads_[t].state != State::kAway;
     if (!violation_.empty()) throw ThreadViolation(violation_);
   }
   return moved;

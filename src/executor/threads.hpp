@@ -12,7 +12,8 @@ namespace attnjit::executor {
 /// until it has to wait for others.
 class Threads {
  public:
-  enum class State { kReady, kWaiting, kEnded };
+  /// kAway: waits for other thread blocks.
+  enum class State { kReady, kWaiting, kAway, kEnded };
 
   static constexpr int kWarpSize = 32;
 
@@ -21,10 +22,14 @@ class Threads {
 
   /// Lets all threads begin anew; they must have ended.
   void begin();
-  /// Runs threads until none can go on. Throws ThreadViolation where one of them throws Violation;
-  /// the object is of no further use then.
-  void run();
+  /// Runs threads until none can go on; true if one of them did more than to look whether it may.
+  /// Throws ThreadViolation where one of them throws Violation; the object is of no further use
+  /// then.
+  bool run();
   bool have_ended() const;
+  bool are_away() const;  ///< some of them
+  /// Lets those that are away look again.
+  void call_back();
 
   int count() const { return static_cast<int>(threads_.size()); }
   State state(int thread) const { return threads_[thread].state; }
@@ -38,6 +43,10 @@ class Threads {
   void enter(const char* function) { threads_[running_].function = function; }
   /// Waits until somebody calls wake().
   void wait();
+  /// Waits until other thread blocks have had their chance, and call_back().
+  void go_away();
+  /// Has changed what other thread blocks may wait for, which is more than to look.
+  void note_change() { progress_ = true; }
 
   void wake(int thread) { threads_[thread].state = State::kReady; }
 
@@ -45,6 +54,7 @@ class Threads {
   struct Thread {
     std::unique_ptr<Fiber> fiber;
     State state = State::kEnded;
+    bool looks = false;  // has been called back
     const char* function = "";
   };
 
@@ -54,6 +64,7 @@ class Threads {
   const std::function<void()> body_;
   std::vector<Thread> threads_;
   int running_ = 0;
+  bool progress_ = false;  // see run()
   std::string violation_;  // of the thread that broke a rule
 };
 

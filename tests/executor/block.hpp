@@ -24,7 +24,9 @@ inline std::string run_block(Kernel kernel, unsigned threads, void* const* param
   memory.begin_kernel(false);
   ThreadBlock block(launch, memory);
   try {
-    block.run(0);
+    block.begin(0);
+    while (block.go_on() != ThreadBlock::Progress::kEnded) {
+    }
   } catch (const Violation& violation) {
     return violation.what();
   }

@@ -43,7 +43,11 @@ std::string run(Kernel kernel, void* const* parameters = nullptr, unsigned block
   memory.begin_kernel(false);
   ThreadBlock block(launch, memory);
   try {
-    for (unsigned i = 0; i < blocks; ++i) block.run(i);
+    for (unsigned i = 0; i < blocks; ++i) {
+      block.begin(i);
+      while (block.go_on() != ThreadBlock::Progress::kEnded) {
+      }
+    }
   } catch (const Violation& violation) {
     return violation.what();
   }

@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: dq that nobody stores") 
                 {"fragment_sum", "of sums of dq", "which nobody has written"});
 }
 
-// Each tile's turn is taken, and passed once its sums are complete.
+// Each tile's turn is taken once it has come, and passed once its sums are complete.
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken or passed") {
   ProblemSpec spec = kSpec;
   spec.seqlen_kv = 300;
@@ -154,6 +154,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   expect_report(
       {turns, "ptx::barrier_wait(shared.turn_complete(passed.slot()), passed.full());", ""}, run,
       {"deadlock", "0 of 1 arrivals"});
+  expect_report({turns, "ptx::count_if(count != nullptr && lane < kCounts, count);", ""}, run,
+                {"deadlock; thread blocks wait for what none of them counts"});
+  const std::vector<std::string> early = {"adds to byte", "of sums of dq",
+                                          "which nobody has set to zero"};
+  expect_report({turns, "ptx::await_count(own, wanted);", ""}, run, early);
+  expect_report({kDq, "ptx::barrier_wait(shared.turn_taken(slot), turn.full());", ""}, run, early);
 }
 
 // Sums of three planes, of which the kernel before sets those of one to zero.

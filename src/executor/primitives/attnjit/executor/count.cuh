@@ -1,12 +1,10 @@
 #pragma once
-#include <sched.h>
-
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/types.h"
 
-// Counts in global and shared memory. Thread blocks begin in the order of their indices and run to
-// their ends, so that those who are waited for do not need this thread.
+// Counts in global and shared memory. Whoever has taken a number lets other thread blocks go ahead,
+// so that those of higher numbers are often first.
 namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
@@ -14,8 +12,7 @@ ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
   return __atomic_load_n(address, __ATOMIC_ACQUIRE) == count;
 }
 ATTNJIT_DEVICE void await_count(const uint32* address, uint32 count) {
-  services->access_global(address, sizeof *address, GlobalAccess::kRead, "await_count");
-  while (__atomic_load_n(address, __ATOMIC_ACQUIRE) != count) sched_yield();
+  while (!has_count(address, count)) services->let_blocks_ahead("await_count");
 }
 ATTNJIT_DEVICE void count_if(bool condition, uint32* address) {
   if (!condition) return;
@@ -24,7 +21,9 @@ ATTNJIT_DEVICE void count_if(bool condition, uint32* address) {
 }
 ATTNJIT_DEVICE uint32 take_count(uint32* address) {
   services->access_global(address, sizeof *address, GlobalAccess::kAdd, "take_count");
-  return __atomic_fetch_add(address, 1, __ATOMIC_RELAXED);
+  const uint32 before = __atomic_fetch_add(address, 1, __ATOMIC_RELAXED);
+  services->let_blocks_ahead("take_count");
+  return before;
 }
 ATTNJIT_DEVICE uint32 add_shared(uint32 address, uint32 value) {
   return services->add_shared(address, value, "add_shared");
