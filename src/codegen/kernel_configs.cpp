@@ -137,11 +137,9 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
   // Registers of those that load, and what they leave to those of dq, so that threads that have
   // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
-  // wait for turns, or complete dq.
+  // complete it.
   const bool wide = width > 96;
-  const kernel::DqOrder order = dq_order(f, tunables.dq_method);
-  const bool more_of_dq = planes;
-  const int of_loads = wide ? (more_of_dq ? 24 : 32) : shares && f.scores.packed ? 48 : 40;
+  const int of_loads = wide ? (planes ? 24 : 32) : shares && f.scores.packed ? 48 : 40;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
@@ -149,7 +147,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
           .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
-          .dq_order = order,
+          .dq_order = dq_order(f, tunables.dq_method),
           .whole_planes = planes,
           .shares_places = shares,
           .block_q = tunables.dkv.block_q,

@@ -102,8 +102,9 @@ void Executor::run(const launch::StepSpec& step, unsigned blocks, void* const* p
   std::atomic<unsigned> next = 0;
   std::atomic<bool> failed = false;
   const unsigned threads = std::min(jobs_, blocks);
-  // Blocks of several CPU threads are out of order by themselves.
-  const int residents = threads == 1 ? static_cast<int>(std::min(2U, blocks)) : 1;
+  // One thread has a second block to overtake the first; those of several are out of order by
+  // themselves.
+  const int residents = threads == 1 ? 2 : 1;
   base::parallel_for(threads, jobs_, [&](std::size_t) {
     Residents at_work(launch, memory, next, residents);
     try {

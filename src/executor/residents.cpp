@@ -15,7 +15,7 @@ Residents::Residents(const Launch& launch, GlobalMemory& memory, std::atomic<uns
 
 bool Residents::go_on(bool alone) {
   if (Resident* const another = begin_another()) {
-    go_on(*another);
+    advance(*another);
     return true;
   }
   bool any = false, moved = false;
@@ -24,7 +24,7 @@ bool Residents::go_on(bool alone) {
     Resident& resident = residents_[backwards_ ? count - 1 - i : i];
     if (!resident.at_work) continue;
     any = true;
-    moved |= go_on(resident);
+    moved |= advance(resident);
   }
   backwards_ = !backwards_;
   if (any && !moved && alone) {
@@ -35,7 +35,7 @@ bool Residents::go_on(bool alone) {
   return any;
 }
 
-bool Residents::go_on(Resident& resident) {
+bool Residents::advance(Resident& resident) {
   const ThreadBlock::Progress progress = resident.block->go_on();
   resident.at_work = progress != ThreadBlock::Progress::kEnded;
   return progress != ThreadBlock::Progress::kWaits;
@@ -43,7 +43,8 @@ bool Residents::go_on(Resident& resident) {
 
 Residents::Resident* Residents::begin_another() {
   const auto room = std::ranges::find(residents_, false, &Resident::at_work);
-  if (room == residents_.end()) return nullptr;
+  // Asks first, for rounds in which all wait would count on and on.
+  if (room == residents_.end() || next_ >= launch_.blocks) return nullptr;
   const unsigned index = next_++;
   if (index >= launch_.blocks) return nullptr;
   if (!room->block) room->block = std::make_unique<ThreadBlock>(launch_, memory_);

@@ -29,7 +29,7 @@ class Residents {
 
   Resident* begin_another();
   /// False where it still waits.
-  bool go_on(Resident& resident);
+  bool advance(Resident& resident);
 
   const Launch& launch_;
   GlobalMemory& memory_;

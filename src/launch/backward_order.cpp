@@ -12,7 +12,9 @@ using kernel::DqOrder;
 // Under a causal mask the first keys have the most queries. They begin first, so that places that
 // take little time are left for the end. All begin with the last queries, which all of them see:
 // these come to L2 once, and where places take turns at dq, each is a tile behind the one before
-// it. Heads that share keys go abreast, for else every head would begin with such a wait.
+// it. Heads that share keys go abreast, for else every head would begin with such a wait; a section
+// then reads more, and half as many kv heads were fastest. Shares of split queries take one head
+// after another, so that each has some of all lengths.
 void go_down(BackwardGrid& grid, int gqa_ratio, std::int64_t wave) {
   grid.last_queries_first = true;
   if (grid.splits == 1) grid.heads_abreast = gqa_ratio;
@@ -26,7 +28,8 @@ void go_up(BackwardGrid& grid, std::int64_t wave) {
   grid.section_planes = std::max(grid.section_planes, wave);
 }
 
-// Whether waiting costs less than places that take long at the end.
+// Whether waiting costs less than places that take long at the end, as it did where heads share
+// keys, and of up to 32 tiles of keys that have 64 queries a tile.
 bool waits_little(const BackwardGrid& grid, const BackwardPlanSpec& spec, int gqa_ratio) {
   const bool small_tiles = spec.wgmma->block_q == 64;
   return gqa_ratio > 1 || (small_tiles && grid.kv_tiles <= 32);

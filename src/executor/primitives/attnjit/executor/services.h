@@ -53,8 +53,8 @@ struct Services {
   void (*block_barrier)(const char* function, void* thread, Operate operate);
   void (*named_barrier)(int barrier, int threads, bool waits, const char* function);
   void (*wait_for_previous_kernel)();
-  /// Lets other thread blocks go ahead: before they have counted, a thread cannot go on, or it has
-  /// just been told what is its own.
+  /// Lets other thread blocks go ahead. A thread calls it as long as it waits for what they count,
+  /// and when it has just taken a number of its own.
   void (*let_blocks_ahead)(const char* function);
 
   void (*barrier_init)(unsigned barrier, int arrivals);
