@@ -12,6 +12,9 @@ inline constexpr double kTermTolerance = 0x1p-20;
 /// The accuracy rule lets ds be off by this many times the change of delta that comes from rounding
 /// `out`: an out that is a roundoff away may change it in another direction.
 inline constexpr double kDeltaErrors = 4;
+/// What the rule allows a score to be off by before it is capped, as a share of |scale| |q| |k|: 4
+/// roundoffs of fp32. Only slopes of a softcap show it, far beyond the cap.
+inline constexpr double kScoreTolerance = 0x1p-22;
 /// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
 inline constexpr double kSmallestNormal = 0x1p-126;
 
@@ -22,10 +25,11 @@ struct Gradient {
   /// The t of the accuracy rule, per row. ds is a difference of terms of size p |dout| |v|, and off
   /// by p |dout * e| where rounding changes out by e; this is the root of the sum of the squares of
   /// the former and of kDeltaErrors / kTermTolerance times the latter, each times |scale k| for dq
-  /// and |scale q| for dk. For a dbias that is broadcast over keys the terms are those of its sum,
-  /// dlse. What a p, or for dq and dk a p times the slope of a softcap, below kSmallestNormal
-  /// contributes is divided by kTermTolerance, for all of it may be missing; dv, where nothing
-  /// cancels, has no other terms.
+  /// and |scale q| for dk. Slopes of a softcap add |ds| times slope times 2 kScoreTolerance /
+  /// kTermTolerance |scale| |q| |k| / softcap for dq and dk. For a dbias that is broadcast over
+  /// keys the terms are those of its sum, dlse. What a p, or for dq and dk a p times the slope of a
+  /// softcap, below kSmallestNormal contributes is divided by kTermTolerance, for all of it may be
+  /// missing; dv, where nothing cancels, has no other terms.
   std::vector<double> terms;
 
   /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times that where p is

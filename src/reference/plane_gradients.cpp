@@ -149,10 +149,15 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
   }
 }
 
-// dqk[i, j] goes to dq[i] times k[j], and to dk[j] times q[i].
+// dqk[i, j] goes to dq[i] times k[j], and to dk[j] times q[i]. The slope in it is off by twice as
+// much as its argument, which is a score over the cap.
 template <typename Real>
 void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange keys,
                                   GradientSums<Real>& dq) {
+  const double cap = context_.scores.softcap();
+  const Real per_score = cap > 0 ? static_cast<Real>(2 * kScoreTolerance / kTermTolerance *
+                                                     std::fabs(context_.scores.scale()) / cap)
+                                 : Real{0};
   Real key_squares[kTile];
   for (std::int64_t column = 0; column < kTile; ++column) {
     key_squares[column] = square_of(&keys_[column * width_], width_);
@@ -168,7 +173,9 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
       const Real slope = tiles.slopes()[at];
       const Real term =
           tiles.terms()[at] * slope * counted(tiles.p()[at] * slope) / counted(tiles.p()[at]);
-      const Real square = term * term;
+      const Real of_slope =
+          per_score * std::sqrt(query_square * key_squares[column]) * std::fabs(tiles.dqk()[at]);
+      const Real square = term * term + of_slope * of_slope;
       dq.squares[row] += square * key_squares[column];
       dk_.squares[keys.begin + column] += square * query_square;
       const Real p = tiles.p()[at] / Real{kTermTolerance};

@@ -86,6 +86,19 @@ TEST_CASE("terms count what an out that is rounded changes in delta") {
   CHECK(one.dbias.terms[0] == doctest::Approx(0.5 * std::sqrt(2.0) * 2));
 }
 
+TEST_CASE("terms count what a sum of fp32 leaves of a score, where a softcap is far below it") {
+  // Scores 0 and 16 with a cap of 2: x = 8, where a slope is 4 exp(-16). |ds| is 4 p (1 - p).
+  float q = 2, dout = 1, k[] = {0, 8}, v[] = {0, 4};
+  BackwardArgs args = two_keys(DType::kFloat32, &q, k, v, &dout);
+  args.forward.softcap = 2;
+  const BackwardResult result = backward(args, Arithmetic::kExact, Planes::every(), 1);
+  const double p = 1 / (1 + std::exp(-2.0)), slope = 4 * std::exp(-16.0);
+  const double of_slope = 4 * p * (1 - p) * slope * 2 * kScoreTolerance / kTermTolerance * 16 / 2;
+  const double of_ds = p * 4 * slope;
+  CHECK(result.dk.terms[1] == doctest::Approx(2 * std::hypot(of_ds, of_slope)).epsilon(1e-3));
+  CHECK(result.dq.terms[0] == doctest::Approx(8 * std::hypot(of_ds, of_slope)).epsilon(1e-3));
+}
+
 TEST_CASE("the rounded gradients are off by their roundings, no less and no more") {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     ProblemSpec spec = small_backward();
