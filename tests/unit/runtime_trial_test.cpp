@@ -124,6 +124,19 @@ TEST_CASE("rounding is no difference, and a wrong value is") {
   CHECK(outputs_agree(DType::kBFloat16, good, std::vector<float>{1.03f, -0.5f, 0.25f, 2}));
 }
 
+TEST_CASE("values are judged beside their neighbours, for some rows are much larger than most") {
+  std::vector<float> expected(64 * 1000, 0.01f);
+  for (int d = 0; d < 64; ++d) expected[d] = d % 2 == 0 ? 1 : 0;
+  std::vector<float> candidate = expected;
+  candidate[1] = 0.03f;  // a roundoff of bf16 or two in a row of such size
+  CHECK(outputs_agree(DType::kBFloat16, expected, candidate));
+  candidate[1] = 0.1f;
+  CHECK_FALSE(outputs_agree(DType::kBFloat16, expected, candidate));
+  candidate[1] = 0;
+  candidate[64] = 0.03f;  // not where all are small
+  CHECK_FALSE(outputs_agree(DType::kBFloat16, expected, candidate));
+}
+
 TEST_CASE("what both left unwritten is equal, what one left is not") {
   std::vector<float> expected = {1, kNan, 0.25f, 2}, candidate = expected;  // a gap between rows
   CHECK(outputs_agree(DType::kFloat16, expected, candidate));
