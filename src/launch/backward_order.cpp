@@ -71,6 +71,10 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
   } else if (order == DqOrder::kFirst) {
     // First keys have stored a tile of queries by the time that others come to it.
     grid.section_planes = wave;
+  } else if (batch_fastest(p)) {
+    // Elements of the batch that share a bias meet its tiles at the same time, and add to those of
+    // dbias while L2 has them.
+    grid.section_planes = p.batch / p.bias.num_batches;
   }
   grid.section_planes = std::max<std::int64_t>(std::min(grid.section_planes, grid.kv_planes), 1);
   if (spec.wgmma && spec.adds_dq() && !spec.takes_turns() && !p.packed && !batch_fastest(p)) {

@@ -15,12 +15,13 @@ struct ForwardWork {
 // asking one another. The parts of a plane go from the costliest to the cheapest.
 //
 // Thread blocks take turns where all work costs the same. Under a causal mask part i of n costs
-// about n
-// - i. Then the parts of two planes are put in one row, costs falling: both parts 0, both parts 1,
-// ... Pairs of one from the front and one from the back all cost the same, and thread blocks take
-// turns with pairs, two planes after two planes. The last one to two turns, in which not everybody
-// gets a pair, are dealt out one by one instead: in the order of their costs over all planes that
-// are left, there and back, so that loads differ by about one cheap part.
+// about n - i. Then the parts of two planes are put in one row, costs falling: both parts 0, both
+// parts 1, ... Pairs of one from the front and one from the back all cost the same, and thread
+// blocks take turns with pairs, two planes after two planes. The last one to two turns, in which
+// not everybody gets a pair, are dealt out one by one instead: in the order of their costs over all
+// planes that are left, there and back, so that loads differ by about one cheap part. But that goes
+// through the keys of all these planes several times, so the last turn is one of pairs as well if
+// nearly everybody gets one.
 struct ForwardSchedule {
   int32 num_blocks;    // thread blocks
   int32 num_planes;    // of num_parts each
@@ -46,13 +47,15 @@ struct ForwardSchedule {
       const int plane = next / num_parts;
       return {plane, next - plane * num_parts};
     }
+    const int pairs = num_planes / 2 * num_parts;
     if (round < 2 * paired_turns) {
       const int pair = round / 2 * num_blocks + block;
+      if (pair >= pairs) return {ForwardWork::kNothing, 0};
       const int two_planes = pair / num_parts, front = pair - two_planes * num_parts;
       const int place = round % 2 == 0 ? front : 2 * num_parts - 1 - front;
       return {2 * two_planes + place % 2, place / 2};
     }
-    const int paired = paired_turns * num_blocks;
+    const int asked = paired_turns * num_blocks, paired = asked < pairs ? asked : pairs;
     const int first_plane = paired / num_parts * 2, done = paired % num_parts;
     const int planes = num_planes - first_plane;
     const int turn = round - 2 * paired_turns;
@@ -66,10 +69,13 @@ struct ForwardSchedule {
   }
 };
 
-// The turns with pairs that leave one to two turns' worth of them.
+// The turns with pairs: all, if five of six thread blocks get one in the last turn, or those that
+// leave one to two turns' worth of them.
 ATTNJIT_CONSTEXPR int paired_turns(int num_blocks, int num_planes, int num_parts) {
-  const int64 turns = static_cast<int64>(num_planes / 2) * num_parts / num_blocks;
-  return turns > 1 ? static_cast<int>(turns - 1) : 0;
+  const int64 pairs = static_cast<int64>(num_planes / 2) * num_parts;
+  const int turns = static_cast<int>(pairs / num_blocks);
+  if (turns <= 1) return 0;
+  return pairs % num_blocks * 6 >= int64{5} * num_blocks ? turns + 1 : turns - 1;
 }
 
 }  // namespace attnjit::kernel

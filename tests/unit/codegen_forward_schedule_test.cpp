@@ -76,11 +76,30 @@ TEST_CASE("falling costs are shared out evenly") {
   // The causal rows of bench/shapes on 132 SMs, tiles of 128 and of 192 rows.
   for (const auto& [planes, parts, most] :
        {Case{32, 64, 1.03}, Case{128, 16, 1.03}, Case{512, 4, 1.06}, Case{64, 43, 1.04},
-        Case{256, 11, 1.04}}) {
+        Case{256, 11, 1.04}, Case{256, 4, 1.04}, Case{64, 16, 1.04}}) {
     const Shares shares = share_out(falling(132, planes, parts));
     const double mean = planes * parts * (parts + 1) / 2.0 / 132;
     CAPTURE(planes);
     CAPTURE(parts);
     CHECK(*std::ranges::max_element(shares.costs) <= most * mean);
+  }
+}
+
+TEST_CASE("where nearly everybody gets a pair in the last turn, all turns are of pairs") {
+  CHECK(paired_turns(132, 256, 4) == 4);  // 512 pairs: 3 turns and 116 of 132
+  CHECK(paired_turns(132, 512, 4) == 6);  // 1024 pairs: 7 turns and 100
+  CHECK(paired_turns(132, 128, 4) == 0);  // 256 pairs: a turn and 124
+  // So thread blocks are at the same planes at the same time, two by two.
+  const ForwardSchedule schedule = falling(132, 256, 4);
+  for (int round = 0; round < 8; ++round) {
+    for (int block = 0; block < 132; ++block) {
+      const ForwardWork work = schedule.work(block, round);
+      const int pair = round / 2 * 132 + block;
+      if (pair < 512) {
+        CHECK(work.plane / 2 == pair / 4);
+      } else {
+        CHECK(work.plane == ForwardWork::kNothing);
+      }
+    }
   }
 }

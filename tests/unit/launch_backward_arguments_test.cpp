@@ -256,6 +256,18 @@ TEST_CASE("under a causal mask places go down, or up where they would wait long 
   CHECK(order(16, 2048, 64, true) == Order{true, false, 1, 32});
 }
 
+TEST_CASE("elements of the batch that share a bias take the same tile of keys one after another") {
+  const auto section = [](const char* bias) {
+    const Call call(bias_args(
+        bias, test::forward_args({.batch = 6, .heads_q = 4, .heads_kv = 4, .seqlen_q = 2048, .seqlen_kv = 2048})));
+    CHECK(call.arguments().values().dkv.base.section_planes == call.layout.grid.section_planes);
+    return call.layout.grid.section_planes;
+  };
+  CHECK(section("1hqk") == 6);
+  CHECK(section("shqk/2") == 2);
+  CHECK(section("bhqk") == 1);
+}
+
 TEST_CASE("sums of dq become zeros a section ahead, but for the first sections") {
   const auto ahead = [](std::int32_t batch, std::int32_t seqlen) {
     const Call call(backward_args(test::forward_args(
