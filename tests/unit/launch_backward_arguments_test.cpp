@@ -259,7 +259,8 @@ TEST_CASE("under a causal mask places go down, or up where they would wait long 
 TEST_CASE("elements of the batch that share a bias take the same tile of keys one after another") {
   const auto section = [](const char* bias) {
     const Call call(bias_args(
-        bias, test::forward_args({.batch = 6, .heads_q = 4, .heads_kv = 4, .seqlen_q = 2048, .seqlen_kv = 2048})));
+        bias, test::forward_args(
+                  {.batch = 6, .heads_q = 4, .heads_kv = 4, .seqlen_q = 2048, .seqlen_kv = 2048})));
     CHECK(call.arguments().values().dkv.base.section_planes == call.layout.grid.section_planes);
     return call.layout.grid.section_planes;
   };
