@@ -34,11 +34,15 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
 // The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
 // zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
 // of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask, and
-// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25).
+// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25). Not so in a window, where every tile of
+// queries has other first keys, which begin late: 1024 queries in windows of 256 keys took 1.8
+// times as long, and 2.6 times with 64 columns; only heads that share keys took 0.8 (H100,
+// 2026-11-26).
 DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
   if (codegen::has_wide_heads(key.family)) return DqMethod::kKernel;
   if (key.family.deterministic || codegen::why_no_first_keys(f)) return DqMethod::kAdd;
+  if (f.bounded_left && f.gqa_ratio == 1) return DqMethod::kAdd;
   return key.bucket_q <= 1024 ? DqMethod::kStore : DqMethod::kAdd;
 }
 

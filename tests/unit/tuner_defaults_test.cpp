@@ -130,6 +130,15 @@ TEST_CASE("short backwards of wgmma have the first keys store dq") {
   CHECK(method(128, 2048, causal) == kAdd);
   CHECK(method(64, 1024, full) == kStore);
   CHECK(method(256, 512, full) == kKernel);
+  const auto window = [](problem::BackwardFamily& f) {
+    f.scores.bounded_left = f.scores.bounded_right = true;
+  };
+  const auto shared_keys = [&](problem::BackwardFamily& f) {
+    window(f);
+    f.scores.gqa_ratio = 4;
+  };
+  CHECK(method(128, 512, window) == kAdd);
+  CHECK(method(128, 1024, shared_keys) == kStore);
   const auto masked = [](problem::BackwardFamily& f) { f.scores.mask = problem::Extent::kPerKey; };
   CHECK(method(128, 512, masked) == kAdd);
   CHECK(method(128, 512, [](problem::BackwardFamily& f) { f.deterministic = true; }) == kAdd);
