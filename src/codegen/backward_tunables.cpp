@@ -77,7 +77,7 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
     if (t.dq_method == DqMethod::kPlane) {
       if (f.scores.packed) return "dq_method: plane knows no packed sequences; use add";
       if (t.split) return "split must be false where dq_method is plane";
-      if (t.dbias_method == DbiasMethod::kStore) {
+      if (stores_dbias(t.dbias_method)) {
         return "dq_method: plane has no registers beside tiles of dbias; use add";
       }
     }
@@ -94,15 +94,29 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
   return why_wgmma_unfit("dkv", t.dkv, config, arch);
 }
 
-Rule why_unfit(DbiasMethod method, const BackwardFamily& f) {
-  const DbiasMethod natural = default_dbias_method(f);
+Rule why_no_parts(const BackwardTunables& t, const BackwardFamily& f) {
+  if (!f.dbias_reduces_few) return "parts are for dbias that reduces two to four planes";
+  if (t.dkv.path != Path::kWgmma) return "parts need path wgmma";
+  if (f.scores.softcap) return "parts are no tiles of dS beside a softcap";
+  if (has_wide_heads(f)) return "parts are for up to 128 columns";
+  return std::nullopt;
+}
+
+Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
+  const DbiasMethod natural = default_dbias_method(f), method = t.dbias_method;
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
-  const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel;
+  const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel ||
+                        method == DbiasMethod::kParts;
   if (method != natural && !(reduces && asked_to)) {
     return "dbias_method: it does not serve the axes that dbias keeps";
   }
   if (f.deterministic && method == DbiasMethod::kAdd) {
     return "dbias_method: add is not deterministic; use kernel";
+  }
+  if (method == DbiasMethod::kParts) {
+    if (const Rule rule = why_no_parts(t, f)) {
+      return fmt::format("dbias_method: {}; use add or kernel", *rule);
+    }
   }
   return std::nullopt;
 }
@@ -190,7 +204,7 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
-  if (auto rule = why_unfit(tunables.dbias_method, f)) return rule;
+  if (auto rule = why_dbias_unfit(tunables, f)) return rule;
   if (f.deterministic && tunables.dq_method == DqMethod::kAdd &&
       tunables.dkv.path != Path::kWgmma) {
     return "dq_method: add is not deterministic with path mma; use kernel";

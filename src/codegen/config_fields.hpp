@@ -137,9 +137,10 @@ constexpr auto fields(const FragmentSumConfig*) {
 
 constexpr auto fields(const BiasSumConfig*) {
   using C = BiasSumConfig;
-  return base::fields_of<C>(
-      base::Field{"dtype", &C::dtype}, base::Field{"vectorized", &C::vectorized},
-      base::Field{"over_queries", &C::over_queries}, base::Field{"packed", &C::packed});
+  return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"parts", &C::parts},
+                            base::Field{"vectorized", &C::vectorized},
+                            base::Field{"over_queries", &C::over_queries},
+                            base::Field{"packed", &C::packed});
 }
 
 constexpr auto fields(const MergeLseConfig*) {

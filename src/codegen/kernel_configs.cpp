@@ -134,7 +134,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   // A walk from place to place takes registers that those who load packed sequences do not have
   // beside wider heads or operands, nor those who complete a dbias tile by tile.
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
-  const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
+  const bool shares = !planes && walks && !stores_dbias(tunables.dbias_method);
   // Registers of those that load, and what they leave to those of dq, so that threads that have
   // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
   // complete it.
@@ -218,8 +218,11 @@ kernel::FragmentSumConfig fragment_sum_config(const BackwardFamily& f, int colum
 std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
   if (!f.dsink) return std::nullopt;
   // Rows that belong to no query add 0, so that all of a head's are summed as one sequence.
-  return kernel::BiasSumConfig{
-      .dtype = kernel::DType::kFloat32, .vectorized = false, .over_queries = true, .packed = false};
+  return kernel::BiasSumConfig{.dtype = kernel::DType::kFloat32,
+                               .parts = kernel::DType::kFloat32,
+                               .vectorized = false,
+                               .over_queries = true,
+                               .packed = false};
 }
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
@@ -231,9 +234,12 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
     case DbiasMethod::kRows:
     case DbiasMethod::kColumns:
     case DbiasMethod::kAdd:
+    case DbiasMethod::kParts:
       break;
   }
+  const DType parts = method == DbiasMethod::kParts ? f.scores.dtype : DType::kFloat32;
   return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
+                               .parts = kernel_dtype(parts),
                                .vectorized = f.dbias_vectorized,
                                .over_queries = f.dbias_scalar,
                                .packed = f.scores.packed && method == DbiasMethod::kRows};

@@ -126,8 +126,9 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
     case DbiasMethod::kKernel:
       break;
     case DbiasMethod::kStore:
+    case DbiasMethod::kParts:
       if (!wgmma) return bias_grad_store(f);
-      return fmt::format("KeyBiasGradStore<{}>(dbias)", literal(kernel_dtype(f.dbias_dtype)));
+      return "KeyBiasGradStore(dbias)";
     case DbiasMethod::kColumns:
       if (wgmma) {
         return f.scores.bias_packs_keys ? "PackedKeysSums<KeyBiasGradColumns>(dbias)"
@@ -145,7 +146,7 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
 }  // namespace
 
 bool dbias_in_dkv(DbiasMethod method) {
-  return method == DbiasMethod::kStore || method == DbiasMethod::kColumns ||
+  return codegen::stores_dbias(method) || method == DbiasMethod::kColumns ||
          method == DbiasMethod::kAdd;
 }
 
@@ -303,7 +304,8 @@ Source render_fragment_sum(const kernel::FragmentSumConfig& config, const Templa
 Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
   return render_small(
       "bias_sum", "bias_sum", "BiasSum",
-      fmt::format("bias_sum {}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
+      fmt::format("bias_sum {}{}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
+                  config.sums_planes() ? fmt::format(" of {} planes", name(config.parts)) : "",
                   config.over_queries ? " over queries" : "", config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates);
 }

@@ -54,7 +54,13 @@ enum class DbiasMethod {
   kColumns,  ///< it varies over keys alone: columns are summed in the kernel of dk and dv
   kAdd,      ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
   kKernel,   ///< planes are reduced: by a kernel of its own that computes the scores again
+  kParts,    ///< a few planes are reduced: each is stored, in 16 bits, and a kernel adds them up
 };
+
+/// Whether the kernel of dk and dv writes dS tile by tile: to dbias, or as parts of it.
+constexpr bool stores_dbias(DbiasMethod method) {
+  return method == DbiasMethod::kStore || method == DbiasMethod::kParts;
+}
 
 /// The tile of one kernel of a backward, see kernel::BackwardConfig.
 struct BackwardTile {
@@ -168,7 +174,7 @@ struct attnjit::base::Words<attnjit::codegen::DqMethod> {
 template <>
 struct attnjit::base::Words<attnjit::codegen::DbiasMethod> {
   using enum codegen::DbiasMethod;
-  static constexpr Word<codegen::DbiasMethod> kAll[] = {{"none", kNone},   {"rows", kRows},
-                                                        {"store", kStore}, {"columns", kColumns},
-                                                        {"add", kAdd},     {"kernel", kKernel}};
+  static constexpr Word<codegen::DbiasMethod> kAll[] = {
+      {"none", kNone}, {"rows", kRows},     {"store", kStore}, {"columns", kColumns},
+      {"add", kAdd},   {"kernel", kKernel}, {"parts", kParts}};
 };

@@ -35,6 +35,7 @@ void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
 }
 
 void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
+                   const problem::BackwardProblem& problem,
                    const launch::BackwardArguments& arguments,
                    const launch::BackwardLayout& layout) {
   const auto& values = arguments.values();
@@ -51,6 +52,12 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
             TensorRole::kOutput);
   add_array(memory, "mask classes", values.classes.classes,
             arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
+  if (plan.tunables.dbias_method == codegen::DbiasMethod::kParts) {
+    const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
+    add_array(memory, "parts of dbias", values.bias_sum.parts,
+              rows_of_dbias * launch::dbias_part_keys(problem), sizeof(kernel::uint16),
+              TensorRole::kOutput);
+  }
   // Thread blocks that take whole planes have the same sums for one after another.
   const bool before = layout.dq_sum < layout.sums;  // dq's sums, and the others
   const std::size_t dq_end = before ? layout.sums : layout.bytes;
@@ -77,7 +84,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   GlobalMemory memory;
   add_tensors(memory, args);
   add_prepared_mask(memory, problem.forward, args.forward);
-  add_workspace(memory, plan, arguments, layout);
+  add_workspace(memory, plan, problem, arguments, layout);
   for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;
     run(step, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);

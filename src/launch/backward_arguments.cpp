@@ -43,13 +43,14 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   }
   set_preprocess(problem, args);
   set_sums(problem.forward);
+  if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   if (spec.wgmma) {
-    const bool stores_dbias = spec.tunables.dbias_method == DbiasMethod::kStore;
-    set_tensor_maps(*spec.wgmma, stores_dbias, problem, args, maker, values_.dkv);
+    const bool stores = args.dbias && codegen::stores_dbias(spec.tunables.dbias_method);
+    set_tensor_maps(*spec.wgmma, stores ? &values_.dkv_dbias : nullptr, problem, args, maker,
+                    values_.dkv);
   }
   if (spec.wide) set_tensor_maps(*spec.wide, problem, args, maker, values_.dkv);
   if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, maker, values_.dq);
-  if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   if (spec.sink_sum) set_dsink(problem, *args.dsink);
   set_shapes(problem);
   list_parameters();
@@ -215,7 +216,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                          .fragments = 0};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
   values_.dkv_dbias = values_.dbias_dbias;
-  const float* parts = at<float>(layout_.dbias_parts);
+  const void* parts = at<void>(layout_.dbias_parts);
   // Strides of the parts, and how many of them a dbias that keeps the axis adds up there.
   std::int64_t batch = 0, head = 0, query = 0, key = 0;
   const auto part_batch = static_cast<std::int32_t>(
@@ -268,6 +269,20 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .batches_per_plane = forward.batch / g.batches,
                            .fragments = fragments};
       break;
+    case DbiasMethod::kParts:
+      key = 1;
+      query = dbias_part_keys(problem);
+      head = g.queries * query;
+      batch = hq * head;
+      values_.dkv_dbias = {.data = at<void>(layout_.dbias_parts),
+                           .batch_stride = batch,
+                           .head_stride = head,
+                           .query_stride = query,
+                           .key_stride = key,
+                           .heads_per_plane = 1,
+                           .batches_per_plane = 1,
+                           .fragments = 0};
+      break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
   kernel::BiasSumParams& sum = values_.bias_sum;
@@ -284,7 +299,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   }
   sum.packed = values_.features.sequences.q;
   sum.fragments = fragments;
-  if (fragments != 0) {
+  if (fragments != 0 || spec_.tunables.dbias_method == DbiasMethod::kParts) {
     sum.row = {kernel::ceil_div(g.queries, kPieceQueries), 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
     sum.num_queries = g.queries;

@@ -162,6 +162,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   return grid;
 }
 
+std::int64_t dbias_part_keys(const problem::BackwardProblem& problem) {
+  return kernel::round_up(problem.dbias.keys, kGroup);
+}
+
 std::int64_t dbias_part_batch(const problem::BackwardProblem& problem) {
   return problem.forward.bias.packs_keys ? 1 : problem.forward.batch;
 }
@@ -186,6 +190,10 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_classes) layout.classes = take(MaskTiles(p.mask).classes());
+  if (dbias == DbiasMethod::kParts) {
+    layout.dbias_parts = take(layout.grid.q_planes * problem.dbias.queries *
+                              dbias_part_keys(problem) * std::int64_t{sizeof(kernel::uint16)});
+  }
   if (spec.whole_planes()) {
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
                          columns(p.head_dim) * kFloat);

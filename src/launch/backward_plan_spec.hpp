@@ -102,7 +102,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
 /// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
 /// wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
-/// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys. Packed sequences
+/// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
+/// is kept in parts it has twice the elements. Packed sequences
 /// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
 /// keys of dbias in place of Lk.
 struct BackwardLayout {
@@ -114,13 +115,17 @@ struct BackwardLayout {
   std::size_t classes = 0;                   ///< a byte per mask tile
   std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
   std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
-  std::size_t dk_sum = 0, dv_sum = 0, dbias_parts = 0;  ///< within sums
-  std::size_t turns = 0;         ///< likewise, where thread blocks take turns
+  std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums
+  std::size_t dbias_parts = 0;         ///< likewise, but before them where planes are kept apart
+  std::size_t turns = 0;               ///< likewise, where thread blocks take turns
   std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
   std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
   std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero
   std::size_t bytes = 0;         ///< total
 };
+
+/// Elements of a row of dS where planes of it are kept apart, each in 16 bits and aligned.
+std::int64_t dbias_part_keys(const problem::BackwardProblem& problem);
 
 /// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.
 std::int64_t dbias_part_batch(const problem::BackwardProblem& problem);

@@ -207,17 +207,20 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   make_keys(maker, v, p.dtype, piece, anywhere, params.v, params.v_tail);
 }
 
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, const kernel::BiasGradParams* dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params) {
   set_key_tile_maps(config, problem, args, maker, params);
   const problem::Problem& p = problem.forward;
-  if (!stores_dbias || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
-  const problem::BiasGradient& g = problem.dbias;
-  const Source dbias{"dbias",    args.dbias->data, {g.batch_stride, g.head_stride, g.query_stride},
-                     g.batches,  g.heads,          p.seqlen_q,
-                     p.seqlen_kv};
-  make_rows(maker, dbias, p.dtype, config.block_q, params.dbias);
+  if (!dbias || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
+  const Source tiles{.name = "dbias",
+                     .data = dbias->data,
+                     .strides = {dbias->batch_stride, dbias->head_stride, dbias->query_stride},
+                     .batch = p.batch,
+                     .heads = p.num_heads_q,
+                     .rows = p.seqlen_q,
+                     .columns = p.seqlen_kv};
+  make_rows(maker, tiles, p.dtype, config.block_q, params.dbias);
 }
 
 void set_tensor_maps(const kernel::BackwardWideConfig& config,

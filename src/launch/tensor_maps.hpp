@@ -7,6 +7,7 @@
 #include "attnjit/backward_wide_config.h"
 #include "attnjit/forward.hpp"
 #include "attnjit/forward_wgmma_config.h"
+#include "attnjit/score/bias_grad_params.h"
 #include "launch/tensor_map_table.hpp"
 #include "problem/backward_problem.hpp"
 #include "problem/problem.hpp"
@@ -28,11 +29,12 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 /// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
-/// Error(kCuda) where a map is refused. `stores_dbias`: the kernel writes it tile by tile.
+/// Error(kCuda) where a map is refused. `dbias`: where the kernel writes that tile by tile, as
+/// [batch, query head, query, key], or nullptr.
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
                      const ForwardArgs& args, const TensorMapMaker& maker,
                      kernel::ForwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, bool stores_dbias,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, const kernel::BiasGradParams* dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
 void set_tensor_maps(const kernel::BackwardWideConfig& config,

@@ -130,6 +130,14 @@ BackwardProblem make_problem(const BackwardArgs& args) {
   return p;
 }
 
+bool BackwardProblem::dbias_reduces_few() const {
+  // In 16 bits each they take at most twice the memory of sums in fp32.
+  constexpr std::int64_t kMost = 4;
+  const std::int64_t planes = std::int64_t{dbias.batches} * dbias.heads;
+  return dbias.extent == Extent::kPerPair && !forward.packed && dbias_reduces_planes() &&
+         std::int64_t{forward.batch} * forward.num_heads_q <= kMost * planes;
+}
+
 BackwardFamily family(const BackwardProblem& problem) {
   BackwardFamily f;
   f.scores = family(problem.forward);
@@ -142,6 +150,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   f.dbias_dtype = problem.dbias.dtype;
   f.dbias_vectorized = problem.dbias.vectorized;
   f.dbias_reduces_planes = problem.dbias_reduces_planes();
+  f.dbias_reduces_few = problem.dbias_reduces_few();
   f.dbias_groups_batch = problem.forward.groups_batch(problem.dbias.batches);
   f.dbias_scalar = problem.dbias.scalar;
   return f;

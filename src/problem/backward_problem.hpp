@@ -37,6 +37,9 @@ struct BackwardProblem {
   bool dbias_reduces_planes() const {
     return dbias.batches != forward.batch || dbias.heads != forward.num_heads_q;
   }
+  /// Whether dbias has queries and keys and adds up so few planes of them, none of packed
+  /// sequences, that these may be kept apart.
+  bool dbias_reduces_few() const;
   /// Whether no output has an element. A dbias or dsink that sums over nothing is 0 and has some.
   bool empty() const {
     return (forward.batch == 0 || (forward.seqlen_q == 0 && forward.seqlen_kv == 0)) &&
@@ -55,6 +58,7 @@ struct BackwardFamily {
   DType dbias_dtype = DType::kFloat32;
   bool dbias_vectorized = false;
   bool dbias_reduces_planes = false;
+  bool dbias_reduces_few = false;   ///< with kPerPair: those that come to one are few
   bool dbias_groups_batch = false;  ///< batch elements share planes of dbias, which has several
   bool dbias_scalar = false;
   bool dsink = false;
@@ -69,6 +73,7 @@ constexpr auto fields(const BackwardFamily*) {
                             base::Field{"dbias_dtype", &F::dbias_dtype},
                             base::Field{"dbias_vectorized", &F::dbias_vectorized},
                             base::Field{"dbias_reduces_planes", &F::dbias_reduces_planes},
+                            base::Field{"dbias_reduces_few", &F::dbias_reduces_few},
                             base::Field{"dbias_groups_batch", &F::dbias_groups_batch},
                             base::Field{"dbias_scalar", &F::dbias_scalar},
                             base::Field{"dsink", &F::dsink},

@@ -143,11 +143,11 @@ std::string describe(const BackwardFamily& f) {
                              : f.dbias == Extent::kPerKey ? "1k"
                              : f.dbias_scalar             ? "11"
                                                           : "q1";
-    text += fmt::format(" dbias={},{}{}{}", kept, name(f.dbias_dtype),
+    text += fmt::format(" dbias={},{}{}{}{}", kept, name(f.dbias_dtype),
                         f.dbias_groups_batch     ? ",grouped"
                         : f.dbias_reduces_planes ? ",reduced"
                                                  : "",
-                        f.dbias_vectorized ? "" : ",scalar");
+                        f.dbias_reduces_few ? ",few" : "", f.dbias_vectorized ? "" : ",scalar");
   }
   if (f.dsink) text += " dsink";
   if (f.deterministic) text += " deterministic";

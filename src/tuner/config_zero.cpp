@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attnjit/error.hpp"
 #include "codegen/tunable_rules.hpp"
 
@@ -34,16 +36,26 @@ DbiasMethod dbias_method(const problem::BackwardFamily& f) {
 // The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
 // zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
 // of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask, and
-// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25). Not so in a window, where every tile of
-// queries has other first keys, which begin late: 1024 queries in windows of 256 keys took 1.8
-// times as long, and 2.6 times with 64 columns; only heads that share keys took 0.8 (H100,
-// 2026-11-26).
+// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25). Under a causal mask 128 columns gain 7 %
+// with 1536 and 3 % with 2048, 1 % where heads share keys, and 64 lose up to 2 % (H100,
+// 2026-11-26). Not so in a window, where every tile of queries has other first keys, which begin
+// late: 1024 queries in windows of 256 keys took 1.8 times as long, and 2.6 times with 64 columns;
+// only heads that share keys took 0.8 (H100, 2026-11-26).
 DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
   if (codegen::has_wide_heads(key.family)) return DqMethod::kKernel;
   if (key.family.deterministic || codegen::why_no_first_keys(f)) return DqMethod::kAdd;
   if (f.bounded_left && f.gqa_ratio == 1) return DqMethod::kAdd;
-  return key.bucket_q <= 1024 ? DqMethod::kStore : DqMethod::kAdd;
+  const bool causal = f.bounded_right && !f.bounded_left;
+  const bool wide = std::max(f.head_dim, f.head_dim_v) > 64;
+  return key.bucket_q <= (causal && wide ? 2048 : 1024) ? DqMethod::kStore : DqMethod::kAdd;
+}
+
+// The way in which dbias comes about there. Parts of few planes are written and read once each,
+// where sums are set to zero, added to and rounded.
+DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f) {
+  const bool parts = f.dbias_reduces_few && !f.scores.softcap && !codegen::has_wide_heads(f);
+  return parts ? DbiasMethod::kParts : codegen::default_dbias_method(f);
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {
@@ -76,7 +88,7 @@ codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
   // The path mma is not deterministic when it adds.
   const DqMethod mma_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd;
   return {.dq_method = wgmma ? wgmma_dq_method(key) : mma_method,
-          .dbias_method = wgmma ? codegen::default_dbias_method(f) : method,
+          .dbias_method = wgmma ? wgmma_dbias_method(f) : method,
           .split = !f.deterministic,
           .dkv = dkv,
           .dq = defaults.dq.find(t).use,

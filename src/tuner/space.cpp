@@ -43,6 +43,9 @@ void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& 
             const problem::BackwardPlanKey& key) {
   if (config.dq_method == codegen::DqMethod::kPlane) {
     config.split = false;
+    if (config.dbias_method == codegen::DbiasMethod::kParts) {
+      config.dbias_method = codegen::default_dbias_method(key.family);
+    }
   } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;

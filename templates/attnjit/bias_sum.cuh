@@ -8,9 +8,10 @@
 #include "attnjit/tile/packed_rows.cuh"
 #include "attnjit/tile/store_keys.cuh"
 
-// The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
-// reduced, in a fixed order, and rounds. Parts are dS that were added up already (nothing left to
-// reduce), its column sums, or dlse, which is what the rows of dS sum to.
+// The last step to dbias: sums parts over the batch elements and heads that are still to be
+// reduced, in fp32 and a fixed order, and rounds. Parts are dS that were added up already (nothing
+// left to reduce), planes of dS in 16 bits, its column sums, or dlse, which is what the rows of dS
+// sum to.
 namespace attnjit::kernel {
 
 template <BiasSumConfig kConfig>
@@ -96,6 +97,35 @@ struct BiasSum {
     }
   }
 
+  // Adds up 16 rows of planes of dS, eight keys of a row by a thread: 16 lanes have 128 keys.
+  ATTNJIT_DEVICE void sum_planes(const uint16* part, int64 target, int64 row, int block) const {
+    const int lane = ptx::lane_index();
+    const int query = 2 * ptx::warp_index() + lane / 16;
+    const int key = block * kConfig.block_columns() + 8 * (lane & 15);
+    if (16 * row + query >= params.num_queries || key >= params.column.size) return;
+    part += query * (params.row.part_stride / 16) + key;
+    float total[8] = {};
+    const int heads = params.head.parts, planes = params.batch.parts * heads;
+#pragma unroll 4
+    for (int i = 0; i < planes; ++i) {
+      add_eight(total,
+                part + i / heads * params.batch.part_stride + i % heads * params.head.part_stride);
+    }
+    store_keys<kConfig.dtype, kConfig.vectorized>(
+        params.target,
+        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
+        params.column.size - key, params.column.target_stride);
+  }
+  ATTNJIT_DEVICE static void add_eight(float (&total)[8], const uint16* part) {
+    const ptx::Vector16 keys =
+        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(part));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const auto bits = static_cast<uint16>(keys.word[i / 2] >> (16 * (i & 1)));
+      total[i] += ptx::widen<kConfig.parts>(bits);
+    }
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int block = static_cast<int>(ptx::block_index() % params.num_column_blocks);
     int64 rest = ptx::block_index() / params.num_column_blocks;
@@ -103,11 +133,16 @@ struct BiasSum {
     rest /= params.row.size;
     const int64 head = rest % params.head.size;
     const int64 batch = rest / params.head.size;
-    const float* part = params.parts + batch * params.batch.parts * params.batch.part_stride +
+    const int64 first = batch * params.batch.parts * params.batch.part_stride +
                         head * params.head.parts * params.head.part_stride +
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
+    if constexpr (kConfig.sums_planes()) {
+      sum_planes(static_cast<const uint16*>(params.parts) + first, target, row, block);
+      return;
+    }
+    const float* const part = static_cast<const float*>(params.parts) + first;
     if (params.fragments != 0) {
       copy_fragments(part, target, row, block);
     } else if constexpr (kConfig.over_queries) {

@@ -4,16 +4,20 @@
 
 namespace attnjit::kernel {
 
-// Specialises the kernel that reduces fp32 parts of a bias gradient.
+// Specialises the kernel that reduces parts of a bias gradient.
 struct BiasSumConfig {
-  DType dtype;        // of dbias
+  DType dtype;  // of dbias
+  DType parts;  // fp32; or 16 bits wide: planes of dS, whose rows of keys are aligned to 16 bytes
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
   bool packed;        // parts are rows of packed sequences, each of which is a batch element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
-  // Neighbouring elements of a row of dbias that a thread block computes.
-  ATTNJIT_CONSTEXPR int block_columns() const { return over_queries ? 1 : 4 * num_threads(); }
+  ATTNJIT_CONSTEXPR bool sums_planes() const { return parts != DType::kFloat32; }
+  // Neighbouring elements of a row of dbias that a thread block computes; of 16 rows of planes.
+  ATTNJIT_CONSTEXPR int block_columns() const {
+    return over_queries ? 1 : sums_planes() ? 128 : 4 * num_threads();
+  }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return over_queries ? num_threads() * 4 : 0; }
 };
 
@@ -25,14 +29,15 @@ struct BiasSumAxis {
 };
 
 struct BiasSumParams {
-  const float* parts;
+  const void* parts;
   void* target;
   // The last axis of dbias, keys or queries, is `column`; `row` is the one before, of size 1 where
   // `column` is the queries.
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
-  int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
-  int32 num_queries;        // of dbias, where a row is several
+  int32 fragments;    // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries, as
+                      // it is of planes
+  int32 num_queries;  // of dbias, where a row is several
   PackedRows packed;
 };
 

@@ -91,8 +91,12 @@ std::string config_of_backward(const instance::ProblemSpec& spec, const codegen:
   if (zero.dkv.path == codegen::Path::kMma) return "{}";
   if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
   const bool may_take_planes = !spec.packed && zero.dbias_method != codegen::DbiasMethod::kStore;
-  if (index / 2 % 2 == 0 && may_take_planes) return plane_backward(zero.dkv.block_q);
-  return wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
+  const bool may_add = zero.dbias_method == codegen::DbiasMethod::kParts && !spec.deterministic;
+  const bool adds = may_add && index % 8 < 4;
+  const auto with = [&](std::string config) { return adds ? with_dbias(config, "add") : config; };
+  if (index / 2 % 2 == 0 && may_take_planes && (adds || !codegen::stores_dbias(zero.dbias_method)))
+    return with(plane_backward(zero.dkv.block_q));
+  return with(wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1));
 }
 
 void sweep_backward(std::uint64_t first, std::uint64_t count) {

@@ -26,6 +26,11 @@ inline std::string plane_backward(int block_q) {
   return config.replace(config.find("add"), 3, "plane");
 }
 
+/// The same as `config` with a way to dbias of its own: "add" or "parts".
+inline std::string with_dbias(std::string config, const std::string& method) {
+  return config.insert(1, fmt::format(R"("dbias_method": "{}", )", method));
+}
+
 /// The tunables of a backward of wide heads, whose dk and dv come from one kernel of Hopper and dq
 /// from another.
 inline std::string wide_backward(int num_stages = 2, bool split = false) {

@@ -260,6 +260,13 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias th
   Run adds = run;
   adds.spec.bias = "1hqk";
   adds.spec.batch = 2;
+  adds.config = with_dbias(run.config, "parts");
+  expect_report({kEntry, "if (warp == 2)", "if (warp == 2 && params.base.batch < 0)"}, adds,
+                {"bias_sum, block", "load_global_written: reads"});
+  expect_report({"attnjit/bias_sum.cuh", "for (int i = 0; i < planes; ++i) {",
+                 "for (int i = 1; i < planes; ++i) {"},
+                adds, {"dbias:"});
+  adds.config = with_dbias(run.config, "add");
   expect_report({kDq, "      add_scores(job, slot);\n      release(slot);\n",
                  "      release(slot);\n      add_scores(job, slot);\n"},
                 adds, {"store_matrices_transposed: writes shared memory at +"});

@@ -36,6 +36,10 @@ const ProblemSpec kSmall = {.batch = 2,
                             .head_dim = 64,
                             .backward = true};
 
+bool reduces(const std::string& bias) {
+  return bias.ends_with("qk") && (bias[0] == '1' || bias[1] == '1');
+}
+
 TEST_CASE_FIXTURE(WgmmaBackward,
                   "slow: wgmma backward: tiles of 64 and 128 queries, rings of two and three") {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -153,7 +157,8 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: biases of every pattern 
   expect_right(spec, wgmma_backward(128));
 }
 
-// Stored tile by tile, with zeros between; summed over queries; added up over batch or heads.
+// Stored tile by tile, with zeros between; so with a part for each plane, which are added up;
+// summed over queries; added up over batch or heads at once.
 TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias of every pattern") {
   ProblemSpec spec = kSmall;
   spec.seqlen_kv = 208;
@@ -164,6 +169,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias o
       spec.causal = causal;
       spec.diagonal = causal ? Diagonal::kTopLeft : Diagonal::kUnspecified;
       expect_right(spec);
+      if (reduces(bias)) expect_right(spec, with_dbias(wgmma_backward(64), "add"));
     }
   }
   spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
@@ -172,7 +178,27 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias o
   for (const char* bias : {"bhqk", "1hqk", "b11k"}) {
     spec.bias = bias;
     expect_right(spec);
+    if (reduces(bias)) expect_right(spec, with_dbias(wgmma_backward(64), "add"));
   }
+}
+
+// Parts of a dbias that is fp32 and not aligned, beside a mask that empties tiles; each has its
+// zeros, and dq its order where bits are not to vary.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a dbias of few planes that are kept apart") {
+  ProblemSpec spec = kSmall;
+  spec.seqlen_q = 200;
+  spec.seqlen_kv = 264;
+  spec.want_dbias = true;
+  spec.bias = "1hqk";
+  spec.causal = true;
+  spec.diagonal = Diagonal::kBottomRight;
+  expect_right(spec);
+  spec.causal = false;
+  spec.diagonal = Diagonal::kUnspecified;
+  spec.dbias_dtype = DType::kFloat32;
+  spec.mask = "b11k";
+  spec.deterministic = true;
+  expect_right(spec);
 }
 
 TEST_CASE_FIXTURE(WgmmaBackward,

@@ -53,6 +53,7 @@ void expect_unserialised(int step) {
         family.scores.bias_dtype = family.dbias_dtype = family.scores.dtype;
         family.dbias = with.dbias;
         family.dbias_reduces_planes = with.reduced;
+        family.dbias_reduces_few = with.reduced && turn % 4 >= 2;
         // Of groups of batch elements by turns as well.
         family.dbias_groups_batch = family.scores.bias_groups_batch = with.reduced && turn % 2 == 1;
         family.scores.mask_vectorized = family.scores.bias_vectorized = true;

@@ -140,7 +140,7 @@ TEST_CASE("tunables survive JSON, and a patch leaves out what it does not name")
   CHECK(t.dkv.block_kv == 64);
   CHECK(t.dq_method == DqMethod::kKernel);
   CHECK(codegen::describe_tile(t.dkv) == "q32 kv64 s1 w4 qw2 b1");
-  for (const char* method : {"none", "rows", "store", "columns", "add", "kernel"}) {
+  for (const char* method : {"none", "rows", "store", "columns", "add", "kernel", "parts"}) {
     CHECK(error_of(std::string(R"({"dbias_method": ")") + method + "\"}") == "");
   }
 }

@@ -215,6 +215,42 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
         "dkv: path: wgmma has no tiles of dbias beside more than 128 columns; use mma");
 }
 
+TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
+  BackwardFamily family = kFamily;
+  family.scores.bias = family.dbias = problem::Extent::kPerPair;
+  family.scores.bias_dtype = family.scores.dtype;
+  family.scores.bias_vectorized = true;
+  family.dbias_dtype = DType::kFloat32;
+  family.dbias_reduces_planes = true;
+  BackwardTunables tunables = kTunables;
+  tunables.dbias_method = codegen::DbiasMethod::kParts;
+  tunables.split = false;
+  CHECK(unfit(tunables, family) ==
+        "dbias_method: parts are for dbias that reduces two to four planes; use add or kernel");
+  family.dbias_reduces_few = true;
+  CHECK(unfit(tunables, family) == "");
+  family.deterministic = true;
+  CHECK(unfit(tunables, family) == "");
+  tunables.dq_method = codegen::DqMethod::kPlane;
+  CHECK(unfit(tunables, family).find("no registers beside tiles of dbias") != std::string::npos);
+  tunables.dq_method = codegen::DqMethod::kAdd;
+  family.scores.softcap = true;
+  CHECK(unfit(tunables, family) ==
+        "dbias_method: parts are no tiles of dS beside a softcap; use add or kernel");
+  family.scores.softcap = false;
+  family.scores.head_dim = 256;
+  CHECK(unfit(tunables, family) ==
+        "dbias_method: parts are for up to 128 columns; use add or kernel");
+  family.scores.head_dim = 128;
+  tunables.dkv = {.path = Path::kMma};
+  CHECK(unfit(tunables, family) == "dbias_method: parts need path wgmma; use add or kernel");
+
+  const auto sum = codegen::bias_sum_config(family, codegen::DbiasMethod::kParts);
+  REQUIRE(sum);
+  CHECK(sum->parts == kernel::DType::kBFloat16);
+  CHECK(sum->dtype == kernel::DType::kFloat32);
+}
+
 TEST_CASE("V has one buffer in the kernel of dq where two do not fit") {
   BackwardTunables tunables = kTunables;
   tunables.dq.num_stages = 2;

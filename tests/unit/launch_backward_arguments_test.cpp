@@ -243,7 +243,8 @@ TEST_CASE("under a causal mask places go down, or up where they would wait long 
     BackwardArgs args = backward_args(forward);
     args.deterministic = ordered;
     const Call call(args);
-    const auto& base = call.arguments().values().dkv.base;
+    const launch::BackwardArguments arguments = call.arguments();
+    const auto& base = arguments.values().dkv.base;
     return Order{base.last_keys_first != 0, base.last_queries_first != 0, base.heads_abreast,
                  base.section_planes};
   };

@@ -179,6 +179,19 @@ TEST_CASE("a dbias reduces the axes that the bias broadcasts") {
   CHECK(problem::dbias_pattern(make(backward_args())) == "none");
 }
 
+TEST_CASE("up to four planes that come to one of dbias are few") {
+  const auto few = [](const char* pattern) {
+    return problem::family(make(bias_args(pattern))).dbias_reduces_few;
+  };
+  CHECK(few("1hqk"));  // of four batch elements
+  CHECK(few("bgqk"));  // of four heads
+  CHECK(few("shqk"));
+  CHECK_FALSE(few("1gqk"));
+  CHECK_FALSE(few("b1qk"));
+  CHECK_FALSE(few("bhqk"));  // none are reduced
+  CHECK_FALSE(few("1h1k"));  // columns are summed
+}
+
 TEST_CASE("a dbias has the planes over the batch that the bias has") {
   const BackwardProblem p = make(bias_args("shqk"));
   CHECK(problem::dbias_pattern(p) == "shqk/2");
@@ -290,7 +303,8 @@ TEST_CASE("families differ where kernels do, and not with lengths, heads or stri
   args.dlse = test::fake_address<float>(20);
   CHECK(family(args) == base);
   CHECK(family(bias_args("1hqk")) != family(bias_args("bhqk")));
-  CHECK(family(bias_args("1hqk")) == family(bias_args("b1qk")));  // both reduce planes
+  CHECK(family(bias_args("1gqk")) == family(bias_args("b1qk")));  // both reduce many planes
+  CHECK(family(bias_args("1hqk")) != family(bias_args("b1qk")));  // of few
   CHECK(family(bias_args("bhq1")) != family(bias_args("bh11")));
   BackwardArgs wide = bias_args("1hqk");
   wide.dbias->dtype = DType::kFloat32;

@@ -135,6 +135,7 @@ TEST_CASE("each member of a backward's key changes its hash") {
   add([](auto& k) { k.family.dbias_dtype = DType::kBFloat16; });
   add([](auto& k) { k.family.dbias_vectorized = true; });
   add([](auto& k) { k.family.dbias_reduces_planes = true; });
+  add([](auto& k) { k.family.dbias_reduces_few = true; });
   add([](auto& k) { k.family.dbias_scalar = true; });
   add([](auto& k) { k.family.deterministic = true; });
   add([](auto& k) { k.bucket_q = 64; });

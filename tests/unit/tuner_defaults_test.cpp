@@ -109,6 +109,29 @@ TEST_CASE("biases of fp32 and of unaligned rows get smaller tiles of wgmma") {
   CHECK(block_kv(128, 2048, per_key) == 128);
 }
 
+TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
+  problem::BackwardPlanKey key{.bucket_q = 4096, .bucket_kv = 4096};
+  problem::Family& f = key.family.scores;
+  f.head_dim = f.head_dim_v = 128;
+  f.aligned = f.positive_scale = f.bias_vectorized = true;
+  f.gqa_ratio = 1;
+  f.bias = key.family.dbias = problem::Extent::kPerPair;
+  f.bias_dtype = key.family.dbias_dtype = f.dtype;
+  key.family.dbias_vectorized = key.family.dbias_reduces_planes = true;
+  const auto method = [&](const char* arch) {
+    return tuner::config_zero(key, codegen::find_arch(arch)).dbias_method;
+  };
+  using enum codegen::DbiasMethod;
+  CHECK(method("sm_90a") == kAdd);
+  key.family.dbias_reduces_few = true;
+  CHECK(method("sm_90a") == kParts);
+  CHECK(method("sm_80") == kAdd);
+  key.family.deterministic = true;
+  CHECK(method("sm_90a") == kParts);
+  f.head_dim = f.head_dim_v = 256;
+  CHECK(method("sm_90a") == kKernel);
+}
+
 TEST_CASE("short backwards of wgmma have the first keys store dq") {
   const auto method = [](int head_dim, int bucket_q, auto change) {
     problem::BackwardPlanKey key{.bucket_q = bucket_q, .bucket_kv = bucket_q};
@@ -127,7 +150,9 @@ TEST_CASE("short backwards of wgmma have the first keys store dq") {
   CHECK(method(128, 1024, full) == kStore);
   CHECK(method(128, 2048, full) == kAdd);
   CHECK(method(128, 1024, causal) == kStore);
-  CHECK(method(128, 2048, causal) == kAdd);
+  CHECK(method(128, 2048, causal) == kStore);
+  CHECK(method(128, 4096, causal) == kAdd);
+  CHECK(method(64, 2048, causal) == kAdd);
   CHECK(method(64, 1024, full) == kStore);
   CHECK(method(256, 512, full) == kKernel);
   const auto window = [](problem::BackwardFamily& f) {
@@ -177,6 +202,8 @@ TEST_CASE("configuration 0 of the backward is legal for every kind of problem an
           key.family.dbias = bit(6) ? bias : Extent::kAbsent;
           key.family.dbias_vectorized = bit(1);
           key.family.dbias_reduces_planes = bit(7) && bit(6) && bias != Extent::kAbsent;
+          key.family.dbias_reduces_few =
+              key.family.dbias_reduces_planes && bias == Extent::kPerPair && bit(0);
           key.bucket_q = key.bucket_kv = 1024;
           check(key);
         }

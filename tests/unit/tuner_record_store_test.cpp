@@ -127,6 +127,7 @@ TEST_CASE("records of a backward lie beside those of its forward") {
   miss([](auto& family) { family.dbias_dtype = DType::kFloat32; });
   miss([](auto& family) { family.dbias_vectorized = false; });
   miss([](auto& family) { family.dbias_reduces_planes = false; });
+  miss([](auto& family) { family.dbias_reduces_few = true; });
   miss([](auto& family) { family.dbias_scalar = true; });
   miss([](auto& family) { family.scores.bounded_right = true; });
   // Without an operand of its own the family's fields are the forward's but for its pass.

@@ -45,6 +45,7 @@ std::vector<BackwardPlanKey> backward_keys() {
             k.family.scores.bias = k.family.dbias = dbias;
             k.family.scores.bias_vectorized = k.family.dbias_vectorized = twice;
             k.family.dbias_reduces_planes = twice && dbias != Extent::kAbsent;
+            k.family.dbias_reduces_few = twice && dbias == Extent::kPerPair && bucket == 512;
             k.family.deterministic = deterministic;
             k.bucket_q = k.bucket_kv = bucket;
             keys.push_back(k);

@@ -1,11 +1,11 @@
 #pragma once
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/bias_grad_params.h"
 #include "attnjit/score/block.cuh"
-#include "attnjit/tile/store_keys.cuh"
 
 // Policies for the gradient of a bias in the Hopper backward: dS, summed over the axes that dbias
 // reduces. Either the warps that have keys see it, 16 keys in the rows of their fragments and
@@ -27,9 +27,8 @@ struct NoKeyBiasGrad {
   ATTNJIT_DEVICE void end_tile() {}
 };
 
-// Nothing is reduced, and dbias has the type of q: the copy engine writes dS as the warpgroup of dq
-// reads it.
-template <DType kDType>
+// The copy engine writes dS as the warpgroup of dq reads it, in q's type: to dbias, where nothing
+// is reduced, or to a part of it for each plane.
 struct KeyBiasGradStore : NoKeyBiasGrad {
   static constexpr bool kStores = true;
   const BiasGradParams& params;
@@ -39,14 +38,22 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
   // Writes zeros to queries and keys that are no tile, by a warp: 16 lanes a row of 128 keys.
   ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
                             int end_key) const {
-    constexpr float kZeros[8] = {};
     const int lane = ptx::lane_index();
-    const int64 plane = batch * params.batch_stride + head * params.head_stride;
-    const int key = first_key + 8 * (lane & 15);
+    const int query = first_query + lane / 16, key = first_key + 8 * (lane & 15);
     if (key >= end_key) return;
-    for (int query = first_query + lane / 16; query < end_query; query += 2) {
-      store_keys<kDType, true>(params.data, plane + query * params.query_stride + key, kZeros,
-                               end_key - key, 1);
+    auto* row = static_cast<uint16*>(params.data) + batch * params.batch_stride +
+                head * params.head_stride + query * params.query_stride + key;
+    const int64 step = 2 * params.query_stride;
+    const int rows = (end_query - query + 1) / 2;
+    if (end_key - key >= 8) {
+#pragma unroll 8
+      for (int i = 0; i < rows; ++i, row += step) {
+        ptx::store_global(reinterpret_cast<ptx::Vector16*>(row), ptx::Vector16{});
+      }
+      return;
+    }
+    for (int i = 0; i < rows; ++i, row += step) {
+      for (int j = 0; j < end_key - key; ++j) ptx::store_global(row + j, uint16{0});
     }
   }
 };

@@ -1,4 +1,4 @@
-// attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced deterministic | q128 kv32 s2 w8 qw8 b1
+// attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced,few deterministic | q128 kv32 s2 w8 qw8 b1
 
 // ---- attnjit/backward_dq_mma.cuh
 

@@ -182,16 +182,20 @@ ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size
 
 namespace attnjit::kernel {
 
-// Specialises the kernel that reduces fp32 parts of a bias gradient.
+// Specialises the kernel that reduces parts of a bias gradient.
 struct BiasSumConfig {
-  DType dtype;        // of dbias
+  DType dtype;  // of dbias
+  DType parts;  // fp32; or 16 bits wide: planes of dS, whose rows of keys are aligned to 16 bytes
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
   bool packed;        // parts are rows of packed sequences, each of which is a batch element
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
-  // Neighbouring elements of a row of dbias that a thread block computes.
-  ATTNJIT_CONSTEXPR int block_columns() const { return over_queries ? 1 : 4 * num_threads(); }
+  ATTNJIT_CONSTEXPR bool sums_planes() const { return parts != DType::kFloat32; }
+  // Neighbouring elements of a row of dbias that a thread block computes; of 16 rows of planes.
+  ATTNJIT_CONSTEXPR int block_columns() const {
+    return over_queries ? 1 : sums_planes() ? 128 : 4 * num_threads();
+  }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return over_queries ? num_threads() * 4 : 0; }
 };
 
@@ -203,14 +207,15 @@ struct BiasSumAxis {
 };
 
 struct BiasSumParams {
-  const float* parts;
+  const void* parts;
   void* target;
   // The last axis of dbias, keys or queries, is `column`; `row` is the one before, of size 1 where
   // `column` is the queries.
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
-  int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
-  int32 num_queries;        // of dbias, where a row is several
+  int32 fragments;    // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries, as
+                      // it is of planes
+  int32 num_queries;  // of dbias, where a row is several
   PackedRows packed;
 };
 
@@ -588,9 +593,10 @@ ATTNJIT_DEVICE void store_keys(void* data, int64 first, const float (&v)[8], int
 
 }  // namespace attnjit::kernel
 
-// The last step to dbias: sums fp32 parts over the batch elements and heads that are still to be
-// reduced, in a fixed order, and rounds. Parts are dS that were added up already (nothing left to
-// reduce), its column sums, or dlse, which is what the rows of dS sum to.
+// The last step to dbias: sums parts over the batch elements and heads that are still to be
+// reduced, in fp32 and a fixed order, and rounds. Parts are dS that were added up already (nothing
+// left to reduce), planes of dS in 16 bits, its column sums, or dlse, which is what the rows of dS
+// sum to.
 namespace attnjit::kernel {
 
 template <BiasSumConfig kConfig>
@@ -676,6 +682,35 @@ struct BiasSum {
     }
   }
 
+  // Adds up 16 rows of planes of dS, eight keys of a row by a thread: 16 lanes have 128 keys.
+  ATTNJIT_DEVICE void sum_planes(const uint16* part, int64 target, int64 row, int block) const {
+    const int lane = ptx::lane_index();
+    const int query = 2 * ptx::warp_index() + lane / 16;
+    const int key = block * kConfig.block_columns() + 8 * (lane & 15);
+    if (16 * row + query >= params.num_queries || key >= params.column.size) return;
+    part += query * (params.row.part_stride / 16) + key;
+    float total[8] = {};
+    const int heads = params.head.parts, planes = params.batch.parts * heads;
+#pragma unroll 4
+    for (int i = 0; i < planes; ++i) {
+      add_eight(total,
+                part + i / heads * params.batch.part_stride + i % heads * params.head.part_stride);
+    }
+    store_keys<kConfig.dtype, kConfig.vectorized>(
+        params.target,
+        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
+        params.column.size - key, params.column.target_stride);
+  }
+  ATTNJIT_DEVICE static void add_eight(float (&total)[8], const uint16* part) {
+    const ptx::Vector16 keys =
+        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(part));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const auto bits = static_cast<uint16>(keys.word[i / 2] >> (16 * (i & 1)));
+      total[i] += ptx::widen<kConfig.parts>(bits);
+    }
+  }
+
   ATTNJIT_DEVICE void run() const {
     const int block = static_cast<int>(ptx::block_index() % params.num_column_blocks);
     int64 rest = ptx::block_index() / params.num_column_blocks;
@@ -683,11 +718,16 @@ struct BiasSum {
     rest /= params.row.size;
     const int64 head = rest % params.head.size;
     const int64 batch = rest / params.head.size;
-    const float* part = params.parts + batch * params.batch.parts * params.batch.part_stride +
+    const int64 first = batch * params.batch.parts * params.batch.part_stride +
                         head * params.head.parts * params.head.part_stride +
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
+    if constexpr (kConfig.sums_planes()) {
+      sum_planes(static_cast<const uint16*>(params.parts) + first, target, row, block);
+      return;
+    }
+    const float* const part = static_cast<const float*>(params.parts) + first;
     if (params.fragments != 0) {
       copy_fragments(part, target, row, block);
     } else if constexpr (kConfig.over_queries) {
@@ -725,6 +765,7 @@ using namespace attnjit::kernel;
 
 inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
+    .parts = DType::kFloat32,
     .vectorized = true,
     .over_queries = false,
     .packed = false,

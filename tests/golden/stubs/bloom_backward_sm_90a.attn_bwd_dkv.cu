@@ -13,7 +13,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .scale_first = true,
     .bias_tiles = false,
     .mask_tiles = false,
-    .dq_order = DqOrder::kAny,
+    .dq_order = DqOrder::kFirst,
     .whole_planes = false,
     .shares_places = true,
     .block_q = 64,

@@ -1,7 +1,7 @@
-// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16,grouped dbias=qk,bf16,grouped | wgmma q64 kv128 s2
+// attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16,grouped dbias=qk,bf16,grouped,few | wgmma q64 kv128 s2
 #include "attnjit/backward_dkv_wgmma.cuh"
-#include "attnjit/score/batch_groups.cuh"
 #include "attnjit/score/bias.cuh"
+#include "attnjit/score/batch_groups.cuh"
 #include "attnjit/score/byte_mask.cuh"
 #include "attnjit/score/length.cuh"
 
@@ -17,7 +17,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .mask_tiles = false,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
-    .shares_places = true,
+    .shares_places = false,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 40,
@@ -32,7 +32,7 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
-    BatchGroupsGrad<KeyBiasGradAdd>(dbias),
+    KeyBiasGradStore(dbias),
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>>(bias),
     ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
     Length<kScores>());

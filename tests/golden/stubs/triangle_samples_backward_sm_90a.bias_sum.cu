@@ -1,10 +1,11 @@
-// bias_sum bf16
+// bias_sum bf16 of bf16 planes
 #include "attnjit/bias_sum.cuh"
 
 using namespace attnjit::kernel;
 
 inline constexpr BiasSumConfig kConfig{
     .dtype = DType::kBFloat16,
+    .parts = DType::kBFloat16,
     .vectorized = true,
     .over_queries = false,
     .packed = false,
