@@ -257,6 +257,19 @@ TEST_CASE("under a causal mask places go down, or up where they would wait long 
   CHECK(order(16, 2048, 64, true) == Order{true, false, 1, 32});
 }
 
+TEST_CASE("packed sequences under a causal mask go through four kv heads by turns") {
+  ForwardArgs forward = test::forward_args({.batch = 1, .heads_q = 16, .seqlen_q = 16384});
+  forward.cu_seqlens_q = forward.cu_seqlens_kv = test::fake_address<std::int32_t>(40);
+  forward.num_sequences = 64;
+  const auto planes = [&] {
+    return Call(backward_args(forward)).arguments().values().dkv.base.section_planes;
+  };
+  CHECK(planes() == 1);
+  forward.causal = true;
+  forward.diagonal = Diagonal::kBottomRight;
+  CHECK(planes() == 4);
+}
+
 TEST_CASE("elements of the batch that share a bias take the same tile of keys one after another") {
   const auto section = [](const char* bias) {
     const Call call(bias_args(
