@@ -143,7 +143,7 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
                        const BackwardArgs& args, const TensorMapMaker& maker,
                        kernel::BackwardWgmmaParams& params) {
   const problem::Problem& p = problem.forward;
-  if (p.seqlen_kv == 0) return;  // there is no thread block
+  if (p.tensor_batch() == 0 || p.seqlen_kv == 0) return;  // there is no thread block
   const ForwardArgs& forward = args.forward;
   const auto rows = [&](const char* name, const Tensor& tensor, const problem::RowStrides& strides,
                         int heads, int seqlen, int columns, int box, kernel::TensorMap& map) {
@@ -212,7 +212,7 @@ void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, const kernel::Bi
                      const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params) {
   set_key_tile_maps(config, problem, args, maker, params);
   const problem::Problem& p = problem.forward;
-  if (!dbias || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
+  if (!dbias || p.batch == 0 || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
   const Source tiles{.name = "dbias",
                      .data = dbias->data,
                      .strides = {dbias->batch_stride, dbias->head_stride, dbias->query_stride},
@@ -233,7 +233,7 @@ void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      const TensorMapMaker& maker, kernel::BackwardDqWgmmaParams& params) {
   const problem::Problem& p = problem.forward;
-  if (p.seqlen_q == 0) return;  // there is no thread block
+  if (p.tensor_batch() == 0 || p.seqlen_q == 0) return;  // there is no thread block
   const ForwardArgs& forward = args.forward;
   const std::int32_t batch = p.tensor_batch();
   const Source q{"q", forward.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};

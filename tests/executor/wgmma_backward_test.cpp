@@ -182,6 +182,23 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias o
   }
 }
 
+// What sums over the batch is 0.
+TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a batch without elements") {
+  ProblemSpec spec = kSmall;
+  spec.batch = 0;
+  spec.seqlen_kv = 208;
+  expect_right(spec);
+  spec.want_dbias = true;
+  for (const char* bias : {"bhqk", "1hqk", "b1qk", "1h1k"}) {
+    spec.bias = bias;
+    expect_right(spec);
+  }
+  spec.bias = "1hqk";
+  expect_right(spec, with_dbias(wgmma_backward(64), "add"));
+  spec.deterministic = true;
+  expect_right(spec);
+}
+
 // Parts of a dbias that is fp32 and not aligned, beside a mask that empties tiles; each has its
 // zeros, and dq its order where bits are not to vary.
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a dbias of few planes that are kept apart") {

@@ -149,6 +149,15 @@ TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: a softcap, beside bands, m
   }
 }
 
+TEST_CASE_FIXTURE(WideBackward, "wide backward: a batch without elements") {
+  ProblemSpec spec = kSmall;
+  spec.batch = 0;
+  expect_right(spec);
+  spec.bias = "1h1k";
+  spec.want_dbias = true;
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WideBackward, "wide backward: a dbias that has a kernel of its own") {
   ProblemSpec spec = kSmall;
   spec.bias = "1hqk";
