@@ -53,7 +53,7 @@ void expect_unserialised(int step) {
         family.scores.bias_dtype = family.dbias_dtype = family.scores.dtype;
         family.dbias = with.dbias;
         family.dbias_reduces_planes = with.reduced;
-        family.dbias_reduces_few = with.reduced && turn % 4 >= 2;
+        family.dbias_reduces_few = with.reduced && with.dbias == kPerPair && turn % 4 >= 2;
         // Of groups of batch elements by turns as well.
         family.dbias_groups_batch = family.scores.bias_groups_batch = with.reduced && turn % 2 == 1;
         family.scores.mask_vectorized = family.scores.bias_vectorized = true;
@@ -65,6 +65,7 @@ void expect_unserialised(int step) {
         CHECK(codegen::why_unfit(tunables, family, arch).value_or("") == "");
         add_kernels(jobs, family, tunables);
         // A third with thread blocks that take whole planes as well.
+        tunables.dbias_method = codegen::default_dbias_method(family);
         tunables.dq_method = codegen::DqMethod::kPlane;
         tunables.split = false;
         if (++count % 3 == 0 && !codegen::why_unfit(tunables, family, arch)) {
@@ -73,6 +74,7 @@ void expect_unserialised(int step) {
         // Another third of packed sequences.
         problem::BackwardPlanKey packed = key;
         packed.family.scores.packed = true;
+        packed.family.dbias_reduces_few = false;
         if (count % 3 == 1 && !codegen::why_no_wgmma(packed.family, arch)) {
           add_kernels(jobs, packed.family, tuner::config_zero(packed, arch));
         }
