@@ -94,14 +94,6 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
   return why_wgmma_unfit("dkv", t.dkv, config, arch);
 }
 
-Rule why_no_parts(const BackwardTunables& t, const BackwardFamily& f) {
-  if (!f.dbias_reduces_few) return "parts are for dbias that reduces two to four planes";
-  if (t.dkv.path != Path::kWgmma) return "parts need path wgmma";
-  if (f.scores.softcap) return "parts are no tiles of dS beside a softcap";
-  if (has_wide_heads(f)) return "parts are for up to 128 columns";
-  return std::nullopt;
-}
-
 Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
   const DbiasMethod natural = default_dbias_method(f), method = t.dbias_method;
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
@@ -114,8 +106,11 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
     return "dbias_method: add is not deterministic; use kernel";
   }
   if (method == DbiasMethod::kParts) {
-    if (const Rule rule = why_no_parts(t, f)) {
+    if (const Rule rule = why_no_parts(f)) {
       return fmt::format("dbias_method: {}; use add or kernel", *rule);
+    }
+    if (t.dkv.path != Path::kWgmma) {
+      return "dbias_method: parts need path wgmma; use add or kernel";
     }
   }
   return std::nullopt;
@@ -126,6 +121,13 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
 Rule why_no_first_keys(const problem::Family& f) {
   if (f.packed) return "knows no packed sequences";
   if (f.mask != Extent::kAbsent && f.mask != Extent::kPerQuery) return "knows no masks over keys";
+  return std::nullopt;
+}
+
+Rule why_no_parts(const BackwardFamily& f) {
+  if (!f.dbias_reduces_few) return "parts are for dbias that reduces two to four planes";
+  if (f.scores.softcap) return "parts are no tiles of dS beside a softcap";
+  if (has_wide_heads(f)) return "parts are for up to 128 columns";
   return std::nullopt;
 }
 

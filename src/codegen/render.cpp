@@ -146,8 +146,7 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
 }  // namespace
 
 bool dbias_in_dkv(DbiasMethod method) {
-  return codegen::stores_dbias(method) || method == DbiasMethod::kColumns ||
-         method == DbiasMethod::kAdd;
+  return stores_dbias(method) || method == DbiasMethod::kColumns || method == DbiasMethod::kAdd;
 }
 
 Source render_forward(const Family& of_problem, const ForwardTunables& tunables,

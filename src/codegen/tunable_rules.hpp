@@ -19,6 +19,10 @@ using Rule = std::optional<std::string>;
 /// well.
 Rule why_no_first_keys(const problem::Family& family);
 
+/// Why planes that come to one of dbias are not kept apart by the kernel of dk and dv of
+/// Path::kWgmma.
+Rule why_no_parts(const problem::BackwardFamily& family);
+
 /// The rule of a kernel's own config, or of the shared memory that `arch` has.
 template <class Config>
 Rule why_invalid(const Config& config, int shared_bytes, const Arch& arch) {

@@ -54,8 +54,7 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
 // The way in which dbias comes about there. Parts of few planes are written and read once each,
 // where sums are set to zero, added to and rounded.
 DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f) {
-  const bool parts = f.dbias_reduces_few && !f.scores.softcap && !codegen::has_wide_heads(f);
-  return parts ? DbiasMethod::kParts : codegen::default_dbias_method(f);
+  return codegen::why_no_parts(f) ? codegen::default_dbias_method(f) : DbiasMethod::kParts;
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {

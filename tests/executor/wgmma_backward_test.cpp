@@ -182,7 +182,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "slow: wgmma backward: the gradient of a bias o
   }
 }
 
-// What sums over the batch is 0.
+// Sums over the batch are 0.
 TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a batch without elements") {
   ProblemSpec spec = kSmall;
   spec.batch = 0;
