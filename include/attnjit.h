@@ -140,8 +140,8 @@ typedef struct attnjit_backward_args {
    read. */
 typedef struct attnjit_merge_lse_args {
   size_t struct_size;
-  attnjit_tensor parts;   /* out of the first part: [B, H, L, Dv], fp16, bf16 or fp32, unit stride
-                             over Dv */
+  attnjit_tensor parts;   /* out of the first part: [B, H, L, Dv] of any Dv up to 2^29, fp16, bf16
+                             or fp32, unit stride over Dv */
   int64_t part_stride;    /* elements from one part to the next */
   int64_t num_parts;      /* 1 or more */
   const float* part_lses; /* [num_parts, B, H, L] on the device, contiguous */

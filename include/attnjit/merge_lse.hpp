@@ -13,7 +13,8 @@ namespace attnjit {
 /// Sums are fp32. A row in which every lse_s is -inf gets out = 0 and lse = -inf; what a part holds
 /// in a row where its lse_s is -inf is not read.
 struct MergeLseArgs {
-  Tensor parts;  ///< out of the first part: [B, H, L, Dv], fp16, bf16 or fp32, unit stride over Dv
+  /// out of the first part: [B, H, L, Dv], Dv up to 2^29 and of unit stride, fp16, bf16 or fp32
+  Tensor parts;
   std::int64_t part_stride = 0;      ///< elements from one part to the next
   std::int64_t num_parts = 0;        ///< 1 or more
   const float* part_lses = nullptr;  ///< [num_parts, B, H, L], contiguous

@@ -1,5 +1,6 @@
 """`attnjit.attention`."""
 
+import operator
 from typing import Literal
 
 import torch
@@ -21,12 +22,19 @@ def _diagonal(name: str, value: str | None) -> int:
     return _DIAGONALS[value]
 
 
-def _sides(window):
-    if isinstance(window, (tuple, list)) and len(window) == 2:
-        left, right = window
-        if isinstance(left, (int, torch.SymInt)) and isinstance(right, (int, torch.SymInt)):
-            return left, right
-    raise TypeError(f"window: {window!r}; expected (left, right), two integers")
+def _integer(value):
+    return value if isinstance(value, (int, torch.SymInt)) else operator.index(value)
+
+
+def sides(name: str, window) -> tuple[int, int]:
+    """Both sides of a window: a pair, a tensor or an array of two integers of any type. Raises TypeError for anything
+    else, by the argument's name."""
+    try:
+        if len(window) == 2:
+            return _integer(window[0]), _integer(window[1])
+    except (TypeError, KeyError):
+        pass  # floats, and what is no sequence
+    raise TypeError(f"{name}: {window!r}; expected (left, right), two integers")
 
 
 def scalars_of(
@@ -48,7 +56,7 @@ def scalars_of(
         if where not in (0, named):
             raise ValueError(f"causal is {causal!r} and diagonal {diagonal!r}; name one, or the same")
         where = named
-    left, right = (-1, -1) if window is None else _sides(window)
+    left, right = (-1, -1) if window is None else sides("window", window)
     if left < -1 or right < -1:
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
     if window is not None and where == 0:

@@ -12,7 +12,10 @@ _BATCH = -3  # end of the batch axes
 
 def _flattened(operand: Tensor, batch: torch.Size) -> Tensor | None:
     """An operand with its batch axes as one, without a copy of what it broadcasts: neighbouring batch elements
-    share its planes. None if it broadcasts over an axis that stands before one that it has."""
+    share its planes. None if it broadcasts over an axis that stands before one that it has, unless there is no
+    batch element at all."""
+    if 0 in batch:
+        return operand.expand(*batch, *operand.shape[_BATCH:]).flatten(0, len(batch) - 1)
     axes = [(size, full) for size, full in zip(operand.shape[:_BATCH], batch) if full != 1]
     kept = sum(size != 1 for size, _ in axes)
     if all(size == (full if i < kept else 1) for i, (size, full) in enumerate(axes)):
@@ -31,12 +34,14 @@ def _prepared(scalars):
     return scalars[7]
 
 
-def _samples(tensor: Tensor | None, count: int, broadcasts: bool = False):
-    """One entry per index of the first batch axis."""
+def _samples(name: str, tensor: Tensor | None, count: int, broadcasts: bool = False):
+    """One entry per index of the first batch axis. Raises ValueError where `tensor` has another number of them."""
     if tensor is None:
         return (None,) * count
     if broadcasts and tensor.shape[0] == 1:
         return (tensor[0],) * count
+    if tensor.shape[0] != count:
+        raise ValueError(f"{name}: the first batch axis is {tensor.shape[0]}; expected {'1 or ' * broadcasts}{count}")
     return tensor.unbind()
 
 
@@ -84,11 +89,12 @@ def _attend_each(q, k, v, operands, scalars, *options):
     count, slopes = q.shape[0], operands.alibi_slopes
     mask = operands.mask
     each = zip(
-        (mask,) * count if _prepared(scalars) else _samples(mask, count, broadcasts=True),
-        _samples(operands.bias, count, broadcasts=True),
+        (mask,) * count if _prepared(scalars) else _samples("mask", mask, count, broadcasts=True),
+        _samples("bias", operands.bias, count, broadcasts=True),
         (operands.sink,) * count,
-        _samples(slopes, count) if slopes is not None and slopes.dim() > 1 else (slopes,) * count,
-        *(_samples(t, count) for t in (operands.seqlens_q, operands.seqlens_kv)),
+        _samples("alibi_slopes", slopes, count) if slopes is not None and slopes.dim() > 1 else (slopes,) * count,
+        _samples("seqlens_q", operands.seqlens_q, count),
+        _samples("seqlens_kv", operands.seqlens_kv, count),
     )
     results = [attend_any_rank(*qkv, Operands(*of), scalars, *options) for *qkv, of in zip(q, k, v, each)]
     *of_rows, max_logits = (None if each[0] is None else torch.stack(each) for each in zip(*results))

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ._attention import attention
+from ._attention import attention, sides
 
 
 def refuse(**features) -> None:
@@ -15,11 +15,12 @@ def refuse(**features) -> None:
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes=None):
     """The options of `attention` that these stand for: diagonals lie at the bottom right."""
-    is_open = tuple(window_size) == (-1, -1)
+    window = sides("window_size", window_size)
+    is_open = window == (-1, -1)
     return {
         "alibi_slopes": alibi_slopes,
         "causal": "bottom-right" if causal else None,
-        "window": None if is_open else window_size,
+        "window": None if is_open else window,
         "diagonal": None if is_open and alibi_slopes is None else "bottom-right",
         "scale": softmax_scale,
         "softcap": softcap,

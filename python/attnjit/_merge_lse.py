@@ -61,7 +61,7 @@ def merge_lse(
     lse = log sum_s exp(lse_s), out = sum_s exp(lse_s - lse) out_s, with sums in fp32.
 
     Args:
-        parts: (parts, B, H, L, Dv), fp16, bf16 or fp32, unit stride over Dv; any number of parts.
+        parts: (parts, B, H, L, Dv), fp16, bf16 or fp32, unit stride over Dv; any number of parts, any Dv.
         part_lses: (parts, B, H, L) fp32, contiguous. What a part holds where its lse is -inf is not read.
         carry: one part more, a pair (B, H, L, Dv) fp32 and (B, H, L) fp32: what is merged so far.
         out: written in place of a new tensor, (B, H, L, Dv), fp16, bf16 or fp32, unit stride over Dv. With

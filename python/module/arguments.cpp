@@ -161,15 +161,15 @@ void ForwardCall::set_block_table(PyObject* object) {
   const DeviceTensor table = read(object, "block_table");
   if (!is(table.dtype, dlpack::kInt, 32)) raise_dtype("block_table", table.dtype, "int32");
   const std::int64_t batch = batch_size();
-  if (table.ndim != 2 || table.shape[0] != batch || table.shape[1] < 1 ||
-      (table.shape[1] > 1 && table.strides[1] != 1)) {
+  const bool apart = batch > 0 && table.shape[1] > 1 && table.strides[1] != 1;
+  if (table.ndim != 2 || table.shape[0] != batch || table.shape[1] < 1 || apart) {
     raise(PyExc_ValueError,
           "block_table: expected (batch or sequences, pages), a page or more, with neighbours in a "
           "row");
   }
   args_.block_table = static_cast<const std::int32_t*>(table.data);
   args_.max_pages = table.shape[1];
-  args_.block_table_stride = batch == 1 ? table.shape[1] : table.strides[0];
+  args_.block_table_stride = batch <= 1 ? table.shape[1] : table.strides[0];
 }
 
 void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {

@@ -1,6 +1,7 @@
 #include "device_tensor.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace attnjit::python {
 namespace {
@@ -78,10 +79,12 @@ DeviceTensor described_tensor(PyObject* description, const char* name) {
 }  // namespace
 
 bool is_contiguous(const DeviceTensor& tensor) {
+  const std::span sizes(tensor.shape, static_cast<std::size_t>(tensor.ndim));
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
   std::int64_t dense = 1;
   for (int axis = tensor.ndim - 1; axis >= 0; --axis) {
     if (tensor.shape[axis] != 1 && tensor.strides[axis] != dense) return false;
-    dense *= std::max<std::int64_t>(tensor.shape[axis], 1);
+    dense *= tensor.shape[axis];
   }
   return true;
 }

@@ -113,8 +113,12 @@ def row_max(q, k, operands, scalars, dtype=torch.float64):
 
 def max_logits(q, k, operands, scalars, dtype=torch.float64):
     """The largest score of each head that counts, (head,) in `dtype`; -inf without one."""
-    of_heads = row_max(q, k, operands, scalars, dtype).transpose(0, 1).flatten(1)
-    return of_heads.amax(1) if of_heads.shape[1] else of_heads.new_full((q.shape[1],), -math.inf)
+    return largest_of_heads(row_max(q, k, operands, scalars, dtype))
+
+
+def largest_of_heads(of_rows):
+    of_heads = of_rows.transpose(0, 1).flatten(1)
+    return of_heads.amax(1) if of_heads.shape[1] else of_heads.new_full((of_heads.shape[0],), -math.inf)
 
 
 def _softmax(q, k, operands, scalars):

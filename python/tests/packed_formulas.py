@@ -88,7 +88,7 @@ def row_max(q, k, operands, scalars):
 
 def max_logits(q, k, operands, scalars):
     """As `formulas.max_logits`."""
-    return row_max(q, k, operands, scalars).amax((0, 2))
+    return formulas.largest_of_heads(row_max(q, k, operands, scalars))
 
 
 def gradients(out, dout, dlse, q, k, v, operands, scalars, dtype=torch.float64, rounded=None, given_lse=None):

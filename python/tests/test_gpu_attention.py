@@ -124,6 +124,24 @@ def test_empty_tensors():
     assert attnjit.attention(q, q, q).shape == q.shape
 
 
+@pytest.mark.parametrize(("batch", "rows", "keys"), [(0, 8, 9), (2, 0, 9), (2, 8, 0), (2, 0, 0)])
+def test_empty_axes_with_all_results(batch, rows, keys):
+    q, k, v = make(batch, 4, rows, 64), make(batch, 2, keys, 64), make(batch, 2, keys, 32)
+    bias = make(1, 4, 1, keys)
+    out, lse, row_max, max_logits = attnjit.attention(
+        q, k, v, bias=bias, return_lse=True, return_row_max=True, return_max_logits=True
+    )
+    assert out.shape == (batch, 4, rows, 32) and lse.shape == row_max.shape == (batch, 4, rows)
+    assert not out.any() and (lse == -math.inf).all() and (row_max == -math.inf).all()
+    assert max_logits.shape == (4,) and (max_logits == -math.inf).all()
+    leaves = (q, k, v, bias)
+    gradients = torch.autograd.grad(out.sum() + lse.sum(), leaves)
+    assert [g.shape for g in gradients] == [t.shape for t in leaves]
+    assert not any(g.any() for g in gradients)
+    merged, merged_lse = attnjit.merge_lse(out.detach()[None], lse.detach()[None])
+    assert torch.equal(merged, out) and torch.equal(merged_lse, lse)
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_triangle_attention(batch):
     torch.manual_seed(0)

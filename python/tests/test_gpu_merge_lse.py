@@ -52,7 +52,7 @@ def test_dtypes_and_carry(part_dtype, dtype):
     )
 
 
-@pytest.mark.parametrize("width", [1, 8, 33, 40, 100, 128, 256])
+@pytest.mark.parametrize("width", [1, 8, 33, 40, 100, 128, 256, 264, 512, 520, 531, 2056])
 def test_widths_and_strides(width):
     outs, lses = parts_of(3, 50, width, torch.bfloat16)
     assert_merged(attnjit.merge_lse(outs, lses), outs, lses)
@@ -62,8 +62,9 @@ def test_widths_and_strides(width):
     assert_merged(attnjit.merge_lse(apart, lses, out=target), outs, lses)
 
 
-def test_a_sum_that_goes_on_where_it_lies():
-    outs, lses = parts_of(64, 1000, 128, torch.bfloat16)
+@pytest.mark.parametrize("width", [128, 520, 2056])
+def test_a_sum_that_goes_on_where_it_lies(width):
+    outs, lses = parts_of(64, 1000, width, torch.bfloat16)
     out, lse = attnjit.merge_lse(outs[:1], lses[:1], dtype=torch.float32)
     for part in range(1, 64):
         attnjit.merge_lse(outs[part : part + 1], lses[part : part + 1], carry=(out, lse), out=out, lse=lse)

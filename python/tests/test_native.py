@@ -229,6 +229,85 @@ def test_what_a_merge_refuses(changes, error, message):
         _native.enqueue_merge_lse(context(), *(MERGE | changes).values())
 
 
+def without_rows(batch, length, keys=24, heads=8):
+    """Inputs of which PyTorch would allocate nothing, so that they have no address."""
+    return INPUTS | {
+        "q": FakeTensor(0, (batch, heads, length, 64)),
+        "k": FakeTensor(0x2000 if batch * keys else 0, (batch, 2, keys, 64)),
+        "v": FakeTensor(0x3000 if batch * keys else 0, (batch, 2, keys, 32)),
+    }
+
+
+def make_nothing(sizes, strides, dtype, device):
+    assert 0 in sizes
+    return FakeTensor(0, sizes, dtype, strides, device=device)
+
+
+@pytest.mark.parametrize("described", [False, True])
+@pytest.mark.parametrize(("batch", "length"), [(0, 16), (2, 0), (0, 0)])
+def test_a_forward_without_rows(batch, length, described):
+    inputs = without_rows(batch, length)
+    found = _native.forward(context(make_nothing), *merged(inputs), True, True, False, None)
+    assert [t and t.shape for t in found] == [
+        (batch, 8, length, 32), (batch, 8, length), (batch, 8, length), None,
+    ]  # fmt: skip
+    results = {"out": found[0], "lse": found[1], "row_max": found[2], "max_logits": None, "stream": 0}
+    # Strides that say nothing: those of an expanded tensor, and of one whose axes were swapped.
+    for strides in ((0, 0, 0), (1, 2, 3)):
+        results["lse"] = FakeTensor(0, (batch, 8, length), FLOAT32, strides)
+        results["out"] = FakeTensor(0, (batch, 8, length, 32), strides=(*strides, 7))
+        values = merged(inputs, results)
+        if described:
+            values = [t.described() if isinstance(t, FakeTensor) else t for t in values]
+        _native.enqueue_forward(context(), *values)
+
+
+@pytest.mark.parametrize(("batch", "keys"), [(0, 24), (2, 0)])
+@pytest.mark.parametrize("strides", [(0, 0, 0, 0), (1, 2, 3, 4)])
+def test_a_backward_without_rows_and_keys(batch, keys, strides):
+    inputs = without_rows(batch, 0, keys)
+    shape = (batch, 8, 0, 32)
+    known = {
+        "out": FakeTensor(0, shape, strides=strides),
+        "lse": FakeTensor(0, shape[:3], FLOAT32, strides[:3]),
+        "dout": FakeTensor(0, shape, strides=strides),
+        "dlse": FakeTensor(0, shape[:3], FLOAT32, strides[1:]),
+    }
+    found = _native.backward(context(make_nothing), *merged(inputs, known), False, False, True)
+    assert [t and t.shape for t in found] == [
+        inputs["q"].shape, inputs["k"].shape, inputs["v"].shape, None, None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(0, 8, 16, 32), (2, 8, 0, 32)])
+@pytest.mark.parametrize("strides", [None, (0, 0, 0, 0), (1, 2, 3, 4)])
+def test_a_merge_without_rows(shape, strides):
+    tensor = FakeTensor(0, shape, FLOAT32, strides)
+    lses = FakeTensor(0, shape[:3], FLOAT32, strides and strides[:3])
+    part_lses = FakeTensor(0, (3, *shape[:3]), FLOAT32, strides)
+    values = MERGE | {
+        "parts": tensor,
+        "part_lses": part_lses,
+        "carry": tensor,
+        "carry_lse": lses,
+        "out": tensor,
+        "lse": lses,
+    }
+    _native.enqueue_merge_lse(context(), *values.values())
+
+
+def test_pages_of_no_batch_element():
+    """A table without rows has no address, but it is there."""
+    pages = without_rows(0, 16) | {
+        "k": FakeTensor(0x2000, (9, 2, 16, 64)),
+        "v": FakeTensor(0x3000, (9, 2, 16, 32)),
+        "seqlens_kv": FakeTensor(0, (0,), INT32),
+        "block_table": FakeTensor(0, (0, 4), INT32, strides=(1, 2)),
+    }
+    found = _native.forward(context(make_nothing), *merged(pages), True, True, False, None)
+    assert [t and t.shape for t in found] == [(0, 8, 16, 32), (0, 8, 16), (0, 8, 16), None]
+
+
 def test_described_tensors_are_checked_alike():
     values = INPUTS | RESULTS
     described = {name: value.described() for name, value in values.items() if isinstance(value, FakeTensor)}

@@ -1,10 +1,13 @@
 """attnjit.attention, sdpa and flash_attn_func on CPU tensors: arguments, gradients, layouts."""
 
+import warnings
+
 import pytest
 import torch
 
 import attnjit
-from attnjit import _call, _native
+from attnjit import _call, _dispatch, _native
+from attnjit._attention import scalars_of
 from attnjit._call import Operands
 
 import formulas
@@ -179,6 +182,52 @@ def test_windows_and_scale(options, scalars):
     assert_same((attnjit.attention(q, k, v, **options),), (expected,))
 
 
+@pytest.mark.parametrize(
+    "window",
+    [torch.tensor([1, 2]), (torch.tensor(1, dtype=torch.int32), torch.tensor(2)), [True, torch.tensor(2)]],
+)
+def test_windows_of_tensors(window):
+    """As FlashAttention's tests pass them."""
+    check_window(window)
+
+
+def test_windows_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    check_window((numpy.int64(1), numpy.uint8(2)))
+    check_window(numpy.array([1, 2], dtype=numpy.int32))
+    q, k, v = tensors(requires_grad=False)
+    for floats in ((numpy.float32(1), 2), numpy.array([1.0, 2.0])):
+        with pytest.raises(TypeError, match="window: .*; expected .left, right., two integers"):
+            attnjit.attention(q, k, v, window=floats, diagonal="top-left")
+
+
+def check_window(window):
+    """Every door takes it for (1, 2)."""
+    scalars = scalars_of(None, None, window, "top-left")
+    assert scalars[3:5] == (1, 2) and all(isinstance(side, int) for side in scalars[3:5])
+    q, k, v = tensors(requires_grad=False)
+    expected = attnjit.attention(q, k, v, window=(1, 2), diagonal="bottom-right")
+    assert_same((attnjit.attention(q, k, v, window=window, diagonal="bottom-right"),), (expected,))
+    sequence_major = [t.transpose(1, 2) for t in (q, k, v)]
+    doors = (attnjit.flash_attn_func, attnjit.flash_attn_with_kvcache)
+    for found in (door(*sequence_major, window_size=window) for door in doors):
+        assert_same((found.transpose(1, 2),), (expected,))
+    one = [t[:1] for t in (q, k, v)]
+    packed = [t[0].transpose(0, 1) for t in one]
+    begins = (torch.tensor([0, length], dtype=torch.int32) for length in (LQ, LK))
+    found = attnjit.flash_attn_varlen_func(*packed, *begins, window_size=window)
+    assert_same((found.transpose(0, 1),), (expected[0],))
+
+
+def test_a_window_of_tensors_that_is_open():
+    q, k, v = tensors(requires_grad=False)
+    sequence_major = [t.transpose(1, 2) for t in (q, k, v)]
+    found = attnjit.flash_attn_func(*sequence_major, window_size=torch.tensor([-1, -1]))
+    assert_same((found,), (attnjit.flash_attn_func(*sequence_major),))
+    with pytest.raises(TypeError, match="window_size: .0.5, 1.; expected .left, right., two integers"):
+        attnjit.flash_attn_func(*sequence_major, window_size=(0.5, 1))
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_lengths(dtype):
     q, k, v = tensors(requires_grad=False)
@@ -220,6 +269,23 @@ def test_autocast_makes_16_bit_of_fp32_and_leaves_the_bias():
     assert dtypes == [torch.float32] * 4
 
 
+@pytest.mark.parametrize(("warn_only", "own"), [(False, None), (True, None), (True, False)])
+def test_deterministic_algorithms(warn_only, own, monkeypatch):
+    """The kernels are told and nothing warns, also where PyTorch's would."""
+    asked = []
+    backward = _dispatch.backward
+    monkeypatch.setattr(_dispatch, "backward", lambda *a: asked.append(a[-1]) or backward(*a))
+    q, k, v = tensors()
+    torch.use_deterministic_algorithms(True, warn_only=warn_only)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            attnjit.attention(q, k, v, deterministic=own).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert asked == [own is None]
+
+
 def test_double_backward_raises():
     q, k, v = tensors()
     (dq,) = torch.autograd.grad(attnjit.attention(q, k, v).square().sum(), q, create_graph=True)
@@ -255,6 +321,14 @@ def test_options_that_are_refused(options, message):
         ({"seqlens_kv": [1, 2]}, "seqlens_kv: expected a tensor, not list"),
         ({"window": 3, "diagonal": "top-left"}, "window: 3; expected .left, right., two integers"),
         ({"window": (1.5, 2), "diagonal": "top-left"}, "window: .1.5, 2.; expected"),
+        ({"window": torch.tensor([1.0, 2.0]), "diagonal": "top-left"}, "window: tensor.*; expected"),
+        ({"window": (1, torch.ones(2, dtype=int)), "diagonal": "top-left"}, "window: .1, tensor.*; expected"),
+        ({"window": (1, 2, 3), "diagonal": "top-left"}, "window: .1, 2, 3.; expected"),
+        ({"window": torch.tensor([1, 2, 3]), "diagonal": "top-left"}, "window: tensor.*; expected"),
+        ({"window": torch.tensor(3), "diagonal": "top-left"}, "window: tensor.3.; expected"),
+        ({"window": "12", "diagonal": "top-left"}, "window: '12'; expected"),
+        ({"window": {1, 2}, "diagonal": "top-left"}, "window: {1, 2}; expected"),
+        ({"window": {"left": 1, "right": 2}, "diagonal": "top-left"}, "window: {'left': 1.*; expected"),
     ],
 )
 def test_what_has_a_wrong_type(change, message):
@@ -322,3 +396,39 @@ def test_flash_attn_func_starts_at_the_bottom_right():
     for feature in ({"dropout_p": 0.1}, {"return_attn_probs": True}):
         with pytest.raises(NotImplementedError, match=next(iter(feature))):
             attnjit.flash_attn_func(q, k, v, **feature)
+
+
+def results_of_all(q, k, v, **options):
+    """out, lse and the largest scores of rows and of heads."""
+    return attnjit.attention(q, k, v, return_lse=True, return_row_max=True, return_max_logits=True, **options)
+
+
+@pytest.mark.parametrize(("batch", "rows", "keys"), [(0, LQ, LK), (B, 0, LK), (B, LQ, 0), (B, 0, 0)])
+def test_empty_axes(batch, rows, keys):
+    """Of every result of every function, forward and backward."""
+    shapes = (batch, H, rows, D), (batch, HKV, keys, D), (batch, HKV, keys, DV)
+    leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    bias = torch.randn(1, H, 1, keys, requires_grad=True)
+    out, lse, row_max, max_logits = results_of_all(*leaves, bias=bias)
+    assert out.shape == (batch, H, rows, DV) and lse.shape == row_max.shape == (batch, H, rows)
+    assert out.abs().sum() == 0 and (lse == -torch.inf).all() and (row_max == -torch.inf).all()
+    assert (max_logits == -torch.inf).all() and max_logits.shape == (H,)
+    for found, leaf in zip(gradients(out.sum() + lse.sum(), *leaves, bias), (*leaves, bias), strict=True):
+        assert found.shape == leaf.shape and found.abs().sum() == 0
+
+    outs = [attnjit.sdpa(*leaves, enable_gqa=True), attnjit.attention(*leaves)]
+    sequence_major = [t.transpose(1, 2) for t in leaves]
+    found, of_rows = attnjit.flash_attn_with_kvcache(*sequence_major, return_softmax_lse=True)
+    assert of_rows.shape == (batch, H, rows)
+    outs += [t.transpose(1, 2) for t in (found, attnjit.flash_attn_func(*sequence_major))]
+    for found in outs:
+        assert found.shape == out.shape and found.abs().sum() == 0
+        assert all(not g.abs().sum() for g in gradients(found.sum(), *leaves))
+
+
+def test_a_merge_of_no_rows():
+    for batch, rows in ((0, LQ), (B, 0)):
+        parts = torch.zeros(3, batch, rows, H, DV).transpose(2, 3)
+        carry = torch.zeros(batch, H, rows, DV), torch.zeros(batch, H, rows)
+        out, lse = attnjit.merge_lse(parts, torch.zeros(3, batch, H, rows), carry=carry)
+        assert out.shape == (batch, H, rows, DV) and lse.shape == (batch, H, rows)

@@ -48,6 +48,20 @@ def test_an_operand_that_all_samples_share_is_a_call_per_sample():
     torch.testing.assert_close(out, expected)
 
 
+@pytest.mark.parametrize("empty", [0, 1])
+def test_a_batch_axis_of_size_0(empty):
+    """Operands that ask for a call per sample are there, but no sample is."""
+    sizes = [(0, N), (2, 0)][empty]
+    q, k, v = (torch.randn(*sizes, H, S, D, requires_grad=True) for _ in range(3))
+    bias = torch.randn(1, sizes[1], H, S, S, requires_grad=True)
+    out, lse, _, max_logits = attnjit.attention(
+        q, k, v, bias=bias, return_lse=True, return_row_max=True, return_max_logits=True
+    )
+    assert out.shape == q.shape and lse.shape == q.shape[:-1] and (max_logits == -torch.inf).all()
+    found = torch.autograd.grad(out.sum() + lse.sum(), (q, k, v, bias))
+    assert [g.shape for g in found] == [t.shape for t in (q, k, v, bias)] and not found[3].abs().sum()
+
+
 def test_planes_that_batch_elements_share_in_groups():
     q, k, v, _, bias = triangle(2)
     q, k, v = (t.detach().flatten(0, 1).requires_grad_() for t in (q, k, v))
@@ -101,3 +115,10 @@ def test_batch_axes_that_differ_are_refused():
         attnjit.attention(q, k[:1], v[:1])
     with pytest.raises(ValueError, match="expected .batch, head, sequence, feature."):
         attnjit.attention(q[0, 0], k[0, 0], v[0, 0])
+
+
+def test_an_operand_of_fewer_samples_is_refused():
+    q, k, v = torch.randn(3, 4, 3, 2, 6, 8, dtype=torch.bfloat16).unbind()
+    bias = torch.randn(2, 1, 2, 6, 6, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="bias: the first batch axis is 2; expected 1 or 4"):
+        attnjit.attention(q, k, v, bias=bias)

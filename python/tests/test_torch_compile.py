@@ -53,6 +53,15 @@ def test_full_graph_forward_and_backward(dynamic):
         torch.testing.assert_close(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves))
 
 
+def test_a_window_that_is_symbolic():
+    torch._dynamo.reset()
+    call = lambda q, k, v: attnjit.flash_attn_func(q, k, v, window_size=(q.shape[1] // 2, 0))
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
+    for length in (L, 9):
+        inputs = [t.detach().transpose(1, 2) for t in tensors(length)[:3]]
+        torch.testing.assert_close(compiled(*inputs), call(*inputs))
+
+
 @pytest.mark.parametrize("door", ["sdpa", "flash_attn_func"])
 def test_full_graph_of_the_other_doors(door):
     torch._dynamo.reset()

@@ -120,6 +120,24 @@ def test_random_problems_beside_the_derivatives_of_formulas(seed):
                 torch.testing.assert_close(ours.double(), exact.double(), rtol=2e-4, atol=2e-4, msg=describe)
 
 
+@pytest.mark.parametrize(("rows", "keys"), [(0, 5), (6, 0), (0, 0)])
+def test_tensors_without_rows_or_keys(rows, keys):
+    shapes = (1, H, rows, D), (1, HKV, keys, D), (1, HKV, keys, DV)
+    leaves = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    begins = {
+        f"cu_seqlens_{n}": torch.tensor([0, 0, e], dtype=torch.int32) for n, e in (("q", rows), ("kv", keys))
+    }
+    out, lse, row_max, max_logits = attnjit.attention(
+        *leaves, return_lse=True, return_row_max=True, return_max_logits=True, **begins
+    )
+    assert out.shape == (1, H, rows, DV) and lse.shape == row_max.shape == (1, H, rows)
+    assert out.abs().sum() == 0 and (lse == -torch.inf).all() and (max_logits == -torch.inf).all()
+    found = torch.autograd.grad(out.sum() + lse.sum(), leaves)
+    assert [g.shape for g in found] == [*shapes] and not sum(g.abs().sum() for g in found)
+    rows_first = [t[0].transpose(0, 1) for t in leaves]
+    assert attnjit.flash_attn_varlen_func(*rows_first, *begins.values()).shape == (rows, H, DV)
+
+
 def test_compiled_code_is_the_same():
     leaves = tensors()
     compiled = torch.compile(attnjit.flash_attn_varlen_func, backend="aot_eager", fullgraph=True)

@@ -64,7 +64,9 @@ void GlobalMemory::add(const std::string& name, const Tensor& view, std::size_t 
       fmt::format("{} [{}]", name, fmt::join(view.shape, ", ")),
       static_cast<const std::byte*>(view.data), role == TensorRole::kReused,
       std::vector<std::uint8_t>(static_cast<std::size_t>(last + 1) * element_bytes, kGap)};
-  const Byte mark = role == TensorRole::kInput ? kInput : kUnwritten;
+  const Byte mark = role == TensorRole::kInput      ? kInput
+                    : role == TensorRole::kReplaced ? kWritten
+                                                    : kUnwritten;
   const std::int64_t columns = view.strides[3] == 0 ? 1 : view.shape[3];
   for_each_row(view, [&](std::int64_t offset) {
     for (std::int64_t c = 0; c < columns; ++c) {

@@ -10,8 +10,8 @@
 namespace attnjit::executor {
 
 /// The use that kernels may make of a tensor: inputs are only read, and a kernel writes each
-/// element of an output once, unless it may reuse it.
-enum class TensorRole { kInput, kOutput, kReused };
+/// element of an output once, unless it may reuse it. What it replaces is an input, too.
+enum class TensorRole { kInput, kOutput, kReused, kReplaced };
 
 /// The tensors that the kernels of a plan may touch, byte by byte: what is an element, and who may
 /// read it yet. Scratch memory is an output that later kernels read.

@@ -15,10 +15,15 @@ void Executor::merge_lse(const launch::MergePlanSpec& plan, const problem::Merge
   }
   add_array(memory, "part_lses", args.part_lses, args.num_parts * problem.rows(), kFloatBytes,
             TensorRole::kInput);
-  add_tensor(memory, "out", args.out, TensorRole::kOutput);
-  add_array(memory, "lse", args.lse, problem.rows(), kFloatBytes, TensorRole::kOutput);
-  if (args.carry) {
-    add_tensor(memory, "carry", *args.carry, TensorRole::kInput);
+  const auto role = [](bool replaces) {
+    return replaces ? TensorRole::kReplaced : TensorRole::kOutput;
+  };
+  const bool new_out = !args.carry || args.carry->data != args.out.data;
+  const bool new_lse = !args.carry || args.carry_lse != args.lse;
+  add_tensor(memory, "out", args.out, role(!new_out));
+  add_array(memory, "lse", args.lse, problem.rows(), kFloatBytes, role(!new_lse));
+  if (args.carry && new_out) add_tensor(memory, "carry", *args.carry, TensorRole::kInput);
+  if (args.carry && new_lse) {
     add_array(memory, "carry_lse", args.carry_lse, problem.rows(), kFloatBytes, TensorRole::kInput);
   }
   launch::MergeArguments arguments(plan, problem, args);

@@ -74,8 +74,9 @@ inline void expect_size(const char* what, const Tensor& tensor, int axis, std::i
   }
 }
 
+// The strides of an empty tensor mean nothing: PyTorch calls it contiguous whatever they are.
 inline void check_features(const char* what, const Tensor& tensor) {
-  if (tensor.shape[3] > 1 && tensor.strides[3] != 1) {
+  if (tensor.shape[3] > 1 && tensor.strides[3] != 1 && !empty_tensor(tensor)) {
     reject("{}: feature axis has stride {}; expected 1 (make the last axis contiguous)", what,
            tensor.strides[3]);
   }

@@ -9,6 +9,7 @@ namespace {
 
 using namespace checks;
 
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 29;
 constexpr std::int64_t kMostParts = std::numeric_limits<std::int32_t>::max();
 
 void expect_float(const char* what, const Tensor& tensor) {
@@ -55,7 +56,7 @@ MergeProblem make_problem(const MergeLseArgs& args) {
   p.batch = checked_size("parts", 0, b, 0, kMostParts);
   p.num_heads = checked_size("parts", 1, h, 1, kMostParts);
   p.seqlen_q = checked_size("parts", 2, l, 0, kMaxSeqlen);
-  p.key.head_dim_v = checked_size("parts", 3, dv, 1, 256);
+  p.key.head_dim_v = checked_size("parts", 3, dv, 1, kMostColumns);
   if (args.num_parts < 1 || args.num_parts > kMostParts) {
     reject("num_parts: {}; expected 1 to {}", args.num_parts, kMostParts);
   }

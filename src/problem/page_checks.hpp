@@ -6,9 +6,14 @@
 
 namespace attnjit::problem::checks {
 
+// Whether keys are paged. The table of no batch element may have no address.
+inline bool has_pages(const ForwardArgs& args) {
+  return args.block_table != nullptr || (args.q.shape[0] == 0 && args.max_pages > 0);
+}
+
 // Refuses what does not go with a block table, and what it lacks.
 inline void check_block_table(const ForwardArgs& args) {
-  if (args.block_table == nullptr) {
+  if (!has_pages(args)) {
     if (args.max_pages == 0 && args.block_table_stride == 0) return;
     reject("max_pages, block_table_stride: {} and {} without block_table; expected 0",
            args.max_pages, args.block_table_stride);
@@ -20,7 +25,7 @@ inline void check_block_table(const ForwardArgs& args) {
         "another: "
         "leave it out, and give seqlens_kv");
   }
-  if (args.seqlens_kv == nullptr) {
+  if (args.seqlens_kv == nullptr && args.q.shape[0] != 0) {
     reject(
         "seqlens_kv: null beside block_table; expected the keys in use of each batch element or "
         "sequence");

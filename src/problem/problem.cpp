@@ -48,7 +48,7 @@ void check_shapes(const ForwardArgs& args, Problem& p) {
   p.seqlen_q = checked_size("q", 2, lq, 0, kMaxSeqlen);
   p.head_dim = checked_size("q", 3, d, 1, 256);
   p.num_heads_kv = checked_size("k", 1, args.k.shape[1], 1, kMax);
-  if (args.block_table != nullptr) {
+  if (has_pages(args)) {
     check_pages(args, p);
   } else {
     p.seqlen_kv = checked_size("k", 2, args.k.shape[2], 0, kMaxSeqlen);
@@ -214,7 +214,7 @@ Problem make_problem(const ForwardArgs& args) {
   p.has_row_max = args.row_max != nullptr;
   p.has_max_logits = args.max_logits != nullptr;
   p.has_seqlens_q = args.seqlens_q != nullptr;
-  p.has_seqlens_kv = args.seqlens_kv != nullptr;
+  p.has_seqlens_kv = args.seqlens_kv != nullptr || p.paged();
   for (const Scalar& scalar : kScalars) {
     const float value = (args.*scalar.given).value_or(scalar.usual(p));
     if (!scalar.takes(value)) reject("{}: {}; expected {}", scalar.name, value, scalar.allowed);

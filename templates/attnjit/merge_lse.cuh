@@ -8,7 +8,8 @@
 #include "attnjit/tile/store_keys.cuh"
 
 // Merges results that calls left for shares of the keys (part_weights.cuh). Each thread adds up
-// eight columns of a row. What a part holds in rows that it is dead in is not read.
+// eight columns of a row, and more of a row that is wider than a block. What a part holds in rows
+// that it is dead in is not read.
 namespace attnjit::kernel {
 
 // Eight neighbouring elements of a row, `columns` of which exist. Another launch or, of a carry,
@@ -54,12 +55,18 @@ struct MergeLse {
   ATTNJIT_DEVICE void run() const {
     const int64 row = static_cast<int64>(ptx::block_index()) * kConfig.block_rows() +
                       ptx::thread_index() / kConfig.row_threads();
-    const int column = 8 * (ptx::thread_index() % kConfig.row_threads());
-    const bool exists = row < params.num_rows && column < kConfig.head_dim_v;
+    const int first = 8 * (ptx::thread_index() % kConfig.row_threads());
+    const bool exists = row < params.num_rows && first < kConfig.head_dim_v;
     const PartWeights weights(exists ? highest(row) : -ptx::infinity());
-    const float total = exists ? merge(row, column, weights) : 0.0f;
+    const float total = exists ? merge(row, first, weights) : 0.0f;
+    if constexpr (constexpr int kPass = kConfig.pass_columns(); kConfig.head_dim_v > kPass) {
+#pragma unroll 1
+      for (int c = first + kPass; exists && c < kConfig.head_dim_v; c += kPass) {
+        merge(row, c, weights);
+      }
+    }
     ptx::block_sync();  // the lse of every row has been read, and the result may take its place
-    if (exists && column == 0 && params.lse != nullptr) {
+    if (exists && first == 0 && params.lse != nullptr) {
       ptx::store_global(params.lse + row, weights.lse(total));
     }
   }

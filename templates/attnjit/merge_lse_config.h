@@ -5,6 +5,7 @@ namespace attnjit::kernel {
 
 // Specialises the kernel that merges partial results of attention.
 struct MergeLseConfig {
+  static constexpr int kMaxColumns = 1 << 29;  // and a pass more are 32-bit numbers
   DType part_dtype;
   DType dtype;  // of out
   int head_dim_v;
@@ -15,15 +16,19 @@ struct MergeLseConfig {
   // Neighbouring threads that share a row, eight columns each; a power of two.
   ATTNJIT_CONSTEXPR int row_threads() const {
     int threads = 1;
-    while (8 * threads < head_dim_v) threads *= 2;
+    while (threads < num_threads() && 8 * threads < head_dim_v) threads *= 2;
     return threads;
   }
+  // Columns that they take at once.
+  ATTNJIT_CONSTEXPR int pass_columns() const { return 8 * row_threads(); }
   ATTNJIT_CONSTEXPR int block_rows() const { return num_threads() / row_threads(); }
 };
 
 // The rule that `config` breaks, or nullptr.
 ATTNJIT_CONSTEXPR const char* why_invalid(const MergeLseConfig& config) {
-  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > MergeLseConfig::kMaxColumns) {
+    return "head_dim_v must be 1 to 2^29";
+  }
   if (config.aligned && config.head_dim_v % 8 != 0) return "aligned rows have whole pieces of 8";
   return nullptr;
 }

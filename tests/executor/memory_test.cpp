@@ -223,6 +223,18 @@ TEST_CASE_FIXTURE(Global, "global memory: inputs are not written, outputs once b
   CHECK(access(&floats[1], 4, kWrite) == "no violation");
 }
 
+TEST_CASE("global memory: what is replaced is read first, and written once") {
+  Global global;
+  std::array<float, 4> sums{};
+  global.memory.add("sums", Global::view(sums.data(), {1, 1, 1, 4}, {0, 0, 0, 1}), 4,
+                    TensorRole::kReplaced);
+  CHECK(global.access(&sums[1], 4, kRead) == "no violation");
+  CHECK(global.access(&sums[1], 4, kWrite) == "no violation");
+  CHECK(global.access(&sums[1], 4, kReadConst).find("although this kernel writes it") !=
+        std::string::npos);
+  CHECK(global.access(&sums[1], 4, kWrite).find("has written already") != std::string::npos);
+}
+
 TEST_CASE_FIXTURE(Global, "global memory: what is read must have been written") {
   CHECK(access(&floats[0], 4, kRead) ==
         "reads byte 0 of out [1, 1, 1, 4], which nobody has written");

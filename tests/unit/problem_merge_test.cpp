@@ -68,6 +68,28 @@ TEST_CASE("a merge without rows is empty") {
   CHECK(problem::make_problem(args).empty());
 }
 
+TEST_CASE("a merge takes rows of any width") {
+  for (const int columns : {257, 512, 100000}) {
+    MergeLseArgs args = merge_args();
+    for (Tensor* tensor : {&args.parts, &args.out}) {
+      *tensor = Tensor::contiguous(tensor->data, tensor->dtype, {2, 4, 100, columns});
+    }
+    args.part_stride = 2 * 4 * 100 * columns;
+    CHECK(problem::make_problem(args).key.head_dim_v == columns);
+    CHECK(problem::make_problem(args).key.aligned == (columns % 8 == 0));
+  }
+}
+
+TEST_CASE("the strides of an empty tensor mean nothing") {
+  MergeLseArgs args = merge_args();
+  for (Tensor* tensor : {&args.parts, &args.out}) {
+    *tensor = {nullptr, DType::kBFloat16, {2, 4, 0, 64}, {0, 0, 0, 0}};
+  }
+  args.part_lses = nullptr;
+  args.lse = nullptr;
+  CHECK(problem::make_problem(args).empty());
+}
+
 TEST_CASE("messages name what a merge has and what is allowed") {
   CHECK(refusal([](auto& a) { a.num_parts = 0; }) == "num_parts: 0; expected 1 to 2147483647");
   CHECK(refusal([](auto& a) { a.parts.dtype = DType::kBool; }) ==
@@ -84,8 +106,8 @@ TEST_CASE("messages name what a merge has and what is allowed") {
         }) == "carry_lse: null; expected [batch, heads, rows] fp32");
   CHECK(refusal([](auto& a) { a.out.strides[2] = 0; }).find("make elements overlap") !=
         std::string::npos);
-  CHECK(refusal([](auto& a) { a.parts.shape[3] = 257; }) ==
-        "parts: feature axis is 257; expected 1 to 256");
+  CHECK(refusal([](auto& a) { a.parts.shape[3] = (1 << 29) + 1; }) ==
+        "parts: feature axis is 536870913; expected 1 to 536870912");
 }
 
 }  // namespace problem_merge_test

@@ -122,6 +122,17 @@ TEST_CASE("paged keys: what is refused") {
   }
 }
 
+TEST_CASE("paged keys: the table of no batch element may have no address") {
+  ForwardArgs args = paged_args();
+  args.q.shape[0] = args.out.shape[0] = 0;
+  args.q.data = args.out.data = nullptr;
+  args.block_table = args.seqlens_kv = nullptr;
+  const Problem p = make_problem(args);
+  CHECK(p.empty());
+  CHECK(p.page_size == 16);
+  CHECK(p.has_seqlens_kv);
+}
+
 TEST_CASE("packed pages: sequences take the place of batch elements in the table") {
   const ForwardArgs batch = paged_args();
   ForwardArgs args = batch;

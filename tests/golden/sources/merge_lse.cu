@@ -93,6 +93,7 @@ namespace attnjit::kernel {
 
 // Specialises the kernel that merges partial results of attention.
 struct MergeLseConfig {
+  static constexpr int kMaxColumns = 1 << 29;  // and a pass more are 32-bit numbers
   DType part_dtype;
   DType dtype;  // of out
   int head_dim_v;
@@ -103,15 +104,19 @@ struct MergeLseConfig {
   // Neighbouring threads that share a row, eight columns each; a power of two.
   ATTNJIT_CONSTEXPR int row_threads() const {
     int threads = 1;
-    while (8 * threads < head_dim_v) threads *= 2;
+    while (threads < num_threads() && 8 * threads < head_dim_v) threads *= 2;
     return threads;
   }
+  // Columns that they take at once.
+  ATTNJIT_CONSTEXPR int pass_columns() const { return 8 * row_threads(); }
   ATTNJIT_CONSTEXPR int block_rows() const { return num_threads() / row_threads(); }
 };
 
 // The rule that `config` breaks, or nullptr.
 ATTNJIT_CONSTEXPR const char* why_invalid(const MergeLseConfig& config) {
-  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > MergeLseConfig::kMaxColumns) {
+    return "head_dim_v must be 1 to 2^29";
+  }
   if (config.aligned && config.head_dim_v % 8 != 0) return "aligned rows have whole pieces of 8";
   return nullptr;
 }
@@ -485,7 +490,8 @@ ATTNJIT_DEVICE void store_keys(void* data, int64 first, const float (&v)[8], int
 }  // namespace attnjit::kernel
 
 // Merges results that calls left for shares of the keys (part_weights.cuh). Each thread adds up
-// eight columns of a row. What a part holds in rows that it is dead in is not read.
+// eight columns of a row, and more of a row that is wider than a block. What a part holds in rows
+// that it is dead in is not read.
 namespace attnjit::kernel {
 
 // Eight neighbouring elements of a row, `columns` of which exist. Another launch or, of a carry,
@@ -531,12 +537,18 @@ struct MergeLse {
   ATTNJIT_DEVICE void run() const {
     const int64 row = static_cast<int64>(ptx::block_index()) * kConfig.block_rows() +
                       ptx::thread_index() / kConfig.row_threads();
-    const int column = 8 * (ptx::thread_index() % kConfig.row_threads());
-    const bool exists = row < params.num_rows && column < kConfig.head_dim_v;
+    const int first = 8 * (ptx::thread_index() % kConfig.row_threads());
+    const bool exists = row < params.num_rows && first < kConfig.head_dim_v;
     const PartWeights weights(exists ? highest(row) : -ptx::infinity());
-    const float total = exists ? merge(row, column, weights) : 0.0f;
+    const float total = exists ? merge(row, first, weights) : 0.0f;
+    if constexpr (constexpr int kPass = kConfig.pass_columns(); kConfig.head_dim_v > kPass) {
+#pragma unroll 1
+      for (int c = first + kPass; exists && c < kConfig.head_dim_v; c += kPass) {
+        merge(row, c, weights);
+      }
+    }
     ptx::block_sync();  // the lse of every row has been read, and the result may take its place
-    if (exists && column == 0 && params.lse != nullptr) {
+    if (exists && first == 0 && params.lse != nullptr) {
       ptx::store_global(params.lse + row, weights.lse(total));
     }
   }
