@@ -5,7 +5,7 @@
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
-#include "attnjit/score/packed_slopes.cuh"
+#include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/store_rows.cuh"
 #include "attnjit/tile/team.cuh"
@@ -41,7 +41,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
   // Always the same registers: others would have to be set beside products.
   Scores scores, dp;
   uint32 ds[kGroups][2];  // rounded
-  SlopesOf<Features, kDType, kGroups> slopes;
+  ScoreWeights<Features, kDType, kGroups, false> weights;
   Fragments<1, kConfig.query_columns() / 8> dq;
 
   ATTNJIT_DEVICE BackwardDqConsumer(const BackwardDqWgmmaParams& p, const Features& f, int group)
@@ -106,7 +106,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));
     const int first_key = job.tile * kConfig.block_kv;
     if constexpr (kConfig.scale_first) scores *= params.score_scale;
-    slopes.transform(features, scores);
+    weights.transform(features, scores);
     features.add(block, scores, first_key);
     if (job.masks) features.mask(block, scores, first_key);
     exponentiate();
@@ -144,9 +144,9 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     scores.for_each([&](float& score, int, int n, int e) {
       if constexpr (kConfig.scale_first) {
         score = ptx::exp2_approx((score - lse[e / 2]) * kLog2E);
-        if constexpr (Features::kTransforms) score *= slopes.of(n, e);
+        if constexpr (Features::kTransforms) score *= weights.slope(n, e);
       } else {
-        score = ptx::exp2_approx(score * params.exponent_scale - lse[e / 2]);
+        score = ptx::exp2_approx(fmaf(score, params.exponent_scale, -lse[e / 2]));
       }
     });
   }

@@ -4,7 +4,7 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
-#include "attnjit/score/packed_slopes.cuh"
+#include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -21,7 +21,10 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   using Shared = BackwardShared<kConfig>;
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
-  using Slopes = SlopesOf<Features, kDType, kGroups>;
+  using Weights = ScoreWeights<Features, kDType, kGroups, kConfig.keeps_floats()>;
+  struct ScoreGradients {
+    float element[4];  // of a group
+  };
 
   Shared shared;
   const int warpgroup;  // of those that have keys
@@ -31,22 +34,22 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   ATTNJIT_DEVICE BackwardKeyScores(const BackwardParams& p, const Features& f, int group)
       : Base(p, f), warpgroup(group), warp_row(64 * group + 16 * (ptx::warp_index() & 3)) {}
 
-  // P, times probability_scale(), and what dS takes in its place where scores are changed. Neither
-  // this nor the next function changes the scores in place: ptxas would take other registers for dP
-  // then, and has none.
+  // P, rounded, and what dS takes in its place, times probability_scale(). Neither this nor the
+  // next function changes the scores in place: ptxas would take other registers for dP then, and
+  // has none.
   ATTNJIT_DEVICE void exponentiate(const Scores& scores, bool masks, uint32 stage, Operand& p,
-                                   Slopes& slopes) {
+                                   Weights& weights) {
     if constexpr (kConfig.scale_first) {
       const int first_key = kv_tile * kConfig.block_kv;
       Scores sums = scores;
       sums *= params.score_scale;
-      slopes.transform(features, sums);
+      weights.transform(features, sums);
       features.add(block, sums, first_key);
       if (Features::kTransforms && masks) features.mask(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));
-      round_probabilities(sums, p, slopes);
+      round_probabilities(sums, p, weights);
     } else {
-      round_probabilities(scores, p, slopes);
+      round_probabilities(scores, p, weights);
     }
   }
   // A score that is dropped, -inf, stays so whatever was added to it, and dead rows, whose lse is
@@ -64,47 +67,51 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       }
     }
   }
-  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p, Slopes& slopes) const {
+  ATTNJIT_DEVICE void round_probabilities(const Scores& scores, Operand& p,
+                                          Weights& weights) const {
     constexpr float kLogScale = kDType == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kDType == DType::kFloat16 ? 16384.0f : 1.0f));
     const auto of = [&](float score) {
-      return ptx::exp2_approx(score * params.exponent_scale + kLogScale);
+      return ptx::exp2_approx(fmaf(score, params.exponent_scale, kLogScale));
     };
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
       const float(&group)[4] = scores[0][n];
+      const float exact[4] = {of(group[0]), of(group[1]), of(group[2]), of(group[3])};
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float low = of(group[2 * h]), high = of(group[2 * h + 1]);
-        p[n][h] = ptx::pack<kDType>(low, high);
-        slopes.multiply(n, h, low, high);
-      }
+      for (int h = 0; h < 2; ++h) p[n][h] = ptx::pack<kDType>(exact[2 * h], exact[2 * h + 1]);
+      weights.set(n, exact);
     }
   }
-  // dS = P dP with P as dv has it, which saves the registers of another, or with other weights.
+  // dS = weights dP. The gradient of a bias has no slopes: it is P dP, with P as dv has it where
+  // the weights have some. `zero` is 0, and the compiler does not know that: weights wait for what
+  // depends on dP, for ptxas would restore them all while dP is computed, and has no registers.
   template <class BiasGrad>
-  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, const Operand& weights,
-                                      BiasGrad& bias_grad, Operand& ds) const {
+  ATTNJIT_DEVICE void score_gradients(const Scores& dp, const Operand& p, const Weights& weights,
+                                      uint32 zero, BiasGrad& bias_grad, Operand& ds) const {
     constexpr float kInverse = 1.0f / kConfig.probability_scale();
-    struct Products {
-      float of[4];
-    };
-    const auto of = [&](float x, uint32 bits) {
-      const float product = x * ptx::widen<kDType>(static_cast<uint16>(bits));
-      return kInverse == 1.0f ? product : product * kInverse;
-    };
+    const uint32 late_zero = zero & ptx::as_bits(dp[0][0][0]);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
-      const float(&group)[4] = dp[0][n];
-      const auto times = [&](const uint32(&w)[2]) {
-        return Products{{of(group[0], w[0]), of(group[1], w[0] >> 16), of(group[2], w[1]),
-                         of(group[3], w[1] >> 16)}};
+      const auto times = [&](auto weight_of) {
+        ScoreGradients of;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          of.element[e] = dp[0][n][e] * weight_of(e);
+          if constexpr (kInverse != 1.0f) of.element[e] *= kInverse;
+        }
+        return of;
       };
-      bias_grad.add(times(p[n]).of);
-      const Products exact = times(weights[n]);
+      const ScoreGradients of_scores =
+          times([&](int e) { return weights.of(p[n], n, e, late_zero); });
+      if constexpr (Features::kTransforms) {
+        bias_grad.add(times([&](int e) { return element_of<kDType>(p[n], e); }).element);
+      } else {
+        bias_grad.add(of_scores.element);
+      }
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        ds[n][h] = ptx::pack<kDType>(exact.of[2 * h], exact.of[2 * h + 1]);
+        ds[n][h] = ptx::pack<kDType>(of_scores.element[2 * h], of_scores.element[2 * h + 1]);
       }
     }
   }

@@ -195,7 +195,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
         for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
       }
       p.for_each([&](float& score, int m, int, int e) {
-        score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+        score = ptx::exp2_approx(fmaf(score, params.exponent_scale, -lse2[m][e / 2]));
       });
     }
   }

@@ -113,6 +113,11 @@ struct BackwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int fragment_registers() const {
     return (key_columns() + value_columns()) / 2 + block_q;
   }
+  // Whether there is room for probabilities in fp32 until dP is there, beside dP and themselves as
+  // an operand.
+  ATTNJIT_CONSTEXPR bool keeps_floats() const {
+    return (key_columns() + value_columns()) / 2 + block_q + block_q / 4 <= 176;
+  }
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
@@ -151,6 +156,7 @@ struct BackwardWgmmaParams {
                          // shares_places; 0 at first
   uint32* zeroed;      // [section of planes]: places that have set their share of its sums of dq to
                        // zero; 0 at first
+  uint32 zero;         // 0, unknown to the compiler: see BackwardKeyScores::score_gradients()
   uint32 zeros_ahead;  // sections between such a place and the sums, which are zeros in as many
                        // first sections; 0: all sums are zeros at first
   // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask

@@ -41,7 +41,8 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   using Base::block, Base::features, Base::kv_tile, Base::params;
   using Base::kDType, Base::kGroups;
   using Base::lane, Base::shared, Base::warp_row, Base::warpgroup;
-  using typename Base::Scores, typename Base::Operand, typename Base::Slopes, typename Base::Shared;
+  using typename Base::Scores, typename Base::Operand, typename Base::Weights,
+      typename Base::Shared;
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
@@ -117,7 +118,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     look_at(job, stage);
     Scores scores;
     Operand p, ds;
-    Slopes slopes;
+    Weights weights;
     [[maybe_unused]] Ones lse;
     if constexpr (!kConfig.scale_first) lse = ones(0);
     hold(scores);
@@ -136,13 +137,13 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     if (!Features::kTransforms && job.masks) {
       features.mask(block, scores, kv_tile * kConfig.block_kv);
     }
-    this->exponentiate(scores, job.masks, stage, p, slopes);
+    this->exponentiate(scores, job.masks, stage, p, weights);
     hold(p);
     const typename Shared::SlotTurn slot_turn = {turn};
     const uint32 slot = slot_turn.slot();
     if constexpr (Features::kTransforms) {
       ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
-      this->store(slopes.word, slot);
+      this->store(weights.word, slot);
       ptx::warp_sync();  // the warp's weights are there
     }
 
@@ -164,10 +165,10 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());  // the place's last dP
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
-      this->load(slopes.word, slot);
+      this->load(weights.word, slot);
       ptx::warp_sync();  // dS may take their place
     }
-    this->score_gradients(dp, p, slopes.weights(p), bias_grad, ds);
+    this->score_gradients(dp, p, weights, wgmma_params.zero, bias_grad, ds);
     bias_grad.end_tile();
     if constexpr (!Features::kTransforms) {
       ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());

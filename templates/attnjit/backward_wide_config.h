@@ -19,11 +19,11 @@ struct BackwardWideConfig {
   int producer_registers;  // of a thread that loads: a multiple of 8 from 24 on
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 256;    // of barriers and jobs
-  static constexpr int min_blocks = 1;         // per SM; setmaxnreg needs the launch bound
-  static constexpr int block_q = 64;           // query rows of a tile
-  static constexpr int block_kv = 64;          // keys of a tile
-  static constexpr bool late = false;          // features read operands before scores are computed
+  static constexpr int kControlBytes = 256;  // of barriers and jobs
+  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_q = 64;         // query rows of a tile
+  static constexpr int block_kv = 64;        // keys of a tile
+  static constexpr bool late = false;        // features read operands before scores are computed
 
   // Dq has a kernel of its own, and nobody waits for who adds to it.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }
@@ -60,7 +60,11 @@ struct BackwardWideConfig {
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
-  ATTNJIT_CONSTEXPR int p_bytes() const { return block_q * block_kv * 2; }
+  // P, rounded, and where there is room the bits that bf16 drops.
+  ATTNJIT_CONSTEXPR bool keeps_residuals() const {
+    return dtype == DType::kBFloat16 && !bias_tiles && !mask_tiles;
+  }
+  ATTNJIT_CONSTEXPR int p_bytes() const { return block_q * block_kv * (keeps_residuals() ? 3 : 2); }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
   // A box has lines of 128 bytes, of which the block has use for the first half.
   ATTNJIT_CONSTEXPR int mask_bytes() const { return mask_tiles ? block_q * 128 : 0; }

@@ -1,13 +1,17 @@
 #pragma once
 #include "attnjit/backward_wide_product.cuh"
 #include "attnjit/ptx/math.cuh"
-#include "attnjit/score/packed_slopes.cuh"
+#include "attnjit/score/score_weights.cuh"
 
 // The two warpgroups of the Hopper backward of wide heads that multiply.
 namespace attnjit::kernel {
 
+// Whether what rounding drops of P is handed on with it.
+template <BackwardWideConfig kConfig, class Features>
+inline constexpr bool hands_residuals = kConfig.keeps_residuals() && !Features::kTransforms;
+
 // Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
-// where these are not 1.
+// where these are not 1, else with what rounding dropped, where there is room.
 template <BackwardWideConfig kConfig, class Features>
 struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQueries,
                                                 BackwardWideValues<kConfig, Features>> {
@@ -28,31 +32,40 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
   }
   ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
     const int first_key = kv_tile * kConfig.block_kv;
-    Slopes slopes;
+    Weights weights;
     if constexpr (kConfig.scale_first) {
       scores *= params.score_scale;
-      slopes.transform(features, scores);
+      weights.transform(features, scores);
       features.add(block, scores, first_key);
     }
     if (job.masks) features.mask(block, scores, first_key);
-    exponentiate(shared.rows(Stream::kQueries, stage), slopes);
-    const auto& weights = slopes.weights(operand);
-    const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
+    exponentiate(shared.rows(Stream::kQueries, stage), weights);
+    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
 #pragma unroll
-    for (int i = 0; i < kGroups / 2; ++i) {
-      ptx::store_shared_16(place + i * 128 * 16, {weights[2 * i][0], weights[2 * i][1],
-                                                  weights[2 * i + 1][0], weights[2 * i + 1][1]});
+    for (int n = 0; n < kGroups; n += 2) {
+      const auto& a = weights.rounded(operand[n], n);
+      const auto& b = weights.rounded(operand[n + 1], n + 1);
+      ptx::store_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16,
+                           {a[0], a[1], b[0], b[1]});
+    }
+    if constexpr (hands_residuals<kConfig, Features>) {
+#pragma unroll
+      for (int n = 0; n < kGroups; n += 4) {
+        const auto& r = weights.residuals;
+        ptx::store_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16,
+                             {r[n].word, r[n + 1].word, r[n + 2].word, r[n + 3].word});
+      }
     }
     ptx::named_barrier_arrive(Shared::p_full(stage), Shared::kPThreads);
   }
 
  private:
-  using Slopes = SlopesOf<Features, kConfig.dtype, kGroups>;
+  using Weights = ScoreWeights<Features, kConfig.dtype, kGroups, false>;
 
-  // operand = P, times probability_scale(), and slopes = P times the slopes. A bias may be so large
-  // that lse has few digits left after the point: scores that hold one are compared with lse before
-  // they are scaled.
-  ATTNJIT_DEVICE void exponentiate(uint32 lse, Slopes& slopes) {
+  // operand = P, times probability_scale(), and its weights. A bias may be so large that lse has
+  // few digits left after the point: scores that hold one are compared with lse before they are
+  // scaled.
+  ATTNJIT_DEVICE void exponentiate(uint32 lse, Weights& weights) {
     constexpr float kLogScale = kConfig.dtype == DType::kFloat16 ? 14.0f : 0.0f;
     static_assert(kConfig.probability_scale() == (kLogScale == 0.0f ? 1.0f : 16384.0f));
 #pragma unroll
@@ -64,22 +77,22 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
         const float lse_of_query = ptx::as_float(of_queries.word[e & 1]);
         const float score = scores[0][n][e];
         if constexpr (kConfig.scale_first) {
-          p[e] = ptx::exp2_approx((score - lse_of_query) * kLog2E + kLogScale);
+          p[e] = ptx::exp2_approx(fmaf(score - lse_of_query, kLog2E, kLogScale));
         } else {
-          p[e] =
-              ptx::exp2_approx(score * params.exponent_scale - (lse_of_query * kLog2E - kLogScale));
+          const float origin = fmaf(lse_of_query, kLog2E, -kLogScale);
+          p[e] = ptx::exp2_approx(fmaf(score, params.exponent_scale, -origin));
         }
       }
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         operand[n][h] = ptx::pack<kConfig.dtype>(p[2 * h], p[2 * h + 1]);
-        slopes.multiply(n, h, p[2 * h], p[2 * h + 1]);
       }
+      weights.set(n, p);
     }
   }
 };
 
-// Computes dS and dk, of P as the other has it.
+// Computes dS and dk, of P as the other hands it on.
 template <BackwardWideConfig kConfig, class Features, class BiasGrad>
 struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutputs,
                                               BackwardWideKeys<kConfig, Features, BiasGrad>> {
@@ -100,21 +113,35 @@ struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutput
     constexpr float kInverse = 1.0f / kConfig.probability_scale();
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
-    const uint32 place = shared.p(stage) + 16 * (ptx::thread_index() & 127);
+    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
     const uint32 delta = shared.rows(Stream::kOutputs, stage);
+    [[maybe_unused]] ptx::Vector16 residuals;  // of four groups
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
-      const ptx::Vector16 p = ptx::load_shared_16(place + n / 2 * 128 * 16);
+      const ptx::Vector16 p =
+          ptx::load_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16);
+      if constexpr (hands_residuals<kConfig, Features>) {
+        if (n % 4 == 0) {
+          residuals =
+              ptx::load_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16);
+        }
+      }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const ptx::Vector8 of_queries =
             ptx::load_shared_8(delta + 4 * (8 * (n + i) + 2 * (lane & 3)));
+        const uint32 pairs[2] = {p.word[2 * i], p.word[2 * i + 1]};
+        const auto weight = [&](int e) {
+          if constexpr (hands_residuals<kConfig, Features>) {
+            return Residuals{residuals.word[(n + i) % 4]}.restore(pairs, e, 0);
+          } else {
+            return element_of<kConfig.dtype>(pairs, e);
+          }
+        };
         float ds[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const uint32 bits = p.word[2 * i + e / 2] >> (16 * (e & 1));
-          ds[e] = (scores[0][n + i][e] - ptx::as_float(of_queries.word[e & 1])) *
-                  ptx::widen<kConfig.dtype>(static_cast<uint16>(bits));
+          ds[e] = (scores[0][n + i][e] - ptx::as_float(of_queries.word[e & 1])) * weight(e);
           if constexpr (kInverse != 1.0f) ds[e] *= kInverse;
         }
         bias_grad.add(ds);

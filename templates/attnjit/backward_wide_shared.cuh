@@ -42,6 +42,10 @@ struct BackwardWideShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 p(uint32 stage) const {
     return base + kConfig.p_offset() + stage * kConfig.p_bytes();
   }
+  // The bits that it lost, if the config keeps_residuals.
+  ATTNJIT_DEVICE uint32 residuals(uint32 stage) const {
+    return p(stage) + kConfig.block_q * kConfig.block_kv * 2;
+  }
   ATTNJIT_DEVICE OperandTiles operands(uint32 stage) const {
     return {base + kConfig.bias_offset() + stage * kConfig.bias_bytes(),
             base + kConfig.mask_offset() + stage * kConfig.mask_bytes()};

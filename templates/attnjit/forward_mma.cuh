@@ -44,17 +44,21 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
+  // The product with V has 8 columns of ones besides, which sum rounded probabilities up: `out` is
+  // divided by these sums. Against a running maximum rounding leaves a row's largest probability
+  // as it is, and the sums of the softmax serve as well.
+  static constexpr int kSummedGroups = kOutGroups + (kRunningMax ? 0 : 1);
 
-  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
+  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
-  Fragments<kRowTiles, kOutGroups> out;
+  Fragments<kRowTiles, kSummedGroups> out;
 
   ATTNJIT_DEVICE void run() {
     locate();
     if (kPacked && block.first_row >= block.num_rows) return;
     look_ahead();
     load_q();  // joins the first group of copies
-    softmax.begin();
+    softmax.begin(params.exponent_scale);
     maxima.begin();
     out = 0.0f;
     if constexpr (kStages == 1) {
@@ -96,8 +100,8 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
   }
 
-  // out += P V. Probabilities are laid out as an operand already: two column groups of S are the
-  // 16 columns of one A fragment.
+  // out += P [V | 1]. Probabilities are laid out as an operand already: two column groups of S are
+  // the 16 columns of one A fragment.
   ATTNJIT_DEVICE void multiply_p_v(const Probabilities<kRowTiles, kGroups>& p, const VTile& tile) {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -106,6 +110,13 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         a[m] = {p[m][n][0], p[m][n][1], p[m][n + 1][0], p[m][n + 1][1]};
+      }
+      if constexpr (!kRunningMax) {
+        constexpr uint32 kOnes[2] = {pair_of_ones(kConfig.dtype), pair_of_ones(kConfig.dtype)};
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+          ptx::multiply_accumulate<kConfig.dtype>(out[m][kOutGroups], a[m], kOnes);
+        }
       }
       const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
@@ -198,7 +209,8 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
 
   // Closes a row, and writes its largest score where that is wanted.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    RowState state = softmax.finish(m, h);
+    RowState state = softmax.finish(m, h, kConfig.scale_first ? 1.0f : params.score_scale);
+    if constexpr (!kRunningMax) state.divisor = out[m][kOutGroups][2 * h];
     const ClosedRow row = kernel::close_row<kHeads>(features, block, state, 16 * m + 8 * h);
     if constexpr (Features::kKeepsMaxima) {
       if constexpr (!kRunningMax) {

@@ -19,7 +19,8 @@
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward_wgmma_consumer.cuh)
 //
 // Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of parts of Q | K: num_stages tiles |
-// V: num_stages tiles | barriers, jobs, planned places | maxima of rows, where they are kept ].
+// V: num_stages tiles | ones | barriers, jobs, planned places | maxima of rows, where they are
+// kept ].
 namespace attnjit::kernel {
 
 template <ForwardWgmmaConfig kConfig, class... Features>
@@ -27,10 +28,11 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward_wgmma_config.h");
   using Set = FeatureSet<Features...>;
   if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
+  if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
   // For the kernel that packs the mask. Of packed sequences the one ahead lists the blocks of rows
   // after that, and only those who read the list wait.
   if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
-  ptx::block_sync();  // the barriers are there for all
+  ptx::block_sync();  // the barriers and the ones are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();

@@ -28,6 +28,7 @@ struct ForwardWgmmaConfig {
   static constexpr int kControlBytes = 512;  // of barriers and jobs
   static constexpr int kPlanBytes = 80;      // of places that are planned, likewise
   static constexpr int kPartRows = 64;       // of a consumer's part of Q
+  static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, as many as a product is deep
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
 
   // Warpgroups that multiply, after the one that loads.
@@ -46,6 +47,13 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
   ATTNJIT_CONSTEXPR int depth() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int out_columns() const { return round_up(head_dim_v, 32); }
+  // Columns of P [V | 1]: those of out, and 8 whose sums are those of the rounded probabilities.
+  ATTNJIT_CONSTEXPR int summed_columns() const { return out_columns() + 8; }
+  // Columns that the first of the two products of P takes. Ones lie behind the last slab of V, if
+  // `out` has all of its columns; otherwise they have a product of their own.
+  ATTNJIT_CONSTEXPR int first_columns() const {
+    return out_columns() % 64 == 0 ? out_columns() - 64 : out_columns();
+  }
 
   // The scores of a consumer, for features.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
@@ -59,8 +67,8 @@ struct ForwardWgmmaConfig {
             .strided_keys = piece_kv};
   }
 
-  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][barriers, jobs,
-  // plan] [maxima].
+  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][ones][barriers,
+  // jobs, plan] [maxima].
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int q_part_bytes() const { return kPartRows * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
@@ -77,7 +85,8 @@ struct ForwardWgmmaConfig {
   ATTNJIT_CONSTEXPR int maxima_bytes() const { return row_max ? 4 * maxima_pitch() : 0; }
   // Whether there is room for so many bytes of Q, and then O.
   ATTNJIT_CONSTEXPR bool has_room(int bytes) const {
-    return bytes + num_stages * (k_bytes() + v_bytes()) + control_bytes() + maxima_bytes() <=
+    return bytes + num_stages * (k_bytes() + v_bytes()) + kOnesBytes + control_bytes() +
+               maxima_bytes() <=
            kMaxSharedBytes;
   }
   // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
@@ -100,11 +109,12 @@ struct ForwardWgmmaConfig {
   }
   ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
   ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
-  ATTNJIT_CONSTEXPR int control_offset() const { return v_offset() + num_stages * v_bytes(); }
+  ATTNJIT_CONSTEXPR int ones_offset() const { return v_offset() + num_stages * v_bytes(); }
+  ATTNJIT_CONSTEXPR int control_offset() const { return ones_offset() + kOnesBytes; }
   ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + control_bytes(); }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
-  // Of a thread: scores, output, and two sets of probabilities.
-  ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + out_columns() / 2; }
+  // Of a thread: scores, output and sums, and two sets of probabilities.
+  ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + summed_columns() / 2; }
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
@@ -128,7 +138,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.producer_registers < 24 || config.producer_registers > 56 ||
       config.producer_registers % 8 != 0)
     return "producer_registers must be a multiple of 8 from 24 to 56";
-  if (config.fragment_registers() > (config.consumers() == 3 ? 128 : 216))
+  if (config.fragment_registers() > (config.consumers() == 3 ? 132 : 220))
     return "block_kv and head_dim_v need more registers than a thread has";
   return nullptr;
 }

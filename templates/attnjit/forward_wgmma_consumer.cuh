@@ -11,6 +11,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/kept_keys.cuh"
 #include "attnjit/softmax.cuh"
+#include "attnjit/softmax_exponents.cuh"
 #include "attnjit/tile/fragments.cuh"
 
 namespace attnjit::kernel {
@@ -35,6 +36,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   static constexpr int kWarpgroups = kConfig.consumers();
   using Epilogue = ForwardEpilogue<kConfig, Features>;
   using Epilogue::features, Epilogue::lane, Epilogue::maxima, Epilogue::out, Epilogue::params;
+  using Epilogue::kSummedGroups;
   using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
   using typename Epilogue::Rows, typename Epilogue::Shared;
   using QueryTurn = typename Shared::QueryTurn;
@@ -51,7 +53,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   };
 
   const uint64 k_descriptor, v_descriptor;
-  uint64 q_descriptor = 0;  // of the rows at hand
+  const uint64 ones_descriptor;  // of the last product of P, see multiply_p_v()
+  uint64 q_descriptor = 0;       // of the rows at hand
   ForwardJob job;
   static constexpr uint32 kNoTurn = ~0u;
   uint32 turn = kNoTurn;                     // blocks of rows before the one at hand
@@ -63,7 +66,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
       : Epilogue(p, f, group),
         k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
-        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)) {}
+        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)),
+        ones_descriptor(describe_ones()) {}
 
   ATTNJIT_DEVICE void run() {
     ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
@@ -178,11 +182,11 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     bool corrects;
     if constexpr (kStep == Step::kPlain && kInExponents) {
       features.begin_exponents(rows.block, first_key);
-      corrects = rows.softmax.step(
-          begins, scores, fresh,
-          ChangedExponents<Features, kShape, kConfig.scale_first>{features, rows.block, first_key,
-                                                                  p.score_scale, p.exponent_scale},
-          correct);
+      corrects =
+          rows.softmax.step(begins, scores, fresh,
+                            ChangedExponents<Features, kShape, kConfig.scale_first>{
+                                features, rows.block, first_key, p.score_scale, p.exponent_scale},
+                            correct);
     } else {
       if constexpr (Features::kTransforms) features.transform(scores);
       features.begin_add(rows.block, first_key);
@@ -233,7 +237,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     rows.split = place.split;
     rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
     rows.block.thread_key = kShape.lane_key(lane);
-    rows.softmax.begin();
+    rows.softmax.begin(params.base.exponent_scale);
     maxima.begin(turn);
     features.begin(rows.block);
   }
@@ -272,14 +276,32 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
                                          k + column + slab * kConfig.block_kv * 128 / 16, i != 0);
     }
   }
-  // out += P V, or = where `out` holds nothing yet.
+  // out += P [V | 1], or = where `out` holds nothing yet: the sums of rounded probabilities, which
+  // `out` is divided by, come with it. The ones lie behind the last 64 columns of V, at a distance
+  // that is part of the descriptor, so that the same 16 rows of ones serve all rows of V.
+  static constexpr int kFirst = kConfig.first_columns() / 8;  // groups of the first product
+  static constexpr bool kBehindV = kFirst < kConfig.out_columns() / 8;
+  // What a descriptor gains where its tile lies 16 bytes further on, and the ones 16 bytes nearer.
+  static constexpr uint64 kNearer = kBehindV ? 1 - (1ull << 16) : 0;
+  ATTNJIT_DEVICE uint64 describe_ones() const {
+    if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, 1024);
+    const uint32 slab = shared.v(0) + kFirst / 8 * kConfig.block_kv * 128;
+    return ptx::matrix_descriptor(slab, static_cast<int>(shared.ones() - slab), 1024);
+  }
   ATTNJIT_DEVICE void multiply_p_v(uint32 slot) {
     const uint64 v = v_descriptor + slot * (kConfig.v_bytes() / 16);
+    const uint64 ones = ones_descriptor + slot * (kConfig.v_bytes() / 16 * kNearer);
+    auto& first = reinterpret_cast<float(&)[kFirst == 0 ? 1 : kFirst][4]>(out[0]);
+    auto& last = reinterpret_cast<float(&)[kSummedGroups - kFirst][4]>(out[0][kFirst]);
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 16; ++i) {
       // Two groups of P are the 16 columns of one operand.
       const auto& a = reinterpret_cast<const uint32(&)[4]>(probabilities[0][2 * i]);
-      ptx::multiply_async<kConfig.dtype>(out[0], a, v + i * 16 * 128 / 16, adds || i != 0);
+      constexpr uint64 kRows = 16 * 128 / 16;
+      if constexpr (kFirst > 0) {
+        ptx::multiply_async<kConfig.dtype>(first, a, v + i * kRows, adds || i != 0);
+      }
+      ptx::multiply_async<kConfig.dtype>(last, a, ones + i * kRows * kNearer, adds || i != 0);
     }
   }
   ATTNJIT_DEVICE static void hold(Fragments<1, kGroups>& scores) {

@@ -19,10 +19,11 @@ namespace attnjit::kernel {
 template <ForwardWgmmaConfig kConfig, class Features>
 struct ForwardEpilogue {
   static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
+  static constexpr int kSummedGroups = kConfig.summed_columns() / 8;
   static constexpr bool kPacked = Features::kPacksSequences;
   static constexpr uint32 kNothingStored = ~0u;
   using Shared = ForwardShared<kConfig>;
-  using Softmax = GivenStartSoftmax<kConfig.dtype, 1, kConfig.scale_first>;
+  using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
 
   // The rows at hand.
   struct Rows {
@@ -38,8 +39,8 @@ struct ForwardEpilogue {
   const int lane = ptx::lane_index();
   const int warp_row;  // of the warp's 16 rows in a block of rows
   const SharedRowMaxima<kConfig.row_max, kConfig.maxima_pitch()> maxima;
-  Fragments<1, kOutGroups> out;
-  uint32 stored = kNothingStored;  // the buffer of Q that a store of the warp may still read
+  Fragments<1, kSummedGroups> out;  // the last group has the sums of rounded probabilities
+  uint32 stored = kNothingStored;   // the buffer of Q that a store of the warp may still read
 
   ATTNJIT_DEVICE ForwardEpilogue(const ForwardWgmmaParams& p, const Features& f, int group)
       : params(p),
@@ -64,10 +65,12 @@ struct ForwardEpilogue {
     ClosedRow closed[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      RowState state = closing.softmax.finish(0, h);
+      const float scale = kConfig.scale_first ? 1.0f : p.score_scale;
+      RowState state = closing.softmax.finish(0, h, scale);
+      state.divisor = out[0][kOutGroups][2 * h];
       closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
       if constexpr (kConfig.row_max) {
-        state.max = maxima.of(turn, h) * (kConfig.scale_first ? 1.0f : p.score_scale);
+        state.max = maxima.of(turn, h) * scale;
         features.write_max(features, closing.block, closed[h].owner, state,
                            split_slot(closing, closed[h].owner));
       }

@@ -5,6 +5,7 @@
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/ring.cuh"
 #include "attnjit/tile/tile_use.h"
@@ -72,6 +73,14 @@ struct ForwardShared {
   }
   ATTNJIT_DEVICE uint32 v(uint32 slot) const {
     return base + kConfig.v_offset() + slot * kConfig.v_bytes();
+  }
+  // 16 rows of ones, the operand that sums probabilities up.
+  ATTNJIT_DEVICE uint32 ones() const { return base + kConfig.ones_offset(); }
+  // The first 128 threads fill them.
+  ATTNJIT_DEVICE void fill_ones() const {
+    constexpr uint32 kPair = pair_of_ones(kConfig.dtype);
+    ptx::store_shared_16(ones() + 16 * ptx::thread_index(), {kPair, kPair, kPair, kPair});
+    ptx::fence_async_proxy();  // wgmma reads them
   }
   // A warp of the consumers holds its part of Q until its rows have left it, and tiles until it has
   // used them.

@@ -130,8 +130,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
   expect_report({kShared, "ptx::barrier_init_fence();", ""}, {kRows, kTiles},
                 {"barrier_init_fence and a block_sync must come in between"});
-  expect_report({kEntry, "ptx::block_sync();  // the barriers are there for all", ""},
+  expect_report({kEntry, "ptx::block_sync();  // the barriers and the ones are there for all", ""},
                 {kRows, kTiles}, {"barrier_init_fence and a block_sync must come in between"});
+  expect_report({kShared, "ptx::fence_async_proxy();  // wgmma reads them", ""}, {kRows, kTiles},
+                {"multiply_async: ", "fence_async_proxy is missing"});
   expect_report({kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_q_k",
                  "hold_operands();\n    multiply_q_k"},
                 {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});

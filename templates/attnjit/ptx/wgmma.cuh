@@ -106,10 +106,14 @@ ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
 
 // c = a b, or c += a b where `adds`. a lies in shared memory by lines of its depth, or in
 // registers; b by lines of its depth or of its columns.
+ATTNJIT_WGMMA(8, "8", "%0, %1, %2, %3", "%4", "%5", "%6", "%7", "%8", "%9", "%10",
+              ATTNJIT_COLUMNS_8(c, 0))
 ATTNJIT_WGMMA(32, "32", ATTNJIT_C0, "%16", "%17", "%18", "%19", "%20", "%21", "%22",
               ATTNJIT_COLUMNS_32(c, 0))
 ATTNJIT_WGMMA(64, "64", ATTNJIT_C0 ", " ATTNJIT_C1, "%32", "%33", "%34", "%35", "%36", "%37", "%38",
               ATTNJIT_COLUMNS_64(c, 0))
+ATTNJIT_WGMMA(72, "72", ATTNJIT_C0 ", " ATTNJIT_C1 ", %32, %33, %34, %35", "%36", "%37", "%38",
+              "%39", "%40", "%41", "%42", ATTNJIT_COLUMNS_64(c, 0), ATTNJIT_COLUMNS_8(c, 8))
 ATTNJIT_WGMMA(96, "96", ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2, "%48", "%49", "%50", "%51",
               "%52", "%53", "%54", ATTNJIT_COLUMNS_64(c, 0), ATTNJIT_COLUMNS_32(c, 8))
 ATTNJIT_WGMMA(128, "128", ATTNJIT_C0 ", " ATTNJIT_C1 ", " ATTNJIT_C2 ", " ATTNJIT_C3, "%64", "%65",

@@ -30,6 +30,9 @@ struct KeyRange {
 struct RowState {
   float max;  // largest score, scale and bias included; -inf if there is none
   float sum;  // of exp(score - max); 0 marks a dead row
+  // What `out` is divided by: the sum of the probabilities that multiplied V. Where these were
+  // rounded against a reference other than the largest score, it is the sum of the rounded ones.
+  float divisor;
 };
 
 // A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.

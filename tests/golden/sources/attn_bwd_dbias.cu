@@ -51,6 +51,10 @@ template <bool kCondition, class Then, class Else>
 using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+// Two elements of 1, packed.
+ATTNJIT_CONSTEXPR uint32 pair_of_ones(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x3f803f80 : 0x3c003c00;
+}
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
@@ -466,6 +470,9 @@ struct KeyRange {
 struct RowState {
   float max;  // largest score, scale and bias included; -inf if there is none
   float sum;  // of exp(score - max); 0 marks a dead row
+  // What `out` is divided by: the sum of the probabilities that multiplied V. Where these were
+  // rounded against a reference other than the largest score, it is the sum of the rounded ones.
+  float divisor;
 };
 
 // A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
@@ -1974,7 +1981,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
         for (int h = 0; h < 2; ++h) lse2[m][h] = lse[m][h] * kLog2E;
       }
       p.for_each([&](float& score, int m, int, int e) {
-        score = ptx::exp2_approx(score * params.exponent_scale - lse2[m][e / 2]);
+        score = ptx::exp2_approx(fmaf(score, params.exponent_scale, -lse2[m][e / 2]));
       });
     }
   }

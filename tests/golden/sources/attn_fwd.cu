@@ -51,6 +51,10 @@ template <bool kCondition, class Then, class Else>
 using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+// Two elements of 1, packed.
+ATTNJIT_CONSTEXPR uint32 pair_of_ones(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x3f803f80 : 0x3c003c00;
+}
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
@@ -471,6 +475,9 @@ struct KeyRange {
 struct RowState {
   float max;  // largest score, scale and bias included; -inf if there is none
   float sum;  // of exp(score - max); 0 marks a dead row
+  // What `out` is divided by: the sum of the probabilities that multiplied V. Where these were
+  // rounded against a reference other than the largest score, it is the sum of the rounded ones.
+  float divisor;
 };
 
 // A feature changes scores or drops them. Its verbs do nothing unless the feature says otherwise.
@@ -841,7 +848,7 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
   features.finish(block, owner, row);
   if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f, 1.0f};
   const float lse = row.max + ptx::log2_approx(row.sum) * kLn2;
-  return {owner, lse, lse, ptx::reciprocal_approx(row.sum), 1.0f};
+  return {owner, lse, lse, ptx::reciprocal_approx(row.divisor), 1.0f};
 }
 
 template <bool kPacked>
@@ -1510,10 +1517,6 @@ ATTNJIT_DEVICE void multiply_accumulate(float (&c)[4], const FragmentA& a, const
 
 // ---- attnjit/softmax.cuh
 
-// ---- attnjit/score/kept_keys.cuh
-
-// ---- attnjit/score/positions.cuh
-
 // ---- attnjit/tile/fragments.cuh
 
 namespace attnjit::kernel {
@@ -1579,123 +1582,6 @@ struct Fragments {
 
 }  // namespace attnjit::kernel
 
-// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
-namespace attnjit::kernel {
-
-// visit(score, line, key) for each score.
-template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
-  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
-  scores.for_each([&](float& score, int m, int n, int e) {
-    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
-  });
-}
-
-// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
-// key) for each of its scores.
-template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
-ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
-                                 Visit visit) {
-  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
-  if constexpr (kShape.queries_in_rows()) {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
-#pragma unroll
-          for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
-          }
-        });
-      }
-    }
-  } else {
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
-#pragma unroll
-          for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
-          }
-        });
-      }
-    }
-  }
-}
-
-}  // namespace attnjit::kernel
-
-namespace attnjit::kernel {
-
-// The keys of a tile that a thread keeps, a bit each, for shapes whose threads hold neighbouring
-// keys of each span: those of span s follow those of span s - 1 in a line's words. Features take
-// bits away, and one pass over the scores drops what is left out.
-template <ScoreShape kShape>
-struct KeptKeys {
-  static constexpr int kSpan = kShape.span(), kBits = kShape.neighbours();
-  static constexpr int kSpans = kShape.keys() / kSpan;
-  static constexpr int kPerWord = 32 / kBits;  // spans
-  static constexpr int kWords = ceil_div(kSpans, kPerWord);
-  uint32 word[kShape.lines()][kWords];
-
-  ATTNJIT_DEVICE KeptKeys() {
-#pragma unroll
-    for (int line = 0; line < kShape.lines(); ++line) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) word[line][i] = 0xffffffffu;
-    }
-  }
-
-  // Keeps the keys of `line` from `begin` on, and before `end`, both counted from the thread's
-  // first key.
-  ATTNJIT_DEVICE void from(int line, int begin) {
-    const int dropped = bits_before(begin);
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[line][i] &= ~ones(dropped - 32 * i);
-  }
-  ATTNJIT_DEVICE void before(int line, int end) {
-    const int kept = bits_before(end);
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[line][i] &= ones(kept - 32 * i);
-  }
-
-  // Drops the keys of span `s` whose bits are set.
-  ATTNJIT_DEVICE void drop(int line, int s, uint32 bits) {
-    word[line][s / kPerWord] &= ~(bits << kBits * (s % kPerWord));
-  }
-
-  // The score of a key, -inf if it is dropped.
-  ATTNJIT_DEVICE float of(float score, int line, int key) const {
-    const int s = key / kSpan;
-    const uint32 bit = 1u << (kBits * (s % kPerWord) + key % kSpan);
-    return (word[line][s / kPerWord] & bit) == 0 ? -ptx::infinity() : score;
-  }
-  template <class S>
-  ATTNJIT_DEVICE void apply(S& scores) const {
-    for_each_score<kShape>(scores,
-                           [&](float& score, int line, int key) { score = of(score, line, key); });
-  }
-
- private:
-  // The bits of a line that belong to keys before `key`: those of whole spans, and of its own.
-  ATTNJIT_DEVICE static int bits_before(int key) {
-    constexpr int kEnd = kSpan * kSpans;
-    const int inside = key < 0 ? 0 : key < kEnd ? key : kEnd;
-    const int own = inside % kSpan;
-    return inside / kSpan * kBits + (own < kBits ? own : kBits);
-  }
-  ATTNJIT_DEVICE static uint32 ones(int count) {
-    return ptx::low_bits(kWords == 1 || count > 0 ? count : 0);
-  }
-};
-
-}  // namespace attnjit::kernel
-
 namespace attnjit::kernel {
 
 // The probabilities of one thread, rounded and packed as the operand of P V: [row tile][column
@@ -1705,64 +1591,63 @@ using Probabilities = uint32[kRowTiles][kGroups][2];
 
 // Softmax over a row that arrives tile by tile: a running maximum, and a correction of what was
 // summed under an older one (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-// 2018; FlashAttention). kScaled: scores arrive with their scale and all that is added to them, so
-// that they may be too large to have digits after the point; others are products of queries and
-// keys.
-template <DType kDType, int kRowTiles, bool kScaled>
+// 2018; FlashAttention). `exponent_scale` turns scores into exponents of 2.
+template <DType kDType, int kRowTiles>
 struct RunningMaxSoftmax {
-  // The reference that exponents are taken against, the same in all lanes of the quad: the running
-  // maximum, -inf before the first kept key. Of scaled scores it is one of them, so that
-  // differences are exact. Of products it is in log2 units, the rounded product of its time: a
-  // correction from anything else would weigh tiles differently where scores are large.
+  // The score that exponents are taken against, the same in all lanes of the quad: the running
+  // maximum, -inf before the first kept key.
   RowValues<kRowTiles> reference;
-  RowValues<kRowTiles> sum;  // of this lane's keys only, until finish()
+  // Of this lane's probabilities before they are rounded, until finish(): lse is of these.
+  RowValues<kRowTiles> sum;
 
-  ATTNJIT_DEVICE void begin() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        reference[m][h] = -ptx::infinity();
-        sum[m][h] = 0.0f;
-      }
-    }
-  }
+  ATTNJIT_DEVICE void begin(float) { begin_at(-ptx::infinity()); }
 
-  // Turns the scores of a tile into probabilities, 2^(exponent_scale score - reference in log2
-  // units). Where a row's reference may have changed, correct(m, h, factor) tells what its output
-  // so far, which was summed under the one before, is to be multiplied by.
+  // Turns the scores of a tile into probabilities, 2^(exponent_scale (score - reference)). Where a
+  // row's reference may have changed, correct(m, h, factor) tells what its output so far, which was
+  // summed under the one before, is to be multiplied by. Differences of scores are exact where they
+  // matter, so scores may be as large as fp32 allows.
   template <int kGroups, class Correct>
   ATTNJIT_DEVICE void step(const Fragments<kRowTiles, kGroups>& scores,
                            Probabilities<kRowTiles, kGroups>& probabilities, float exponent_scale,
                            Correct correct) {
-    constexpr float kDifference = kScaled ? kLog2E : 1.0f;  // of references, to log2 units
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const float highest = ptx::quad_max(scores.row_max(m, h));
         const float before = reference[m][h];
-        if (highest > kDeadScore) {
-          reference[m][h] = fmaxf(before, kScaled ? highest : highest * exponent_scale);
+        if (highest * exponent_scale > kDeadScore * kLog2E) {
+          reference[m][h] = fmaxf(before, highest);
         }
         // A row without a kept key so far has no reference: -inf - -inf would be NaN.
         const float origin = reference[m][h] == -ptx::infinity() ? 0.0f : reference[m][h];
-        const float correction = ptx::exp2_approx((before - origin) * kDifference);
-        sum[m][h] =
-            sum[m][h] * correction + exponentiate(scores[m], probabilities[m], h, [&](float score) {
-              return kScaled ? (score - origin) * kLog2E : score * exponent_scale - origin;
-            });
+        const float correction = ptx::exp2_approx((before - origin) * exponent_scale);
+        const float total = exponentiate(scores[m], probabilities[m], h, [&](float score) {
+          return (score - origin) * exponent_scale;
+        });
+        sum[m][h] = fmaf(sum[m][h], correction, total);
         correct(m, h, correction);
       }
     }
   }
 
-  // The state of a row after the last tile.
-  ATTNJIT_DEVICE RowState finish(int m, int h) const {
-    return {kScaled ? reference[m][h] : reference[m][h] * kLn2, ptx::quad_sum(sum[m][h])};
+  // The state of a row after the last tile. `score_scale` turns scores into those of the row's lse.
+  ATTNJIT_DEVICE RowState finish(int m, int h, float score_scale) const {
+    const float total = ptx::quad_sum(sum[m][h]);
+    return {reference[m][h] * score_scale, total, total};
   }
 
  protected:
+  ATTNJIT_DEVICE void begin_at(float start) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        reference[m][h] = start;
+        sum[m][h] = 0.0f;
+      }
+    }
+  }
   // The probabilities of row h, 2^exponent_of(score); returns the sum of this lane's.
   template <int kGroups, class ExponentOf>
   ATTNJIT_DEVICE static float exponentiate(const float (&scores)[kGroups][4],
@@ -1787,24 +1672,23 @@ struct RunningMaxSoftmax {
 // sum beyond the limit (an infinity or NaN where a row has no reference yet included) makes the
 // warp take the exact step above, from the scores, which are still there. No maximum, no shuffle
 // and no rescaling of `out` otherwise.
-template <DType kDType, int kRowTiles, bool kScaled>
-struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
-  using Exact = RunningMaxSoftmax<kDType, kRowTiles, kScaled>;
+template <DType kDType, int kRowTiles>
+struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
   // Every probability is at most its lane's sum. bf16 has the exponents of fp32, and 2^60 leaves
   // room for the products and sums; fp16 ends at 65504.
   static constexpr float kLimit = kDType == DType::kBFloat16 ? 0x1p60f : 0x1p14f;
-  // A scaled reference in log2 units is rounded by 2^-24 of it: up to here that is no more than
-  // probabilities are. Rows with a larger one take exact steps.
-  static constexpr float kMostReference = 0x1p13f;
+  // An origin is rounded by 2^-24 of it: up to here that is no more than probabilities are. Rows
+  // with a larger one take exact steps.
+  static constexpr float kMostOrigin = 0x1p13f;
 
   // The number that is taken off exponents in row h.
-  ATTNJIT_DEVICE float origin(int m, int h) const {
-    return kScaled ? this->reference[m][h] * kLog2E : this->reference[m][h];
+  ATTNJIT_DEVICE float origin(int m, int h, float exponent_scale) const {
+    return this->reference[m][h] * exponent_scale;
   }
-  // Whether the reference of row h suited probabilities whose sum in a lane is `total`.
-  ATTNJIT_DEVICE bool suited(int m, int h, float total) const {
-    const bool in_range = total <= kLimit;  // false for NaN
-    return kScaled ? in_range && fabsf(this->reference[m][h]) <= kMostReference : in_range;
+  // Whether `origin` suited probabilities whose sum in a lane is `total`. False for NaN.
+  ATTNJIT_DEVICE static bool suited(float origin, float total) {
+    return total <= kLimit && fabsf(origin) <= kMostOrigin;
   }
 
   template <int kGroups, class Correct>
@@ -1817,11 +1701,11 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
     for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const float origin = this->origin(m, h);
+        const float origin = this->origin(m, h, exponent_scale);
         total[m][h] = Exact::exponentiate(scores[m], probabilities[m], h, [&](float score) {
-          return score * exponent_scale - origin;
+          return fmaf(score, exponent_scale, -origin);
         });
-        in_range &= suited(m, h, total[m][h]);
+        in_range &= suited(origin, total[m][h]);
       }
     }
     if (!ptx::warp_all(in_range)) {
@@ -1836,78 +1720,20 @@ struct MaxFreeSoftmax : RunningMaxSoftmax<kDType, kRowTiles, kScaled> {
   }
 };
 
-// What 2 is raised to. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on
-// the way to its exponent: a pass of its own over all of them would keep the unit that
-// exponentiates waiting.
-template <class Features, ScoreShape kShape, bool kScaled, bool kDrops>
-struct SettledExponents {
-  const Features& features;
-  const KeptKeys<kShape>& kept;
-  float score_scale, exponent_scale;
-
-  template <class S>
-  ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
-    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
-    float& score = scores[m][n][e];
-    if constexpr (kScaled) score *= score_scale;
-    score = features.added(score, line, key);
-    if constexpr (kDrops) score = kept.of(score, line, key);
-    return score * exponent_scale - origin;
-  }
-  // Whether all of them were exact.
-  ATTNJIT_DEVICE bool fit() const { return true; }
-  // Makes `scores` those that the exact step takes.
-  template <class S>
-  ATTNJIT_DEVICE void settle(S&) const {}
-};
-
-// The same for scores of a plain tile that features have yet to change, which takes fewer
-// instructions in the exponent (Feature::begin_exponents()). The scores stay as they are, for the
-// exact step to change them.
-template <class Features, ScoreShape kShape, bool kScaled>
-struct ChangedExponents {
-  Features& features;
-  const Block& block;
-  int first_key;
-  float score_scale, exponent_scale;
-
-  template <class S>
-  ATTNJIT_DEVICE float of(const S& scores, int m, int n, int e, float origin) {
-    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
-    const float factor = features.exponent_factor(kScaled ? score_scale * kLog2E : exponent_scale);
-    const float score = features.transformed(scores[m][n][e]);
-    return fmaf(score, factor, features.addend(features.line_addend(-origin, line), line, key));
-  }
-  ATTNJIT_DEVICE bool fit() const { return features.in_exponents_fit(); }
-  template <class S>
-  ATTNJIT_DEVICE void settle(S& scores) const {
-    if constexpr (Features::kTransforms) features.transform(scores);
-    if constexpr (kScaled) scores *= score_scale;
-    features.add(block, scores, first_key);
-  }
-};
-
 // The same as MaxFreeSoftmax without a first tile that is exact: rows begin with a reference that
 // suits most scores, and the first tile also has to show that it is not far too high for them.
-template <DType kDType, int kRowTiles, bool kScaled>
-struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
-  using Exact = RunningMaxSoftmax<kDType, kRowTiles, kScaled>;
+template <DType kDType, int kRowTiles>
+struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles> {
+  using Exact = RunningMaxSoftmax<kDType, kRowTiles>;
   static constexpr bool kWide = kDType == DType::kBFloat16;
   // fp16 has nothing below 2^-24. A row whose first probabilities add up to 2^4 has one of 2^-4 at
   // least in a tile of 256 keys, so that what is 2^20 times smaller still counts. With a reference
   // of -6, in log2 units, rows of scores of unit variance begin between 2^4 and 2^14.
-  static constexpr float kStart = kWide ? 0.0f : kScaled ? -6.0f * kLn2 : -6.0f;
+  static constexpr float kStart = kWide ? 0.0f : -6.0f;
   static constexpr float kLeast = kWide ? 0x1p-60f : 0x1p4f;  // of a row's first sum
 
-  ATTNJIT_DEVICE void begin() {
-#pragma unroll
-    for (int m = 0; m < kRowTiles; ++m) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        this->reference[m][h] = kStart;
-        this->sum[m][h] = 0.0f;
-      }
-    }
+  ATTNJIT_DEVICE void begin(float exponent_scale) {
+    this->begin_at(kWide ? 0.0f : kStart * ptx::reciprocal_approx(exponent_scale));
   }
 
   // As RunningMaxSoftmax::step(); `begins`: nothing has been summed up before this tile. Returns
@@ -1921,21 +1747,22 @@ struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
     bool in_range = true;
 #pragma unroll
     for (int m = 0; m < kRowTiles; ++m) {
+      const float origin[2] = {this->origin(m, 0, exponents.exponent_scale),
+                               this->origin(m, 1, exponents.exponent_scale)};
       // Rows side by side, and pairs of keys first: sums that wait for each other less.
 #pragma unroll
       for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const float origin = this->origin(m, h);
-          const float low = ptx::exp2_approx(exponents.of(scores, m, n, 2 * h, origin));
-          const float high = ptx::exp2_approx(exponents.of(scores, m, n, 2 * h + 1, origin));
+          const float low = ptx::exp2_approx(exponents.of(scores, m, n, 2 * h, origin[h]));
+          const float high = ptx::exp2_approx(exponents.of(scores, m, n, 2 * h + 1, origin[h]));
           total[m][h] += low + high;
           probabilities[m][n][h] = ptx::pack<kDType>(low, high);
         }
       }
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        in_range &= this->suited(m, h, total[m][h]);
+        in_range &= this->suited(origin[h], total[m][h]);
         if (begins) in_range &= ptx::quad_sum(total[m][h]) >= kLeast;
       }
     }
@@ -1948,20 +1775,20 @@ struct GivenStartSoftmax : MaxFreeSoftmax<kDType, kRowTiles, kScaled> {
       }
       return false;
     }
-    if (begins) Exact::begin();
+    if (begins) Exact::begin(exponents.exponent_scale);
     exponents.settle(scores);
     Exact::step(scores, probabilities, exponents.exponent_scale, correct);
     return true;
   }
 };
 
-template <SoftmaxPolicy kPolicy, DType kDType, int kRowTiles, bool kScaled>
+template <SoftmaxPolicy kPolicy, DType kDType, int kRowTiles>
 struct SoftmaxOf {
-  using Type = RunningMaxSoftmax<kDType, kRowTiles, kScaled>;
+  using Type = RunningMaxSoftmax<kDType, kRowTiles>;
 };
-template <DType kDType, int kRowTiles, bool kScaled>
-struct SoftmaxOf<SoftmaxPolicy::kMaxFree, kDType, kRowTiles, kScaled> {
-  using Type = MaxFreeSoftmax<kDType, kRowTiles, kScaled>;
+template <DType kDType, int kRowTiles>
+struct SoftmaxOf<SoftmaxPolicy::kMaxFree, kDType, kRowTiles> {
+  using Type = MaxFreeSoftmax<kDType, kRowTiles>;
 };
 
 }  // namespace attnjit::kernel
@@ -2079,17 +1906,21 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
   static constexpr int kGroups = kConfig.block_kv / 8;                // of 8 keys
   static constexpr int kOutGroups = kConfig.padded_head_dim_v() / 8;  // of 8 columns
   static constexpr bool kRunningMax = kConfig.softmax == SoftmaxPolicy::kRunningMax;
+  // The product with V has 8 columns of ones besides, which sum rounded probabilities up: `out` is
+  // divided by these sums. Against a running maximum rounding leaves a row's largest probability
+  // as it is, and the sums of the softmax serve as well.
+  static constexpr int kSummedGroups = kOutGroups + (kRunningMax ? 0 : 1);
 
-  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles, kConfig.scale_first>::Type softmax;
+  typename SoftmaxOf<kConfig.softmax, kConfig.dtype, kRowTiles>::Type softmax;
   [[no_unique_address]] RowMaxima<Features::kKeepsMaxima && !kRunningMax, kRowTiles> maxima;
-  Fragments<kRowTiles, kOutGroups> out;
+  Fragments<kRowTiles, kSummedGroups> out;
 
   ATTNJIT_DEVICE void run() {
     locate();
     if (kPacked && block.first_row >= block.num_rows) return;
     look_ahead();
     load_q();  // joins the first group of copies
-    softmax.begin();
+    softmax.begin(params.exponent_scale);
     maxima.begin();
     out = 0.0f;
     if constexpr (kStages == 1) {
@@ -2131,8 +1962,8 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
   }
 
-  // out += P V. Probabilities are laid out as an operand already: two column groups of S are the
-  // 16 columns of one A fragment.
+  // out += P [V | 1]. Probabilities are laid out as an operand already: two column groups of S are
+  // the 16 columns of one A fragment.
   ATTNJIT_DEVICE void multiply_p_v(const Probabilities<kRowTiles, kGroups>& p, const VTile& tile) {
     const int lane = ptx::lane_index();
 #pragma unroll
@@ -2141,6 +1972,13 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         a[m] = {p[m][n][0], p[m][n][1], p[m][n + 1][0], p[m][n + 1][1]};
+      }
+      if constexpr (!kRunningMax) {
+        constexpr uint32 kOnes[2] = {pair_of_ones(kConfig.dtype), pair_of_ones(kConfig.dtype)};
+#pragma unroll
+        for (int m = 0; m < kRowTiles; ++m) {
+          ptx::multiply_accumulate<kConfig.dtype>(out[m][kOutGroups], a[m], kOnes);
+        }
       }
       const int row = KeyOrder::row(n, lane & 7) + 2 * (lane >> 3 & 1);
 #pragma unroll
@@ -2233,7 +2071,8 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
 
   // Closes a row, and writes its largest score where that is wanted.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    RowState state = softmax.finish(m, h);
+    RowState state = softmax.finish(m, h, kConfig.scale_first ? 1.0f : params.score_scale);
+    if constexpr (!kRunningMax) state.divisor = out[m][kOutGroups][2 * h];
     const ClosedRow row = kernel::close_row<kHeads>(features, block, state, 16 * m + 8 * h);
     if constexpr (Features::kKeepsMaxima) {
       if constexpr (!kRunningMax) {
@@ -2627,6 +2466,59 @@ struct OperandParams {
   int32 heads_per_plane;    // query heads that share one plane of the operand
   int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
 };
+
+}  // namespace attnjit::kernel
+
+// ---- attnjit/score/positions.cuh
+
+// Loops over a thread's scores by position: a line, which is one of its rows, and a key.
+namespace attnjit::kernel {
+
+// visit(score, line, key) for each score.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  scores.for_each([&](float& score, int m, int n, int e) {
+    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+  });
+}
+
+// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
+// key) for each of its scores.
+template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
+ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
+                                 Visit visit) {
+  static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
+  if constexpr (kShape.queries_in_rows()) {
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        visit(block.thread_row + 16 * m + 8 * h, [&scores, m, h](auto visit_key) {
+#pragma unroll
+          for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        visit(block.thread_row + 8 * n + c, [&scores, n, c](auto visit_key) {
+#pragma unroll
+          for (int m = 0; m < kRowTiles; ++m) {
+#pragma unroll
+            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+          }
+        });
+      }
+    }
+  }
+}
 
 }  // namespace attnjit::kernel
 

@@ -47,6 +47,10 @@ template <bool kCondition, class Then, class Else>
 using TypeIf = typename Conditional<kCondition, Then, Else>::Type;
 
 ATTNJIT_CONSTEXPR int element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+// Two elements of 1, packed.
+ATTNJIT_CONSTEXPR uint32 pair_of_ones(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x3f803f80 : 0x3c003c00;
+}
 ATTNJIT_CONSTEXPR int ceil_div(int a, int b) { return (a + b - 1) / b; }
 ATTNJIT_CONSTEXPR int round_up(int a, int b) { return ceil_div(a, b) * b; }
 

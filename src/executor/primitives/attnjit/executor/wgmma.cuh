@@ -28,16 +28,19 @@ ATTNJIT_DEVICE uint64 short_line_descriptor(uint32 address) {
 }
 
 // Both forms, of the widths that the device's header has.
+constexpr bool has_width(int slabs) {
+  return slabs == 1 || slabs == 9 || (slabs % 4 == 0 && slabs <= 32);
+}
 template <DType kDType, Major kMajor = Major::kDepth, int kSlabs>
 ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], uint64 a, uint64 b, bool adds) {
-  static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
+  static_assert(has_width(kSlabs));
   services->multiply_async({c[0], 8 * kSlabs, nullptr, a, b, adds, kDType == DType::kBFloat16,
                             kMajor == Major::kColumns});
 }
 template <DType kDType, Major kMajor = Major::kColumns, int kSlabs>
 ATTNJIT_DEVICE void multiply_async(float (&c)[kSlabs][4], const uint32 (&a)[4], uint64 b,
                                    bool adds) {
-  static_assert(kSlabs % 4 == 0 && kSlabs <= 32);
+  static_assert(has_width(kSlabs));
   services->multiply_async(
       {c[0], 8 * kSlabs, a, 0, b, adds, kDType == DType::kBFloat16, kMajor == Major::kColumns});
 }

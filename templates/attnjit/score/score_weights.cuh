@@ -1,0 +1,112 @@
+#pragma once
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/permute.cuh"
+#include "attnjit/tile/fragments.cuh"
+
+// What dS takes in the place of P, element by element. P itself is at hand as dv has it: rounded,
+// in pairs. But dS = P (dP - delta) is rounded too, and its error would be 1.2 times as large with
+// a rounded P (bench/accuracy.py).
+namespace attnjit::kernel {
+
+// Element `e` of a group, of its two pairs.
+template <DType kDType>
+ATTNJIT_DEVICE float element_of(const uint32 (&pairs)[2], int e) {
+  return ptx::widen<kDType>(static_cast<uint16>(pairs[e / 2] >> (16 * (e & 1))));
+}
+
+// Bits of four probabilities that bf16 drops, 8 of each: the difference of a float and its nearest
+// bf16, in units of 2^8 float ulps, is the second byte of the float, taken as signed. (Between two
+// bf16 that are equally near the sign may be wrong; one float of 65536 is.)
+struct Residuals {
+  uint32 word;
+
+  ATTNJIT_DEVICE static Residuals of(const float (&p)[4]) {
+    const auto second_bytes = [](float a, float b) {
+      return ptx::permute_bytes(ptx::as_bits(a), ptx::as_bits(b), 0x51);
+    };
+    return {ptx::permute_bytes(second_bytes(p[0], p[1]), second_bytes(p[2], p[3]), 0x5410)};
+  }
+  // Probability `e`, whose bf16 are in `pairs`; 0 stays 0. `zero` is 0; where the compiler does not
+  // know that, nothing is restored before `zero` is there.
+  ATTNJIT_DEVICE float restore(const uint32 (&pairs)[2], int e, uint32 zero) const {
+    // A signed byte b in the place of the second is b + 128 there, less 128. The first byte, which
+    // does not matter, is one that 0 has as 0.
+    const uint32 raised = word ^ (zero ^ 0x80808080);
+    const uint32 digits = (e % 2 == 0 ? 0x1000 : 0x3202) | (4 + e) << 4;
+    return ptx::as_float(ptx::permute_bytes(pairs[e / 2], raised, digits) - 0x8000);
+  }
+};
+
+// The weights of scores that features add to at most: P, where there are registers for it in fp32.
+template <int kGroups>
+struct FloatWeights {
+  float element[kGroups][4];
+
+  template <class Features, class Scores>
+  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
+  // Takes the probabilities of group n.
+  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) element[n][e] = p[e];
+  }
+  // The weight of element e of group n, whose probabilities, rounded, are `pairs`. `zero`: as in
+  // Residuals::restore().
+  ATTNJIT_DEVICE float of(const uint32 (&)[2], int n, int e, uint32) const { return element[n][e]; }
+};
+
+// The same in fewer registers: P as it is rounded, beside bf16 with bits that it lost.
+template <DType kDType, int kGroups>
+struct RoundedWeights {
+  Residuals residuals[kDType == DType::kBFloat16 ? kGroups : 1];  // unused beside fp16
+
+  template <class Features, class Scores>
+  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
+  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {
+    if constexpr (kDType == DType::kBFloat16) residuals[n] = Residuals::of(p);
+  }
+  // What is handed on of group n, 16 bits an element, in place of its rounded probabilities
+  // `pairs`.
+  ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
+  ATTNJIT_DEVICE float of(const uint32 (&pairs)[2], int n, int e, uint32 zero) const {
+    if constexpr (kDType == DType::kBFloat16) return residuals[n].restore(pairs, e, zero);
+    return element_of<kDType>(pairs, e);
+  }
+};
+
+// The same of scores that features change by more than an addition: P times the derivatives of the
+// scores by the scaled product. Rounded in pairs, for twice the registers are not there.
+template <DType kDType, int kGroups>
+struct SlopeWeights {
+  uint32 word[kGroups][2];  // slopes, until set() makes them weights
+
+  // Changes scaled scores.
+  template <class Features>
+  ATTNJIT_DEVICE void transform(Features& features, Fragments<1, kGroups>& scores) {
+    Fragments<1, kGroups> slopes;
+    features.differentiate(scores, slopes);
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const float(&group)[4] = slopes[0][n];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) word[n][h] = ptx::pack<kDType>(group[2 * h], group[2 * h + 1]);
+    }
+  }
+  ATTNJIT_DEVICE float slope(int n, int e) const { return element_of<kDType>(word[n], e); }
+  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      word[n][h] =
+          ptx::pack<kDType>(p[2 * h] * slope(n, 2 * h), p[2 * h + 1] * slope(n, 2 * h + 1));
+    }
+  }
+  ATTNJIT_DEVICE auto& rounded(const uint32 (&)[2], int n) const { return word[n]; }
+  ATTNJIT_DEVICE float of(const uint32 (&)[2], int n, int e, uint32) const { return slope(n, e); }
+};
+
+// kFloats: whether there are registers for P in fp32.
+template <class Features, DType kDType, int kGroups, bool kFloats>
+using ScoreWeights =
+    TypeIf<Features::kTransforms, SlopeWeights<kDType, kGroups>,
+           TypeIf<kFloats, FloatWeights<kGroups>, RoundedWeights<kDType, kGroups>>>;
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,60 @@
+#pragma once
+#include "attnjit/score/block.cuh"
+#include "attnjit/score/kept_keys.cuh"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// What 2 is raised to. Scores are scaled (kScaled), added to and dropped (kDrops) in place, each on
+// the way to its exponent: a pass of its own over all of them would keep the unit that
+// exponentiates waiting.
+template <class Features, ScoreShape kShape, bool kScaled, bool kDrops>
+struct SettledExponents {
+  const Features& features;
+  const KeptKeys<kShape>& kept;
+  float score_scale, exponent_scale;
+
+  template <class S>
+  ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
+    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    float& score = scores[m][n][e];
+    if constexpr (kScaled) score *= score_scale;
+    score = features.added(score, line, key);
+    if constexpr (kDrops) score = kept.of(score, line, key);
+    return fmaf(score, exponent_scale, -origin);
+  }
+  // Whether all of them were exact.
+  ATTNJIT_DEVICE bool fit() const { return true; }
+  // Makes `scores` those that the exact step takes.
+  template <class S>
+  ATTNJIT_DEVICE void settle(S&) const {}
+};
+
+// The same for scores of a plain tile that features have yet to change, which takes fewer
+// instructions in the exponent (Feature::begin_exponents()). The scores stay as they are, for the
+// exact step to change them.
+template <class Features, ScoreShape kShape, bool kScaled>
+struct ChangedExponents {
+  Features& features;
+  const Block& block;
+  int first_key;
+  float score_scale, exponent_scale;
+
+  template <class S>
+  ATTNJIT_DEVICE float of(const S& scores, int m, int n, int e, float origin) {
+    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    const float factor = features.exponent_factor(kScaled ? score_scale * kLog2E : exponent_scale);
+    const float score = features.transformed(scores[m][n][e]);
+    return fmaf(score, factor, features.addend(features.line_addend(-origin, line), line, key));
+  }
+  ATTNJIT_DEVICE bool fit() const { return features.in_exponents_fit(); }
+  template <class S>
+  ATTNJIT_DEVICE void settle(S& scores) const {
+    if constexpr (Features::kTransforms) features.transform(scores);
+    if constexpr (kScaled) scores *= score_scale;
+    features.add(block, scores, first_key);
+  }
+};
+
+}  // namespace attnjit::kernel
