@@ -187,6 +187,16 @@ void choose_prepared_mask(std::uint64_t index, ProblemSpec& spec) {
                       !(spec.packed && spec.memory.expand_broadcast);
 }
 
+// In one problem of six, queries and so scores are tiny or large, as far as fp16 goes or up to
+// 1e12.
+void choose_query_size(std::uint64_t index, ProblemSpec& spec) {
+  constexpr std::array<double, 6> kSizes = {1e-20, 30, 1e3, 1e6, 1e9, 1e12};
+  Dice dice(index + 0x51ce);
+  if (!dice.chance(1.0 / 6)) return;
+  const double size = dice.pick(kSizes);
+  spec.query_stddev = spec.dtype == DType::kFloat16 ? std::min(size, 1e3) : size;
+}
+
 void choose_slopes(Dice& dice, ProblemSpec& spec) {
   if (!dice.chance(0.25)) return;
   spec.alibi = dice.chance(0.5) ? "h" : "bh";
@@ -216,6 +226,7 @@ ProblemSpec finish(Dice& dice, ProblemSpec spec) {
   choose_packing(spec.seed, spec);
   choose_pages(spec.seed, spec);
   choose_prepared_mask(spec.seed, spec);
+  choose_query_size(spec.seed, spec);
   spec.use_sink = dice.chance(0.25);
   if (spec.use_sink && dice.chance(0.4)) spec.sink_dtype = DType::kFloat32;
   if (spec.use_sink && dice.chance(0.3)) {
@@ -252,6 +263,8 @@ namespace {
 ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
   Dice dice(index + 0x5eed);
   spec.backward = true;
+  // Beyond, fp32 sums of tensor cores leave too little of s - lse (docs/semantics.md).
+  spec.query_stddev = std::min(spec.query_stddev, 30.0);
   spec.page_size = spec.shared_pages = 0;  // of a forward alone
   spec.tail_mask.clear();
   spec.want_lse = true;

@@ -122,6 +122,8 @@ void HostProblem::fill(unsigned jobs) {
     const tensor::Random random = root.stream(static_cast<std::uint64_t>(buffer.role()));
     switch (buffer.role()) {
       case BufferRole::kQ:
+        tensor::fill_normal(buffer.tensor(), random, 0, spec_.query_stddev, jobs);
+        break;
       case BufferRole::kK:
       case BufferRole::kV:
       case BufferRole::kDout:
@@ -177,6 +179,7 @@ void HostProblem::fill(unsigned jobs) {
         break;
     }
   }
+  if (spec_.dominant_key && spec_.seqlen_kv > 0) add_first_key();
   if (spec_.poison_dropped_keys || spec_.paged()) {
     poison_unread_keys(args());
   }
@@ -185,6 +188,22 @@ void HostProblem::fill(unsigned jobs) {
   }
   for (const HostBuffer& buffer : buffers_) {
     checksums_.push_back(buffer.is_output() ? 0 : buffer.checksum());
+  }
+}
+
+void HostProblem::add_first_key() {
+  const Tensor q = find(BufferRole::kQ)->tensor(), k = find(BufferRole::kK)->tensor();
+  for (std::int64_t row = 0; row < q.shape[0] * q.shape[1] * q.shape[2]; ++row) {
+    const std::int64_t query = row % q.shape[2], plane = row / q.shape[2];
+    const std::int64_t batch = plane / q.shape[1], head = plane % q.shape[1];
+    const std::int64_t head_kv = head / (q.shape[1] / k.shape[1]);
+    for (std::int64_t d = 0; d < q.shape[3]; ++d) {
+      const std::int64_t at = batch * q.strides[0] + head * q.strides[1] + query * q.strides[2] + d;
+      const double of_key =
+          tensor::load(k.data, k.dtype, batch * k.strides[0] + head_kv * k.strides[1] + d);
+      const double sum = tensor::load(q.data, q.dtype, at) + 2 * of_key;
+      tensor::store(q.data, q.dtype, at, sum);
+    }
   }
 }
 

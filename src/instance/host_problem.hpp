@@ -52,6 +52,7 @@ class HostProblem {
 
  private:
   void fill(unsigned jobs);
+  void add_first_key();
   void fill_backward_inputs(unsigned jobs);
   void set_heads(HostBuffer& buffer, const std::vector<float>& given);
   void fill_seqlens(HostBuffer& buffer, bool random_lengths, const std::vector<std::int32_t>& given,

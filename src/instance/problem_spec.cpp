@@ -37,6 +37,12 @@ void check_sizes(const ProblemSpec& spec) {
   at_least("head_dim_v", spec.value_dim(), 1);
   at_least("base_offset", spec.memory.base_offset, 0);
   at_least("row_padding", spec.memory.row_padding, 0);
+  if (!(spec.query_stddev >= 0) || !std::isfinite(spec.query_stddev)) {
+    refuse(fmt::format("query_stddev: {}; expected 0 or more", spec.query_stddev));
+  }
+  if (spec.dominant_key && (spec.packed || spec.paged())) {
+    refuse("dominant_key: set for packed sequences or paged keys; expected keys in a row");
+  }
   if (spec.heads_q % spec.heads_kv != 0) {
     refuse(fmt::format("heads_kv: {}; expected a divisor of heads_q = {}", spec.heads_kv,
                        spec.heads_q));
@@ -253,6 +259,8 @@ std::string describe(const ProblemSpec& spec) {
     return begins.size() > kMost ? fmt::format("[{} numbers]", begins.size())
                                  : fmt::format("[{}]", fmt::join(begins, ","));
   };
+  add(spec.query_stddev != 1, fmt::format("query-stddev={}", spec.query_stddev));
+  add(spec.dominant_key, "dominant-key");
   add(spec.packed, "packed");
   add(!spec.cu_seqlens_q.empty(), "cu-seqlens-q=" + list(spec.cu_seqlens_q));
   add(!spec.cu_seqlens_kv.empty(), "cu-seqlens-kv=" + list(spec.cu_seqlens_kv));

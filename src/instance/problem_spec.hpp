@@ -36,6 +36,10 @@ struct ProblemSpec : ScoreOptions {
   std::int64_t head_dim = 64;
   std::int64_t head_dim_v = 0;  ///< 0 = head_dim
 
+  double query_stddev = 1;    ///< of q, whose elements are normal
+  bool dominant_key = false;  ///< q gains twice the first key, which then has nearly all the weight
+                              ///< of a row; neither packed nor paged
+
   /// Four letters over (batch, head, query, key), each full or '1': "b11k", "1hqk", "bgqk" (g = one
   /// plane per kv head), "shqk/2" (s = planes that batch elements share in groups, here two),
   /// "1h1t" (t = the keys of all packed sequences). Empty = absent.

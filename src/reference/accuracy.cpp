@@ -89,6 +89,7 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
                                     exact.size(), rounded.size(), needed));
     return report;
   }
+  double squares = 0, rounded_squares = 0;
   for (std::int64_t index = 0; index < planes; ++index) {
     const std::int64_t batch = index / got.shape[1];
     const std::int64_t head = index % got.shape[1];
@@ -110,6 +111,8 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
     report.elements_judged += plane.judged;
     report.worst_ratio = std::max(report.worst_ratio, ratio);
     report.max_abs_error = std::max(report.max_abs_error, plane.error);
+    squares += plane.squares;
+    rounded_squares += plane.rounded_squares;
     if (ratio > 1) {
       const Sample bad = judge.blame(plane);
       add_failure(report,
@@ -120,6 +123,7 @@ Report check_planes(const Tensor& got, const std::vector<double>& exact,
                               plane.not_finite, bad.row, bad.column, bad.got, bad.want));
     }
   }
+  report.rms_ratio = ratio_of(std::sqrt(squares), std::sqrt(rounded_squares));
   finish(report);
   return report;
 }

@@ -20,8 +20,10 @@ struct Report {
   std::int64_t planes = 0;   ///< (batch, head) planes looked at
   std::int64_t planes_failed = 0;
   std::int64_t elements_judged = 0;
-  std::string text;  ///< empty on success; else one line per failing plane (at most
-                     ///< 16, then a count): errors, first bad index, got and want
+  double rms_ratio = 0;  ///< RMS error over that of the rounded formulas, over all judged elements;
+                         ///< infinity where these alone are exact
+  std::string text;      ///< empty on success; else one line per failing plane (at most
+                         ///< 16, then a count): errors, first bad index, got and want
 };
 
 /// Judges `got`, a strided tensor in host memory, by the accuracy rule. Per (batch, head) plane:

@@ -138,6 +138,8 @@ void PlaneJudge::measure_row(std::int64_t row, PlaneErrors& plane) const {
     magnitude.add(sample.want);
     plane.error = std::max(plane.error, off);
     plane.rounded_error = std::max(plane.rounded_error, std::fabs(rounded_off));
+    plane.squares += off * off;
+    plane.rounded_squares += rounded_off * rounded_off;
     plane.magnitude = std::max(plane.magnitude, std::fabs(sample.want));
     plane.not_finite += std::isfinite(sample.got) ? 0 : 1;
     ++plane.judged;

@@ -31,7 +31,8 @@ struct PlaneErrors {
   std::int64_t worst_row = -1;
   std::int64_t rows_failed = 0;
   std::int64_t judged = 0;
-  std::int64_t not_finite = 0;  ///< elements of x where the reference is finite
+  double squares = 0, rounded_squares = 0;  ///< sums of (x - ref)^2 and (y - ref)^2
+  std::int64_t not_finite = 0;              ///< elements of x where the reference is finite
 };
 
 /// The values that the rule measures one plane with.
