@@ -45,9 +45,14 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_sums(problem.forward);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
   if (spec.wgmma) {
-    const bool stores = args.dbias && codegen::stores_dbias(spec.tunables.dbias_method);
-    set_tensor_maps(*spec.wgmma, stores ? &values_.dkv_dbias : nullptr, problem, args, maker,
-                    values_.dkv);
+    const DbiasMethod method = spec.tunables.dbias_method;
+    std::optional<DbiasTiles> dbias;
+    if (args.dbias && codegen::stores_dbias(method)) {
+      const std::int64_t keys =
+          method == DbiasMethod::kParts ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
+      dbias.emplace(DbiasTiles{values_.dkv_dbias, static_cast<std::int32_t>(keys)});
+    }
+    set_tensor_maps(*spec.wgmma, dbias, problem, args, maker, values_.dkv);
   }
   if (spec.wide) set_tensor_maps(*spec.wide, problem, args, maker, values_.dkv);
   if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, maker, values_.dq);

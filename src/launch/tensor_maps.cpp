@@ -207,19 +207,21 @@ void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Pr
   make_keys(maker, v, p.dtype, piece, anywhere, params.v, params.v_tail);
 }
 
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, const kernel::BiasGradParams* dbias,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+                     const std::optional<DbiasTiles>& dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params) {
   set_key_tile_maps(config, problem, args, maker, params);
   const problem::Problem& p = problem.forward;
   if (!dbias || p.batch == 0 || p.seqlen_q == 0 || p.seqlen_kv == 0) return;
   const Source tiles{.name = "dbias",
-                     .data = dbias->data,
-                     .strides = {dbias->batch_stride, dbias->head_stride, dbias->query_stride},
+                     .data = dbias->memory.data,
+                     .strides = {dbias->memory.batch_stride, dbias->memory.head_stride,
+                                 dbias->memory.query_stride},
                      .batch = p.batch,
                      .heads = p.num_heads_q,
                      .rows = p.seqlen_q,
-                     .columns = p.seqlen_kv};
+                     .columns = dbias->keys};
   make_rows(maker, tiles, p.dtype, config.block_q, params.dbias);
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 #include <cuda.h>
 
+#include <cstdint>
+#include <optional>
+
 #include "attnjit/backward.hpp"
 #include "attnjit/backward_dq_wgmma_config.h"
 #include "attnjit/backward_wgmma_config.h"
@@ -28,13 +31,19 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
+/// A dbias, or parts of one, that the kernel writes tile by tile: [batch, query head, query, key].
+struct DbiasTiles {
+  const kernel::BiasGradParams& memory;
+  std::int32_t keys;  ///< columns that are written: of parts also those that pad a row, with zeros
+};
+
 /// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
-/// Error(kCuda) where a map is refused. `dbias`: where the kernel writes that tile by tile, as
-/// [batch, query head, query, key], or nullptr.
+/// Error(kCuda) where a map is refused. `dbias`: if the kernel writes that tile by tile.
 void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
                      const ForwardArgs& args, const TensorMapMaker& maker,
                      kernel::ForwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config, const kernel::BiasGradParams* dbias,
+void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
+                     const std::optional<DbiasTiles>& dbias,
                      const problem::BackwardProblem& problem, const BackwardArgs& args,
                      const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
 void set_tensor_maps(const kernel::BackwardWideConfig& config,

@@ -216,6 +216,14 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a dbias of few planes that are
   spec.mask = "b11k";
   spec.deterministic = true;
   expect_right(spec);
+  // Rows of dbias that are padded to whole pieces, whose last elements no key has.
+  ProblemSpec padded = kSmall;
+  padded.batch = 4;
+  padded.seqlen_q = 1;  // whose row of the bias is aligned
+  padded.seqlen_kv = 33;
+  padded.want_dbias = true;
+  padded.bias = "1hqk";
+  expect_right(padded, with_dbias(wgmma_backward(64), "parts"));
 }
 
 TEST_CASE_FIXTURE(WgmmaBackward,

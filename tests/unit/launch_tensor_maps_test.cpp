@@ -210,7 +210,7 @@ TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there
                                                                 .seqlen_kv = 200,
                                                                 .head_dim = 64}));
     kernel::BackwardWgmmaParams params{};
-    launch::set_tensor_maps(kConfig, nullptr, problem::make_problem(args), args, record, params);
+    launch::set_tensor_maps(kConfig, std::nullopt, problem::make_problem(args), args, record, params);
     return args;
   };
   const BackwardArgs args = set(100);
