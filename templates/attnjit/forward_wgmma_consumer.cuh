@@ -281,7 +281,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // that is part of the descriptor, so that the same 16 rows of ones serve all rows of V.
   static constexpr int kFirst = kConfig.first_columns() / 8;  // groups of the first product
   static constexpr bool kBehindV = kFirst < kConfig.out_columns() / 8;
-  // What a descriptor gains where its tile lies 16 bytes further on, and the ones 16 bytes nearer.
+  // The gain of a descriptor whose tile lies 16 bytes further on, and its ones 16 bytes nearer.
   static constexpr uint64 kNearer = kBehindV ? 1 - (1ull << 16) : 0;
   ATTNJIT_DEVICE uint64 describe_ones() const {
     if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, 1024);

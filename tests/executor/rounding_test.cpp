@@ -1,5 +1,5 @@
-// How far the rounding of Hopper kernels is from that of the formulas, over whole tensors, and
-// scores of any size.
+// The rounding of Hopper kernels beside that of the formulas, over whole tensors, and scores of any
+// size.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -20,7 +20,7 @@ const std::string kForward =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 128, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
 
-// What is beyond the bounds of docs/semantics.md, or another fault.
+// Errors beyond the bounds of docs/semantics.md, or another fault.
 std::string forward_faults(Bench& bench, const ProblemSpec& spec) {
   instance::HostProblem host(spec, 2);
   const std::string report = bench.run_forward(host, codegen::find_arch("sm_90a"), kForward);
@@ -74,7 +74,7 @@ TEST_CASE("caught: a sum of probabilities that were not rounded") {
 TEST_CASE("caught: probabilities that are rounded before dP meets them") {
   Bench bench(changed_templates("attnjit/score/score_weights.cuh",
                                 "return residuals[n].restore(pairs, e, zero);",
-                                "return element_of<kDType>(pairs, e);"));
+                                "return element_of<DType::kBFloat16>(pairs, e);"));
   for (const ProblemSpec& spec : test::rounding_problems(DType::kBFloat16, 64, 2, true)) {
     if (spec.dominant_key) continue;
     CAPTURE(instance::describe(spec));

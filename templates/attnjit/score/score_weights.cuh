@@ -3,9 +3,9 @@
 #include "attnjit/ptx/permute.cuh"
 #include "attnjit/tile/fragments.cuh"
 
-// What dS takes in the place of P, element by element. P itself is at hand as dv has it: rounded,
-// in pairs. But dS = P (dP - delta) is rounded too, and its error would be 1.2 times as large with
-// a rounded P (bench/accuracy.py).
+// Weights are P as dS takes it, element by element. P is at hand as dv has it, rounded, in pairs;
+// but dS = P (dP - delta) is rounded too, and its error would be 1.2 times as large with a rounded
+// P (bench/accuracy.py).
 namespace attnjit::kernel {
 
 // Element `e` of a group, of its two pairs.
@@ -54,22 +54,30 @@ struct FloatWeights {
   ATTNJIT_DEVICE float of(const uint32 (&)[2], int n, int e, uint32) const { return element[n][e]; }
 };
 
-// The same in fewer registers: P as it is rounded, beside bf16 with bits that it lost.
-template <DType kDType, int kGroups>
-struct RoundedWeights {
-  Residuals residuals[kDType == DType::kBFloat16 ? kGroups : 1];  // unused beside fp16
+// The same in fewer registers, of bf16: P as it is rounded, with bits that it lost.
+template <int kGroups>
+struct ResidualWeights {
+  Residuals residuals[kGroups];
 
   template <class Features, class Scores>
   ATTNJIT_DEVICE void transform(Features&, Scores&) {}
-  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {
-    if constexpr (kDType == DType::kBFloat16) residuals[n] = Residuals::of(p);
-  }
-  // What is handed on of group n, 16 bits an element, in place of its rounded probabilities
-  // `pairs`.
+  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) { residuals[n] = Residuals::of(p); }
+  // The weights of group n in 16 bits each, for another warpgroup.
   ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
   ATTNJIT_DEVICE float of(const uint32 (&pairs)[2], int n, int e, uint32 zero) const {
-    if constexpr (kDType == DType::kBFloat16) return residuals[n].restore(pairs, e, zero);
-    return element_of<kDType>(pairs, e);
+    return residuals[n].restore(pairs, e, zero);
+  }
+};
+
+// The same of fp16: P as it is rounded.
+template <int kGroups>
+struct RoundedWeights {
+  template <class Features, class Scores>
+  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
+  ATTNJIT_DEVICE void set(int, const float (&)[4]) {}
+  ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
+  ATTNJIT_DEVICE float of(const uint32 (&pairs)[2], int, int e, uint32) const {
+    return element_of<DType::kFloat16>(pairs, e);
   }
 };
 
@@ -105,8 +113,9 @@ struct SlopeWeights {
 
 // kFloats: whether there are registers for P in fp32.
 template <class Features, DType kDType, int kGroups, bool kFloats>
-using ScoreWeights =
-    TypeIf<Features::kTransforms, SlopeWeights<kDType, kGroups>,
-           TypeIf<kFloats, FloatWeights<kGroups>, RoundedWeights<kDType, kGroups>>>;
+using ScoreWeights = TypeIf<
+    Features::kTransforms, SlopeWeights<kDType, kGroups>,
+    TypeIf<kFloats, FloatWeights<kGroups>,
+           TypeIf<kDType == DType::kBFloat16, ResidualWeights<kGroups>, RoundedWeights<kGroups>>>>;
 
 }  // namespace attnjit::kernel
