@@ -35,12 +35,6 @@ file(RELATIVE_PATH ATTNJIT_PC_INCLUDE ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FU
 configure_file(cmake/attnjit.pc.in attnjit.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/attnjit.pc DESTINATION ${ATTNJIT_PC_DIR})
 
-# src/cli installs the command; it finds the library beside itself wherever the tree lies.
-if(TARGET attnjit_cli)
-  file(RELATIVE_PATH ATTNJIT_BIN_TO_LIB ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(attnjit_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${ATTNJIT_BIN_TO_LIB}")
-endif()
-
 if(ATTNJIT_BUILD_TESTS)
   add_subdirectory(tests/install)
 endif()
