@@ -197,12 +197,12 @@ TEST_CASE_FIXTURE(Mutations,
                 {kSmall, kMaxFree}, {"rows fails", "batch 0 head 0: row_max of"});
   expect_report({maxima, "return ptx::quad_max(highest[m][h]);", "return highest[m][h];"},
                 {kSmall, kMaxFree}, {"row_max of"});
-  for (const auto& [file, scale, config] :
-       {std::array{std::string("attnjit/forward_mma.cuh"), std::string("params.score_scale);"),
+  for (const auto& [file, maximum, config] :
+       {std::array{std::string("attnjit/forward_mma.cuh"), std::string("maxima.of(m, h)"),
                    kMaxFree},
         std::array{std::string("attnjit/forward_wgmma_epilogue.cuh"),
-                   std::string("p.score_scale);"), kWgmma}}) {
-    expect_report({file, "(kConfig.scale_first ? 1.0f : " + scale, "1.0f;"}, {kSmall, config},
+                   std::string("maxima.of(turn, h)"), kWgmma}}) {
+    expect_report({file, maximum + " * scale", maximum}, {kSmall, config},
                   {fails, "head 3: max_logits of 1 rows fails"});
   }
   ProblemSpec shifted = kSmall;

@@ -287,7 +287,9 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
                 {"load_matrices_transposed: reads shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({kKeys, "slopes.weights(p), bias_grad, ds", "p, bias_grad, ds"}, run, {"dq:"});
+  expect_report({"attnjit/backward_key_scores.cuh", "weights.of(p[n], n, e, late_zero)",
+                 "element_of<kDType>(p[n], e)"},
+                run, {"dq:"});
 }
 
 }  // namespace

@@ -2071,12 +2071,13 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
 
   // Closes a row, and writes its largest score where that is wanted.
   ATTNJIT_DEVICE ClosedRow close_row(int m, int h) {
-    RowState state = softmax.finish(m, h, kConfig.scale_first ? 1.0f : params.score_scale);
+    const float scale = kConfig.scale_first ? 1.0f : params.score_scale;
+    RowState state = softmax.finish(m, h, scale);
     if constexpr (!kRunningMax) state.divisor = out[m][kOutGroups][2 * h];
     const ClosedRow row = kernel::close_row<kHeads>(features, block, state, 16 * m + 8 * h);
     if constexpr (Features::kKeepsMaxima) {
       if constexpr (!kRunningMax) {
-        state.max = maxima.of(m, h) * (kConfig.scale_first ? 1.0f : params.score_scale);
+        state.max = maxima.of(m, h) * scale;
       }
       features.write_max(features, block, row.owner, state, split_slot(row.owner));
     }
