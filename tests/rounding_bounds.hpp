@@ -45,8 +45,7 @@ inline std::string beyond_bounds(const instance::ProblemSpec& spec,
     text += fmt::format("{}: RMS error {:.3f} times that of the rounded formulas; at most {}\n",
                         name, report.rms_ratio, bound);
   };
-  // Narrow kernels keep P in fp32 until dP is there, wide ones in bf16 and eight bits more; beside
-  // 128 columns of fp16 it is rounded.
+  // Until dP is there, kernels keep P in fp32, or bf16 and eight bits more; of fp16 some round it.
   const bool rounds = spec.dtype == DType::kFloat16;
   const double scores = rounds ? 1.25 : spec.head_dim <= 64 ? 1.10 : 1.15;
   judge("dq", verdict.dq, scores);
