@@ -13,6 +13,7 @@ bool wide_bias(const Family& f) { return f.bias_vectorized && f.bias_dtype != DT
 Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
   using enum Operands;
   return {.head_dim = std::max(f.head_dim, f.head_dim_v),
+          .dtype = f.dtype,
           .shared_kib = arch.shared_bytes_per_block >> 10,
           .operands = mask && bias ? kBoth
                       : mask       ? kMask

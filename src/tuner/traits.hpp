@@ -10,7 +10,8 @@ enum class Operands { kNone, kMask, kBias, kBoth };
 
 /// The properties of a problem and an architecture that configuration 0 depends on.
 struct Traits {
-  int head_dim = 0;    ///< the wider one of head_dim and head_dim_v
+  int head_dim = 0;  ///< the wider one of head_dim and head_dim_v
+  DType dtype = DType::kBFloat16;
   int rows = 0;        ///< bucket of the rows of a plane; of packed heads together
   int shared_kib = 0;  ///< that a thread block may have
   bool wgmma = false;  ///< codegen::Path::kWgmma serves it
@@ -33,11 +34,11 @@ struct Traits {
 constexpr auto fields(const Traits*) {
   using T = Traits;
   return base::fields_of<T>(
-      base::Field{"head_dim", &T::head_dim}, base::Field{"rows", &T::rows},
-      base::Field{"shared_kib", &T::shared_kib}, base::Field{"wgmma", &T::wgmma},
-      base::Field{"operands", &T::operands}, base::Field{"aligned", &T::aligned},
-      base::Field{"wide", &T::wide}, base::Field{"fp32_bias", &T::fp32_bias},
-      base::Field{"mask_per_pair", &T::mask_per_pair},
+      base::Field{"head_dim", &T::head_dim}, base::Field{"dtype", &T::dtype},
+      base::Field{"rows", &T::rows}, base::Field{"shared_kib", &T::shared_kib},
+      base::Field{"wgmma", &T::wgmma}, base::Field{"operands", &T::operands},
+      base::Field{"aligned", &T::aligned}, base::Field{"wide", &T::wide},
+      base::Field{"fp32_bias", &T::fp32_bias}, base::Field{"mask_per_pair", &T::mask_per_pair},
       base::Field{"bias_per_pair", &T::bias_per_pair},
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},

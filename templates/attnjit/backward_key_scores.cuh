@@ -93,19 +93,20 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
     const uint32 late_zero = zero & ptx::as_bits(dp[0][0][0]);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
-      const auto times = [&](auto weight_of) {
+      const auto times = [&](auto weight_of, float inverse) {
         ScoreGradients of;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           of.element[e] = dp[0][n][e] * weight_of(e);
-          if constexpr (kInverse != 1.0f) of.element[e] *= kInverse;
+          if (inverse != 1.0f) of.element[e] *= inverse;
         }
         return of;
       };
-      const ScoreGradients of_scores =
-          times([&](int e) { return weights.of(p[n], n, e, late_zero); });
+      const ScoreGradients of_scores = times(
+          [&](int e) { return weights.of(p[n], n, e, late_zero); }, kInverse / Weights::kFactor);
       if constexpr (Features::kTransforms) {
-        bias_grad.add(times([&](int e) { return element_of<kDType>(p[n], e); }).element);
+        const auto of_p = [&](int e) { return element_of<kDType>(p[n], e); };
+        bias_grad.add(times(of_p, kInverse).element);
       } else {
         bias_grad.add(of_scores.element);
       }

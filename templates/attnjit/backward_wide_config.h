@@ -60,12 +60,11 @@ struct BackwardWideConfig {
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
-  // P, rounded, and where there is room the bits that bf16 drops.
+  // P, rounded, and where there is room the bits that rounding drops.
   ATTNJIT_CONSTEXPR bool keeps_residuals() const {
     const int stage = q_bytes() + dout_bytes() + block_q * block_kv * 3 + bias_bytes() +
                       mask_bytes() + 2 * row_bytes();
-    return dtype == DType::kBFloat16 &&
-           k_bytes() + v_bytes() + num_stages * stage + kControlBytes <= kMaxSharedBytes;
+    return k_bytes() + v_bytes() + num_stages * stage + kControlBytes <= kMaxSharedBytes;
   }
   ATTNJIT_CONSTEXPR int p_bytes() const { return block_q * block_kv * (keeps_residuals() ? 3 : 2); }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }

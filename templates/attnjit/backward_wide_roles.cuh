@@ -110,7 +110,10 @@ struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutput
   ATTNJIT_DEVICE void begin(const BackwardJob&, uint32) {}
   // Of dP, which the scores are here.
   ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
-    constexpr float kInverse = 1.0f / kConfig.probability_scale();
+    constexpr bool kRestores = hands_residuals<kConfig, Features>;
+    using Dropped = Residuals<kConfig.dtype>;
+    constexpr float kInverse =
+        1.0f / (kConfig.probability_scale() * (kRestores ? Dropped::kFactor : 1.0f));
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
     const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
@@ -120,7 +123,7 @@ struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutput
     for (int n = 0; n < kGroups; n += 2) {
       const ptx::Vector16 p =
           ptx::load_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16);
-      if constexpr (hands_residuals<kConfig, Features>) {
+      if constexpr (kRestores) {
         if (n % 4 == 0) {
           residuals =
               ptx::load_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16);
@@ -132,8 +135,8 @@ struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutput
             ptx::load_shared_8(delta + 4 * (8 * (n + i) + 2 * (lane & 3)));
         const uint32 pairs[2] = {p.word[2 * i], p.word[2 * i + 1]};
         const auto weight = [&](int e) {
-          if constexpr (hands_residuals<kConfig, Features>) {
-            return Residuals{residuals.word[(n + i) % 4]}.restore(pairs, e, 0);
+          if constexpr (kRestores) {
+            return Dropped{residuals.word[(n + i) % 4]}.restore(pairs, e, 0);
           } else {
             return element_of<kConfig.dtype>(pairs, e);
           }

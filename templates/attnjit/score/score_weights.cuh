@@ -14,10 +14,28 @@ ATTNJIT_DEVICE float element_of(const uint32 (&pairs)[2], int e) {
   return ptx::widen<kDType>(static_cast<uint16>(pairs[e / 2] >> (16 * (e & 1))));
 }
 
-// Bits of four probabilities that bf16 drops, 8 of each: the difference of a float and its nearest
-// bf16, in units of 2^8 float ulps, is the second byte of the float, taken as signed. (Between two
-// bf16 that are equally near the sign may be wrong; one float of 65536 is.)
-struct Residuals {
+// The 16 bits of element `e` of a group, of its two pairs, and below them the signed byte `e` of
+// `residuals`. `zero`: see Residuals::restore().
+ATTNJIT_DEVICE uint32 residual_digits(const uint32 (&pairs)[2], uint32 residuals, int e,
+                                      uint32 zero) {
+  // A signed byte b in the place of the second is b + 128 there, less 128. The first byte, which
+  // does not matter, is one that 0 has as 0.
+  const uint32 raised = residuals ^ (zero ^ 0x80808080);
+  const uint32 digits = (e % 2 == 0 ? 0x1000 : 0x3202) | (4 + e) << 4;
+  return ptx::permute_bytes(pairs[e / 2], raised, digits) - 0x8000;
+}
+
+// Bits of four probabilities that rounding to 16 bits drops, 8 of each. restore() gives the
+// probabilities times kFactor.
+template <DType kDType>
+struct Residuals;
+
+// The difference of a float and its nearest bf16, in units of 2^8 float ulps, is the second byte of
+// the float, taken as signed. (Between two bf16 that are equally near the sign may be wrong; one
+// float of 65536 is.)
+template <>
+struct Residuals<DType::kBFloat16> {
+  static constexpr float kFactor = 1;
   uint32 word;
 
   ATTNJIT_DEVICE static Residuals of(const float (&p)[4]) {
@@ -29,17 +47,39 @@ struct Residuals {
   // Probability `e`, whose bf16 are in `pairs`; 0 stays 0. `zero` is 0; where the compiler does not
   // know that, nothing is restored before `zero` is there.
   ATTNJIT_DEVICE float restore(const uint32 (&pairs)[2], int e, uint32 zero) const {
-    // A signed byte b in the place of the second is b + 128 there, less 128. The first byte, which
-    // does not matter, is one that 0 has as 0.
-    const uint32 raised = word ^ (zero ^ 0x80808080);
-    const uint32 digits = (e % 2 == 0 ? 0x1000 : 0x3202) | (4 + e) << 4;
-    return ptx::as_float(ptx::permute_bytes(pairs[e / 2], raised, digits) - 0x8000);
+    return ptx::as_float(residual_digits(pairs, word, e, zero));
+  }
+};
+
+// The same of fp16. Divided by 2^112 a float has the exponent that fp16 has for it, subnormals
+// included: the fp16 is its bits from bit 13 on, and the byte is that of bits 5 to 12.
+template <>
+struct Residuals<DType::kFloat16> {
+  static constexpr float kFactor = 0x1p-112f;
+  uint32 word;
+
+  ATTNJIT_DEVICE static Residuals of(const float (&p)[4]) {
+    const auto bytes = [](float a, float b) {
+      return ptx::permute_bytes(shrink(a), shrink(b), 0x5410) >> 5;
+    };
+    return {ptx::permute_bytes(bytes(p[0], p[1]), bytes(p[2], p[3]), 0x6420)};
+  }
+  ATTNJIT_DEVICE float restore(const uint32 (&pairs)[2], int e, uint32 zero) const {
+    return ptx::as_float(residual_digits(pairs, word, e, zero) >> 3);
+  }
+
+ private:
+  // The bits of p / 2^112, less 16 of the smallest float: 2^-25, half of the smallest fp16, is
+  // rounded to 0 and must not get a negative byte.
+  ATTNJIT_DEVICE static uint32 shrink(float p) {
+    return ptx::as_bits(fmaf(p, kFactor, -0x1p-145f));
   }
 };
 
 // The weights of scores that features add to at most: P, where there are registers for it in fp32.
 template <int kGroups>
 struct FloatWeights {
+  static constexpr float kFactor = 1;  // of() is the weight times this
   float element[kGroups][4];
 
   template <class Features, class Scores>
@@ -54,14 +94,15 @@ struct FloatWeights {
   ATTNJIT_DEVICE float of(const uint32 (&)[2], int n, int e, uint32) const { return element[n][e]; }
 };
 
-// The same in fewer registers, of bf16: P as it is rounded, with bits that it lost.
-template <int kGroups>
+// The same in fewer registers: P as it is rounded, with bits that it lost.
+template <DType kDType, int kGroups>
 struct ResidualWeights {
-  Residuals residuals[kGroups];
+  static constexpr float kFactor = Residuals<kDType>::kFactor;
+  Residuals<kDType> residuals[kGroups];
 
   template <class Features, class Scores>
   ATTNJIT_DEVICE void transform(Features&, Scores&) {}
-  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) { residuals[n] = Residuals::of(p); }
+  ATTNJIT_DEVICE void set(int n, const float (&p)[4]) { residuals[n] = Residuals<kDType>::of(p); }
   // The weights of group n in 16 bits each, for another warpgroup.
   ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
   ATTNJIT_DEVICE float of(const uint32 (&pairs)[2], int n, int e, uint32 zero) const {
@@ -69,22 +110,11 @@ struct ResidualWeights {
   }
 };
 
-// The same of fp16: P as it is rounded.
-template <int kGroups>
-struct RoundedWeights {
-  template <class Features, class Scores>
-  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
-  ATTNJIT_DEVICE void set(int, const float (&)[4]) {}
-  ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
-  ATTNJIT_DEVICE float of(const uint32 (&pairs)[2], int, int e, uint32) const {
-    return element_of<DType::kFloat16>(pairs, e);
-  }
-};
-
 // The same of scores that features change by more than an addition: P times the derivatives of the
 // scores by the scaled product. Rounded in pairs, for twice the registers are not there.
 template <DType kDType, int kGroups>
 struct SlopeWeights {
+  static constexpr float kFactor = 1;
   uint32 word[kGroups][2];  // slopes, until set() makes them weights
 
   // Changes scaled scores.
@@ -113,9 +143,8 @@ struct SlopeWeights {
 
 // kFloats: whether there are registers for P in fp32.
 template <class Features, DType kDType, int kGroups, bool kFloats>
-using ScoreWeights = TypeIf<
-    Features::kTransforms, SlopeWeights<kDType, kGroups>,
-    TypeIf<kFloats, FloatWeights<kGroups>,
-           TypeIf<kDType == DType::kBFloat16, ResidualWeights<kGroups>, RoundedWeights<kGroups>>>>;
+using ScoreWeights =
+    TypeIf<Features::kTransforms, SlopeWeights<kDType, kGroups>,
+           TypeIf<kFloats, FloatWeights<kGroups>, ResidualWeights<kDType, kGroups>>>;
 
 }  // namespace attnjit::kernel
