@@ -106,7 +106,9 @@ Failure classify(nvrtcResult result) {
 }  // namespace
 
 std::vector<std::string> code_options(std::string_view arch) {
-  return {fmt::format("-arch={}", arch), "--std=c++20", "--device-as-default-execution-space"};
+  // Kernels say which products are fused, so that a CPU computes the same sums.
+  return {fmt::format("-arch={}", arch), "--std=c++20", "--device-as-default-execution-space",
+          "--fmad=false"};
 }
 
 Compiler::Compiler(NvrtcSearch search, std::filesystem::path dump_directory)

@@ -105,9 +105,8 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     hold(scores);
     ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));
     const int first_key = job.tile * kConfig.block_kv;
-    if constexpr (kConfig.scale_first) scores *= params.score_scale;
-    weights.transform(features, scores);
-    features.add(block, scores, first_key);
+    const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    features.add(block, scores, weights.transform(features, scores, scale), first_key);
     if (job.masks) features.mask(block, scores, first_key);
     exponentiate();
     ptx::wgmma_wait<0>();

@@ -42,9 +42,8 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
     if constexpr (kConfig.scale_first) {
       const int first_key = kv_tile * kConfig.block_kv;
       Scores sums = scores;
-      sums *= params.score_scale;
-      weights.transform(features, sums);
-      features.add(block, sums, first_key);
+      const float scale = weights.transform(features, sums, params.score_scale);
+      features.add(block, sums, scale, first_key);
       if (Features::kTransforms && masks) features.mask(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));
       round_probabilities(sums, p, weights);

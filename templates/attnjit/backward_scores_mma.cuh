@@ -171,11 +171,13 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     features.fetch(block, first_key, tile_use);
     p = 0.0f;
     add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
-    if constexpr (kConfig.scale_first) {
-      p *= params.score_scale;
+    float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    if constexpr (Features::kTransforms) {
+      p *= scale;
+      scale = 1.0f;
+      features.differentiate(p, slopes);
     }
-    if constexpr (Features::kTransforms) features.differentiate(p, slopes);
-    features.add(block, p, first_key);
+    features.add(block, p, scale, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
   }
 

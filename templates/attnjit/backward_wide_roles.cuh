@@ -34,9 +34,8 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
     const int first_key = kv_tile * kConfig.block_kv;
     Weights weights;
     if constexpr (kConfig.scale_first) {
-      scores *= params.score_scale;
-      weights.transform(features, scores);
-      features.add(block, scores, first_key);
+      const float scale = weights.transform(features, scores, params.score_scale);
+      features.add(block, scores, scale, first_key);
     }
     if (job.masks) features.mask(block, scores, first_key);
     exponentiate(shared.rows(Stream::kQueries, stage), weights);

@@ -141,10 +141,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     multiply_q_k(scores, k_tile(slot));
     before_v();
     if constexpr (Features::kTransforms) features.transform(scores);
-    if constexpr (kConfig.scale_first) {
-      scores *= params.score_scale;
-    }
-    features.add(block, scores, first_key);
+    features.add(block, scores, kConfig.scale_first ? params.score_scale : 1.0f, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     maxima.see(scores);
     Probabilities<kRowTiles, kGroups> probabilities;

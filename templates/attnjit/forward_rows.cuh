@@ -100,7 +100,7 @@ ATTNJIT_DEVICE ClosedRow close_row(Features& features, const Block& block, RowSt
   const RowOwner owner = owner_of<kHeads>(block, block.thread_row + distance);
   features.finish(block, owner, row);
   if (row.sum == 0.0f) return {owner, -ptx::infinity(), -ptx::infinity(), 0.0f, 1.0f};
-  const float lse = row.max + ptx::log2_approx(row.sum) * kLn2;
+  const float lse = fmaf(ptx::log2_approx(row.sum), kLn2, row.max);
   return {owner, lse, lse, ptx::reciprocal_approx(row.divisor), 1.0f};
 }
 

@@ -118,7 +118,7 @@ struct MergeLse {
     load_piece<kDType, kConfig.aligned>(data, first, columns, v);
     total += weight;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum[i] += weight * v[i];
+    for (int i = 0; i < 8; ++i) sum[i] = fmaf(weight, v[i], sum[i]);
   }
 };
 

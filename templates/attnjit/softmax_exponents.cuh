@@ -14,13 +14,13 @@ struct SettledExponents {
   const Features& features;
   const KeptKeys<kShape>& kept;
   float score_scale, exponent_scale;
+  static_assert(kScaled || !Features::kAdds);
 
   template <class S>
   ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
     const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
     float& score = scores[m][n][e];
-    if constexpr (kScaled) score *= score_scale;
-    score = features.added(score, line, key);
+    if constexpr (kScaled) score = features.added(score, score_scale, line, key);
     if constexpr (kDrops) score = kept.of(score, line, key);
     return fmaf(score, exponent_scale, -origin);
   }
@@ -52,8 +52,7 @@ struct ChangedExponents {
   template <class S>
   ATTNJIT_DEVICE void settle(S& scores) const {
     if constexpr (Features::kTransforms) features.transform(scores);
-    if constexpr (kScaled) scores *= score_scale;
-    features.add(block, scores, first_key);
+    features.add(block, scores, kScaled ? score_scale : 1.0f, first_key);
   }
 };
 

@@ -112,7 +112,8 @@ bool is_elf(const std::vector<std::byte>& bytes) {
 
 TEST_CASE("the options that decide the code are these and no others") {
   CHECK(code_options("sm_90a") == std::vector<std::string>{"-arch=sm_90a", "--std=c++20",
-                                                           "--device-as-default-execution-space"});
+                                                           "--device-as-default-execution-space",
+                                                           "--fmad=false"});
 }
 
 TEST_CASE("a kernel becomes a cubin with its facts") {

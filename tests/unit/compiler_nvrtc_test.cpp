@@ -174,13 +174,13 @@ TEST_CASE("a child forked during a compile refuses to compile, and one forked la
 
 TEST_CASE("NVRTC gets these options and no others") {
   CHECK(options_passed_to(kFakeNoBuiltins) ==
-        "-arch=sm_90a --std=c++20 --device-as-default-execution-space --no-cache "
+        "-arch=sm_90a --std=c++20 --device-as-default-execution-space --fmad=false --no-cache "
         "--modify-stack-limit=false --ptxas-options=-v --ptxas-options=--warn-on-spills");
 }
 
 TEST_CASE("releases before 12.9 refuse --no-cache and are not given it") {
   CHECK(options_passed_to(kFake12WithoutCache) ==
-        "-arch=sm_90a --std=c++20 --device-as-default-execution-space "
+        "-arch=sm_90a --std=c++20 --device-as-default-execution-space --fmad=false "
         "--modify-stack-limit=false --ptxas-options=-v --ptxas-options=--warn-on-spills");
 }
 

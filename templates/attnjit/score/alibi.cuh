@@ -19,10 +19,11 @@ struct Alibi : Feature {
   const AlibiParams& params;
   float slopes[kSlopes];     // of the head, or of the line's where heads are packed
   float distances[kSlopes];  // of the tile's first key from the diagonal
-  float slope, first;  // of the head, and of what the thread's first score gets: in log2 units
+  float slope;               // of the head, in log2 units
+  float distance;            // of the thread's first score from the diagonal
 
   ATTNJIT_DEVICE explicit Alibi(const AlibiParams& p)
-      : params(p), slopes{}, distances{}, slope(0.0f), first(0.0f) {}
+      : params(p), slopes{}, distances{}, slope(0.0f), distance(0.0f) {}
 
   ATTNJIT_DEVICE float slope_of(const Block& block, int head) const {
     return ptx::load_global(params.slopes + block.batch * params.batch_stride +
@@ -59,30 +60,29 @@ struct Alibi : Feature {
       distances[0] = static_cast<float>(block.thread_row - origin);
     }
   }
-  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+  ATTNJIT_DEVICE float added(float score, float scale, int line, int key) const {
     if constexpr (kPacked) {
-      return score - slopes[line] * fabsf(distances[line] - static_cast<float>(key));
+      return fmaf(-slopes[line], fabsf(distances[line] - static_cast<float>(key)), score * scale);
     } else {
       const float keys = distances[0] + static_cast<float>(kShape.row(line) - key);
-      return score - slopes[0] * (kOneSided ? keys : fabsf(keys));
+      return fmaf(-slopes[0], kOneSided ? keys : fabsf(keys), score * scale);
     }
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, float scale, int first_key) {
     begin_add(block, first_key);
     for_each_score<kShape>(
-        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
+        scores, [&](float& score, int line, int key) { score = added(score, scale, line, key); });
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     if constexpr (!kInExponents) return;
     if constexpr (kLate) slopes[0] = slope_of(block, block.head);
     slope = slopes[0] * kLog2E;
-    const int distance = block.thread_row - origin_of(block, first_key);
-    first = -slope * distance;
+    distance = static_cast<float>(block.thread_row - origin_of(block, first_key));
   }
   // The addend is a difference of two products, whose rounding does not count up to such a slope.
   ATTNJIT_DEVICE bool in_exponents_fit() const { return fabsf(slope) <= 64.0f; }
-  ATTNJIT_DEVICE float line_addend(float start, int) const { return start + first; }
+  ATTNJIT_DEVICE float line_addend(float start, int) const { return fmaf(-slope, distance, start); }
   ATTNJIT_DEVICE float addend(float start, int line, int key) const {
     return fmaf(slope, static_cast<float>(key - kShape.row(line)), start);
   }

@@ -82,19 +82,19 @@ struct Bias : Feature {
       bias.read(*this, block, first_key);
     }
   }
-  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+  ATTNJIT_DEVICE float added(float score, float scale, int line, int key) const {
     const uint32 bits = bias.bits(line, key);
     if constexpr (kElementBytes == 4) {
-      return score + ptx::as_float(bits);
+      return fmaf(score, scale, ptx::as_float(bits));
     } else {
-      return score + ptx::widen<kDType>(static_cast<uint16>(bits));
+      return fmaf(score, scale, ptx::widen<kDType>(static_cast<uint16>(bits)));
     }
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, float scale, int first_key) {
     begin_add(block, first_key);
     for_each_score<kShape>(
-        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
+        scores, [&](float& score, int line, int key) { score = added(score, scale, line, key); });
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {

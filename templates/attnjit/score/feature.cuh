@@ -108,13 +108,13 @@ struct Feature {
   // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(S&, S&) {}
-  // Adds to the scores.
+  // Scales the scores and adds to them, where kAdds.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  ATTNJIT_DEVICE void add(const Block&, S&, float, int) {}
   // The same score by score, for whoever goes through them anyway: begin_add() once, then each
-  // score with all that is added to it.
+  // score times its scale with all that is added to it.
   ATTNJIT_DEVICE void begin_add(const Block&, int) {}
-  ATTNJIT_DEVICE float added(float score, int, int) const { return score; }
+  ATTNJIT_DEVICE float added(float score, float, int, int) const { return score; }
   // These stand for transform() and add(), score by score on the way to the exponent: scores of the
   // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
   // addends come on top of `start` in log2 units: of a line, and of each of its keys.
@@ -207,16 +207,19 @@ struct FeatureSet : Features... {
     slopes = 1.0f;
     (Features::differentiate(scores, slopes), ...);
   }
+  // The first feature that adds scales the scores as well, in one fused product.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    (Features::add(block, scores, first_key), ...);
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, float scale, int first_key) {
+    ((Features::add(block, scores, scale, first_key), scale = Features::kAdds ? 1.0f : scale), ...);
+    if constexpr (!kAdds) scores *= scale;
   }
   ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     (Features::begin_add(block, first_key), ...);
   }
-  ATTNJIT_DEVICE float added(float score, int line, int key) const {
-    ((score = Features::added(score, line, key)), ...);
-    return score;
+  ATTNJIT_DEVICE float added(float score, float scale, int line, int key) const {
+    ((score = Features::added(score, scale, line, key), scale = Features::kAdds ? 1.0f : scale),
+     ...);
+    return kAdds ? score : score * scale;
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     (Features::begin_exponents(block, first_key), ...);

@@ -83,7 +83,9 @@ struct FloatWeights {
   float element[kGroups][4];
 
   template <class Features, class Scores>
-  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
+  ATTNJIT_DEVICE float transform(Features&, Scores&, float scale) {
+    return scale;
+  }
   // Takes the probabilities of group n.
   ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {
 #pragma unroll
@@ -101,7 +103,9 @@ struct ResidualWeights {
   Residuals<kDType> residuals[kGroups];
 
   template <class Features, class Scores>
-  ATTNJIT_DEVICE void transform(Features&, Scores&) {}
+  ATTNJIT_DEVICE float transform(Features&, Scores&, float scale) {
+    return scale;
+  }
   ATTNJIT_DEVICE void set(int n, const float (&p)[4]) { residuals[n] = Residuals<kDType>::of(p); }
   // The weights of group n in 16 bits each, for another warpgroup.
   ATTNJIT_DEVICE auto& rounded(const uint32 (&pairs)[2], int) const { return pairs; }
@@ -117,10 +121,11 @@ struct SlopeWeights {
   static constexpr float kFactor = 1;
   uint32 word[kGroups][2];  // slopes, until set() makes them weights
 
-  // Changes scaled scores.
+  // Multiplies the scores by `scale` and changes them. Returns the scale that they still lack: 1.
   template <class Features>
-  ATTNJIT_DEVICE void transform(Features& features, Fragments<1, kGroups>& scores) {
+  ATTNJIT_DEVICE float transform(Features& features, Fragments<1, kGroups>& scores, float scale) {
     Fragments<1, kGroups> slopes;
+    scores *= scale;
     features.differentiate(scores, slopes);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
@@ -128,6 +133,7 @@ struct SlopeWeights {
 #pragma unroll
       for (int h = 0; h < 2; ++h) word[n][h] = ptx::pack<kDType>(group[2 * h], group[2 * h + 1]);
     }
+    return 1.0f;
   }
   ATTNJIT_DEVICE float slope(int n, int e) const { return element_of<kDType>(word[n], e); }
   ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {

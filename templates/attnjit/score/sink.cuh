@@ -24,7 +24,7 @@ struct Sink : Feature {
     const float highest = row.keys_lse > sink ? row.keys_lse : sink;
     const float sum = ptx::exp2_approx((row.keys_lse - highest) * kLog2E) +
                       ptx::exp2_approx((sink - highest) * kLog2E);
-    row.lse = highest + ptx::log2_approx(sum) * kLn2;
+    row.lse = fmaf(ptx::log2_approx(sum), kLn2, highest);
     if (row.lse < least_live_lse(sink)) row.lse = least_live_lse(sink);
     row.share = ptx::exp2_approx((row.keys_lse - row.lse) * kLog2E);
   }

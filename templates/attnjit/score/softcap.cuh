@@ -33,18 +33,18 @@ struct Softcap : Feature {
   ATTNJIT_DEVICE static float capped(float score, float ratio, float flat) {
     score = ptx::clamp(score, flat);
     const float x = score * ratio, square = x * x;
-    const float numerator =
-        ((3.99592545e-06f * square + 0.00229310221f) * square + 0.123220712f) * square +
-        0.999998987f;
-    const float denominator =
-        ((0.000143985817f * square + 0.0211516805f) * square + 0.456546307f) * square + 1.0f;
+    const auto horner = [&](float a, float b, float c, float d) {
+      return fmaf(fmaf(fmaf(a, square, b), square, c), square, d);
+    };
+    const float numerator = horner(3.99592545e-06f, 0.00229310221f, 0.123220712f, 0.999998987f);
+    const float denominator = horner(0.000143985817f, 0.0211516805f, 0.456546307f, 1.0f);
     return score * numerator * ptx::reciprocal_approx(denominator);
   }
   // 1 - tanh(x)^2 as the square of 1 / cosh(x) = 2 e / (1 + e^2) with e = exp(-|x|): the difference
   // has no digits where tanh is near 1, and exp(-2 |x|) would be flushed to 0 before its quadruple.
   ATTNJIT_DEVICE static float slope(float x) {
     const float e = ptx::exp2_approx(-kLog2E * fabsf(x));
-    const float half = e * ptx::reciprocal_approx(1.0f + e * e);
+    const float half = e * ptx::reciprocal_approx(fmaf(e, e, 1.0f));
     return 4.0f * half * half;
   }
 
@@ -69,7 +69,7 @@ struct Softcap : Feature {
       scores.for_each([&](float& score, int m, int n, int e) {
         score *= near_ratio(score) * params.lead;
         const float tanh = score * params.ratio;
-        slopes[m][n][e] *= 1.0f - tanh * tanh;
+        slopes[m][n][e] *= fmaf(-tanh, tanh, 1.0f);
       });
       return;
     }

@@ -548,13 +548,13 @@ struct Feature {
   // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(S&, S&) {}
-  // Adds to the scores.
+  // Scales the scores and adds to them, where kAdds.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block&, S&, int) {}
+  ATTNJIT_DEVICE void add(const Block&, S&, float, int) {}
   // The same score by score, for whoever goes through them anyway: begin_add() once, then each
-  // score with all that is added to it.
+  // score times its scale with all that is added to it.
   ATTNJIT_DEVICE void begin_add(const Block&, int) {}
-  ATTNJIT_DEVICE float added(float score, int, int) const { return score; }
+  ATTNJIT_DEVICE float added(float score, float, int, int) const { return score; }
   // These stand for transform() and add(), score by score on the way to the exponent: scores of the
   // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
   // addends come on top of `start` in log2 units: of a line, and of each of its keys.
@@ -647,16 +647,19 @@ struct FeatureSet : Features... {
     slopes = 1.0f;
     (Features::differentiate(scores, slopes), ...);
   }
+  // The first feature that adds scales the scores as well, in one fused product.
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
-    (Features::add(block, scores, first_key), ...);
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, float scale, int first_key) {
+    ((Features::add(block, scores, scale, first_key), scale = Features::kAdds ? 1.0f : scale), ...);
+    if constexpr (!kAdds) scores *= scale;
   }
   ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     (Features::begin_add(block, first_key), ...);
   }
-  ATTNJIT_DEVICE float added(float score, int line, int key) const {
-    ((score = Features::added(score, line, key)), ...);
-    return score;
+  ATTNJIT_DEVICE float added(float score, float scale, int line, int key) const {
+    ((score = Features::added(score, scale, line, key), scale = Features::kAdds ? 1.0f : scale),
+     ...);
+    return kAdds ? score : score * scale;
   }
   ATTNJIT_DEVICE void begin_exponents(const Block& block, int first_key) {
     (Features::begin_exponents(block, first_key), ...);
@@ -1957,11 +1960,13 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     features.fetch(block, first_key, tile_use);
     p = 0.0f;
     add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
-    if constexpr (kConfig.scale_first) {
-      p *= params.score_scale;
+    float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    if constexpr (Features::kTransforms) {
+      p *= scale;
+      scale = 1.0f;
+      features.differentiate(p, slopes);
     }
-    if constexpr (Features::kTransforms) features.differentiate(p, slopes);
-    features.add(block, p, first_key);
+    features.add(block, p, scale, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);
   }
 
@@ -2994,19 +2999,19 @@ struct Bias : Feature {
       bias.read(*this, block, first_key);
     }
   }
-  ATTNJIT_DEVICE float added(float score, int line, int key) const {
+  ATTNJIT_DEVICE float added(float score, float scale, int line, int key) const {
     const uint32 bits = bias.bits(line, key);
     if constexpr (kElementBytes == 4) {
-      return score + ptx::as_float(bits);
+      return fmaf(score, scale, ptx::as_float(bits));
     } else {
-      return score + ptx::widen<kDType>(static_cast<uint16>(bits));
+      return fmaf(score, scale, ptx::widen<kDType>(static_cast<uint16>(bits)));
     }
   }
   template <class S>
-  ATTNJIT_DEVICE void add(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE void add(const Block& block, S& scores, float scale, int first_key) {
     begin_add(block, first_key);
     for_each_score<kShape>(
-        scores, [&](float& score, int line, int key) { score = added(score, line, key); });
+        scores, [&](float& score, int line, int key) { score = added(score, scale, line, key); });
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {

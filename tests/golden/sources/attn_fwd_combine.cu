@@ -221,7 +221,7 @@ struct PartWeights {
   ATTNJIT_DEVICE float weight(float lse) const { return ptx::exp2_approx((lse - origin) * kLog2E); }
   ATTNJIT_DEVICE float inverse(float total) const { return dead ? 0.0f : 1.0f / total; }
   ATTNJIT_DEVICE float lse(float total) const {
-    return dead ? -ptx::infinity() : origin + ptx::log2_approx(total) * kLn2;
+    return dead ? -ptx::infinity() : fmaf(ptx::log2_approx(total), kLn2, origin);
   }
 };
 

@@ -967,12 +967,12 @@ struct BackwardPreprocess {
     if (column >= kConfig.head_dim_v) return 0.0f;
     const ptx::Vector16 a = load_eight(out, column);
     const ptx::Vector16 b = load_eight(dout, column);
+    const auto element = [](const ptx::Vector16& v, int i) {
+      return ptx::widen<kConfig.dtype>(static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+    };
     float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      sum += ptx::widen<kConfig.dtype>(static_cast<uint16>(a.word[i / 2] >> (16 * (i & 1)))) *
-             ptx::widen<kConfig.dtype>(static_cast<uint16>(b.word[i / 2] >> (16 * (i & 1))));
-    }
+    for (int i = 0; i < 8; ++i) sum = fmaf(element(a, i), element(b, i), sum);
     return sum;
   }
   ATTNJIT_DEVICE ptx::Vector16 load_eight(const uint16* row, int column) const {

@@ -232,7 +232,7 @@ struct PartWeights {
   ATTNJIT_DEVICE float weight(float lse) const { return ptx::exp2_approx((lse - origin) * kLog2E); }
   ATTNJIT_DEVICE float inverse(float total) const { return dead ? 0.0f : 1.0f / total; }
   ATTNJIT_DEVICE float lse(float total) const {
-    return dead ? -ptx::infinity() : origin + ptx::log2_approx(total) * kLn2;
+    return dead ? -ptx::infinity() : fmaf(ptx::log2_approx(total), kLn2, origin);
   }
 };
 
@@ -604,7 +604,7 @@ struct MergeLse {
     load_piece<kDType, kConfig.aligned>(data, first, columns, v);
     total += weight;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) sum[i] += weight * v[i];
+    for (int i = 0; i < 8; ++i) sum[i] = fmaf(weight, v[i], sum[i]);
   }
 };
 
