@@ -73,6 +73,9 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
     if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
+    // The first product overwrites `out`, but ptxas 12.4 to 12.8 serialises all products (C7515)
+    // where its registers have no value before the loop.
+    out = 0.0f;
     bool more = true;
     while (more) {
       if (job.needs == 0) {
