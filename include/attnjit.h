@@ -166,8 +166,10 @@ typedef struct attnjit_context_options {
   size_t struct_size;
   const char* cache_directory; /* null or ATTNJIT_CACHE_DIR; "0" keeps kernels in memory */
   const char* nvrtc_path;      /* null or ATTNJIT_NVRTC */
-  /* Receives warnings and notes, one call at a time; null: stderr. It must not throw. It may call
-     the context; a line that this causes on its own thread is dropped. */
+  /* Receives warnings and notes, in their order and one call at a time; null: stderr. A line comes
+     before the call that caused it returns, or, while another thread is in this function, from that
+     thread. It must not throw. It may call the context and wait for threads that do; a line that it
+     causes on its own thread is dropped. */
   void (*log)(void* log_data, const char* message);
   void* log_data;
 } attnjit_context_options;

@@ -48,9 +48,10 @@ struct Counters {
 struct ContextOptions {
   std::optional<std::string> cache_directory;  ///< ATTNJIT_CACHE_DIR; "0" keeps kernels in memory
   std::optional<std::string> nvrtc_path;       ///< ATTNJIT_NVRTC
-  /// Receives warnings and notes, one call at a time; stderr without it. It may call the context; a
-  /// line that this causes on its own thread is dropped. It must not wait for another thread that
-  /// calls the context.
+  /// Receives warnings and notes, in their order and one call at a time; stderr without it. A line
+  /// comes before the call that caused it returns, or, while another thread is in this function,
+  /// from that thread. It may call the context and wait for threads that do; a line that it causes
+  /// on its own thread is dropped, and what it throws is ignored.
   std::function<void(std::string_view message)> log;
 };
 

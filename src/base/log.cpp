@@ -18,34 +18,47 @@ void write_to_stderr(LogLevel level, std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-/// Names the current thread in `place` while it lives, also where the sink throws.
-class SinkMark {
- public:
-  explicit SinkMark(std::atomic<std::thread::id>& place) : place_(place) {
-    place_ = std::this_thread::get_id();
-  }
-  ~SinkMark() { place_ = std::thread::id(); }
-  SinkMark(const SinkMark&) = delete;
-  SinkMark& operator=(const SinkMark&) = delete;
-
- private:
-  std::atomic<std::thread::id>& place_;
-};
-
 }  // namespace
 
 Log::Log(LogLevel level, Sink sink)
     : level_(level),
       shows_progress_(!sink && level >= LogLevel::kWarning && ::isatty(STDERR_FILENO) != 0),
-      sink_(sink ? std::move(sink) : Sink(write_to_stderr)) {}
+      sink_(std::move(sink)) {}
 
 void Log::emit(LogLevel level, std::string_view message) {
   State& state = *state_;
   if (in_sink(state)) return;
-  const std::scoped_lock lock(state.mutex);
-  const SinkMark mark(state.in_sink);
-  erase_progress(state);
-  sink_(level, message);
+  {
+    const std::scoped_lock lock(state.mutex);
+    if (!sink_) {
+      erase_progress(state);
+      return write_to_stderr(level, message);
+    }
+    state.lines.push_back({level, std::string(message)});
+    pending_ = true;
+  }
+  if (!deferred_) deliver();
+}
+
+void Log::deliver() {
+  if (!pending_) return;
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  if (state.in_sink.load() != std::thread::id()) return;  // that thread goes on until none is left
+  state.in_sink = std::this_thread::get_id();
+  while (!state.lines.empty()) {
+    const Line line = std::move(state.lines.front());
+    state.lines.pop_front();
+    lock.unlock();
+    try {
+      sink_(line.level, line.text);
+    } catch (...) {
+      // The line may be another thread's, whose call must not end for it, nor this one's.
+    }
+    lock.lock();
+  }
+  pending_ = false;
+  state.in_sink = std::thread::id();
 }
 
 void Log::erase_progress(State& state) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -16,9 +17,11 @@ namespace attnjit::base {
 
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
 
-/// Messages for people. Thread-safe; the sink is called by one thread of a process at a time. A
-/// line that the sink itself causes, on its own thread, is dropped. There is no error(): errors are
-/// thrown, and the code that catches one decides what to print.
+/// Messages for people. Thread-safe; the sink gets lines in their order, from one thread of a
+/// process at a time, which holds no lock of the log then and takes over the lines that other
+/// threads have meanwhile. A line that the sink itself causes, on its own thread, is dropped, and
+/// what it throws is ignored. There is no error(): errors are thrown, and the code that catches one
+/// decides what to print.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, std::string_view)>;
@@ -26,6 +29,25 @@ class Log {
   /// Passes on messages up to `level`. An empty sink means stderr, a line per message, such as
   /// "attnjit: warning: ...".
   explicit Log(LogLevel level = LogLevel::kWarning, Sink sink = {});
+
+  /// From here on lines for a sink wait for deliver(), because it may call what logs them. To be
+  /// called before other threads log. Lines for stderr never wait.
+  void defer() { deferred_ = true; }
+
+  /// Passes the lines that wait to the sink, unless a thread is at that already.
+  void deliver();
+
+  /// Delivers when it goes out of scope, where its thread holds nothing that the sink may wait for.
+  class Delivery {
+   public:
+    explicit Delivery(Log& log) : log_(log) {}
+    ~Delivery() { log_.deliver(); }
+    Delivery(const Delivery&) = delete;
+    Delivery& operator=(const Delivery&) = delete;
+
+   private:
+    Log& log_;
+  };
 
   template <typename... Args>
   void warning(fmt::format_string<Args...> format, Args&&... args) {
@@ -58,8 +80,13 @@ class Log {
   }
   void emit(LogLevel level, std::string_view message);
 
+  struct Line {
+    LogLevel level;
+    std::string text;
+  };
   struct State {
     std::mutex mutex;
+    std::deque<Line> lines;                  // for the sink, not yet delivered
     std::atomic<std::thread::id> in_sink{};  // the thread that is in the sink, if any
     std::set<std::string, std::less<>> warned;
     bool has_progress = false;  // on the terminal's last line
@@ -69,7 +96,9 @@ class Log {
 
   const LogLevel level_;
   const bool shows_progress_;
-  const Sink sink_;
+  const Sink sink_;  // empty: stderr
+  bool deferred_ = false;
+  std::atomic<bool> pending_ = false;  // whether there may be lines to deliver
   PerProcess<State> state_;
 };
 

@@ -45,6 +45,7 @@ void CompileWatch::watch(State& state) {
       log_.progress(text);
     else
       log_.warning("{}", text);
+    log_.deliver();
     lock.lock();
   }
   state.watched = false;

@@ -31,7 +31,9 @@ base::Log::Sink sink_of(const ContextOptions& options) {
 Context::Context() : Context(ContextOptions{}) {}
 Context::Context(const ContextOptions& options)
     : dispatcher_(
-          std::make_unique<runtime::Dispatcher>(environment_with(options), sink_of(options))) {}
+          std::make_unique<runtime::Dispatcher>(environment_with(options), sink_of(options))) {
+  dispatcher_->defer_log();
+}
 Context::~Context() = default;
 
 void Context::forward(const ForwardArgs& args, Stream stream, Workspace workspace) {

@@ -107,6 +107,7 @@ PreparedMask Dispatcher::prepare_mask(const PrepareMaskArgs& args, Stream stream
 template <class Pass>
 void Dispatcher::run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::Problem& problem,
                              const typename Pass::Args& args, Stream stream) {
+  const base::Log::Delivery delivery(engine_.log());
   const typename BasicPlanTable<Pass>::Key key{cuda::current_context_id(driver()), problem.key};
   const launch::Plan<Pass>* plan = plans.find(key);
   if (plan == nullptr) {
@@ -124,6 +125,7 @@ void Dispatcher::run_untuned(BasicPlanTable<Pass>& plans, const typename Pass::P
 template <class Pass>
 void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
                      const typename Pass::Args& args, Stream stream, const Workspace& workspace) {
+  const base::Log::Delivery delivery(engine_.log());
   const cuda::Driver* const loaded = driver_.load(std::memory_order_acquire);
   std::optional<unsigned long long> context_id;
   if (loaded != nullptr) context_id = cuda::find_current_context_id(*loaded);
@@ -146,6 +148,7 @@ void Dispatcher::run(BasicPlanTable<Pass>& plans, CallTable<Pass>& calls,
 
 template <class Pass>
 void Dispatcher::prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args& args) {
+  const base::Log::Delivery delivery(engine_.log());
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return;
   check_addresses(own_driver(), args);
@@ -155,6 +158,7 @@ void Dispatcher::prepare(BasicPlanTable<Pass>& plans, const typename Pass::Args&
 template <class Pass>
 std::size_t Dispatcher::workspace_size(BasicPlanTable<Pass>& plans,
                                        const typename Pass::Args& args) {
+  const base::Log::Delivery delivery(engine_.log());
   const typename Pass::Problem problem = problem::make_problem(args);
   if (problem.empty()) return 0;
   const typename Pass::Key key = problem::plan_key(problem);

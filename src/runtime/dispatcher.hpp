@@ -24,6 +24,10 @@ class Dispatcher {
                       std::shared_ptr<const cuda::Driver> driver = nullptr,
                       Engine::Spaces spaces = {}, std::optional<codegen::Path> path = {});
 
+  /// Has lines for the sink wait until a call that logged them is about to return, or is a long
+  /// compile: then the sink may call the dispatcher. To be called before anything else.
+  void defer_log() { engine_.log().defer(); }
+
   /// As the functions of Context of the same names.
   void forward(const ForwardArgs& args, Stream stream, const Workspace& workspace = {});
   void prepare_forward(const ForwardArgs& args);

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -45,10 +47,49 @@ TEST_CASE("a line that the sink causes is dropped, and the next one is not") {
   });
   self = &log;
   log.warning("first");
-  CHECK_THROWS_WITH(log.warning("thrown"), "of the sink");
+  log.warning("thrown");
   log.warning("second");
   log.warn_once("key", "once");
   CHECK(seen == std::vector<std::string>{"first", "thrown", "second", "once"});
+}
+
+TEST_CASE("a thread that logs does not wait for the sink, which may wait for it") {
+  std::vector<std::string> seen;
+  std::promise<void> logged;
+  bool returned = false;
+  std::jthread other;
+  Log* self = nullptr;
+  Log log(LogLevel::kWarning, [&](LogLevel, std::string_view text) {
+    seen.emplace_back(text);
+    if (text != "first") return;
+    other = std::jthread([&] {
+      self->warning("second");
+      self->warn_once("key", "third");
+      logged.set_value();
+    });
+    returned = logged.get_future().wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+  });
+  self = &log;
+  log.warning("first");
+  other.join();
+  CHECK(returned);
+  CHECK(seen == std::vector<std::string>{"first", "second", "third"});
+}
+
+TEST_CASE("deferred lines wait for their delivery, also where a call ends by an exception") {
+  std::vector<std::string> seen;
+  Log log(LogLevel::kWarning, [&](LogLevel, std::string_view text) { seen.emplace_back(text); });
+  log.warning("first");
+  log.defer();
+  try {
+    const Log::Delivery delivery(log);
+    log.warning("second");
+    log.warn_once("key", "third");
+    CHECK(seen.size() == 1);
+    throw std::runtime_error("of the call");
+  } catch (const std::runtime_error&) {
+  }
+  CHECK(seen == std::vector<std::string>{"first", "second", "third"});
 }
 
 TEST_CASE("lines of other threads wait for their turn") {

@@ -44,6 +44,15 @@ TEST_CASE("a long compile is a line, and another later") {
   CHECK(log.warnings().back().ends_with("and 1 more"));
 }
 
+TEST_CASE("a deferred log has the line while the compile runs") {
+  test::KeepingLog log;
+  log.log().defer();
+  CompileWatch watch(log.log(), milliseconds(1), kNever);
+  const CompileWatch::Running running(watch, "compiling kernel a");
+  wait_for(log, 1);
+  CHECK(log.warnings().size() == 1);
+}
+
 TEST_CASE("many long compiles share a line") {
   test::KeepingLog log;
   CompileWatch watch(log.log(), milliseconds(1), kNever);

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -69,6 +70,25 @@ TEST_CASE("threads with different kinds of problem at once make one plan of each
   CHECK(launches == kThreads * kCalls);
   CHECK(dispatcher.counters().plans == list.size());
   CHECK(dispatcher.counters().disk_hits == list.size() + 2);  // a combine step for each dtype
+}
+
+TEST_CASE("a log's sink may make the call whose lines it gets") {
+  base::Environment environment = memory_only();
+  environment.jit = base::JitPolicy::kWarn;
+  const ForwardArgs args = kinds()[0];
+  std::vector<std::string> seen;
+  Dispatcher* self = nullptr;
+  const auto sink = [&](base::LogLevel, std::string_view text) {
+    seen.emplace_back(text);
+    self->forward(args, nullptr, {});
+  };
+  Dispatcher dispatcher(environment, sink, test::silent_driver());
+  self = &dispatcher;
+  dispatcher.defer_log();
+  dispatcher.forward(args, nullptr, {});
+  REQUIRE(!seen.empty());
+  CHECK(seen[0].starts_with("compiling kernel"));
+  CHECK(dispatcher.counters().plans == 1);
 }
 
 TEST_CASE("addresses are looked at when a plan is made and when a call is prepared") {
