@@ -38,7 +38,9 @@ std::optional<ProcessEnd> wait_for(pid_t id, milliseconds patience) {
   const auto deadline = Clock::now() + patience;
   for (;;) {
     int status = 0;
-    if (::waitpid(id, &status, WNOHANG) == id) return end_of(status);
+    const pid_t ended = ::waitpid(id, &status, WNOHANG);
+    if (ended == id) return end_of(status);
+    if (ended < 0 && errno == ECHILD) return ProcessEnd{.known = false};
     if (Clock::now() >= deadline) return std::nullopt;
     std::this_thread::sleep_for(kPause);
   }
@@ -47,6 +49,7 @@ std::optional<ProcessEnd> wait_for(pid_t id, milliseconds patience) {
 }  // namespace
 
 std::string ProcessEnd::message() const {
+  if (!known) return "how is not known, for this process ignores SIGCHLD";
   if (signal == 0) return fmt::format("exit status {}", status);
   return fmt::format("signal {} ({})", signal, ::strsignal(signal));
 }

@@ -14,7 +14,8 @@ namespace attnjit::base {
 /// The end of a process: its exit status, or the signal that ended it.
 struct ProcessEnd {
   int status = 0;
-  int signal = 0;  ///< 0: it exited
+  int signal = 0;     ///< 0: it exited
+  bool known = true;  ///< false: the system kept neither, as where SIGCHLD is ignored
 
   std::string message() const;  ///< "exit status 3", "signal 11 (Segmentation fault)"
 };

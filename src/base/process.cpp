@@ -42,7 +42,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments) {
   result.started = true;
   result.output = read_all(out.get());
   int status = 0;
-  uninterrupted([&] { return waitpid(child, &status, 0); });
+  if (uninterrupted([&] { return waitpid(child, &status, 0); }) != child) return result;
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

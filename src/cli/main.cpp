@@ -1,3 +1,4 @@
+#include <csignal>
 #include <exception>
 #include <iostream>
 
@@ -27,6 +28,8 @@ ExitCode execute(const Command& command) {
 }
 
 int main(int argc, char** argv) {
+  // Where a launcher has it ignored, the ends of child processes are lost.
+  std::signal(SIGCHLD, SIG_DFL);
   const Parsed parsed = parse_arguments(argc, argv);
   ExitCode code = parsed.command ? execute(*parsed.command) : parsed.code;
   // Data that did not arrive (a full disk) must not look like success.

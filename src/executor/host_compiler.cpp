@@ -58,7 +58,7 @@ void write_text(const fs::path& path, const std::string& text) {
 // The first line that a program prints; nullopt where it does not run or fails.
 std::optional<std::string> first_line_of(const std::vector<std::string>& arguments) {
   const base::ProcessResult result = base::run_process(arguments);
-  if (!result.started || result.status != 0) return std::nullopt;
+  if (!result.may_have_succeeded()) return std::nullopt;
   return result.output.substr(0, result.output.find('\n'));
 }
 
@@ -106,10 +106,11 @@ std::vector<std::byte> HostCompiler::compile(const std::string& source) {
   arguments.insert(arguments.end(), options().begin(), options().end());
   arguments.insert(arguments.end(), {"-o", object.string(), text.string()});
   const base::ProcessResult result = base::run_process(arguments);
-  if (result.status != 0) throw Error(ErrorKind::kCompile, result.output);
+  if (!result.may_have_succeeded()) throw Error(ErrorKind::kCompile, result.output);
   auto bytes = base::read_regular_file(object, kMaxObjectBytes);
   if (!bytes) {
-    throw Error(ErrorKind::kCompile, fmt::format("{} wrote no {}", command_, object.string()));
+    throw Error(ErrorKind::kCompile,
+                fmt::format("{} wrote no {}: {}", command_, object.string(), result.output));
   }
   return std::move(*bytes);
 }

@@ -1,4 +1,6 @@
 // attnjit run --on cpu, as its users start it. Needs a host compiler, no GPU and no NVRTC.
+#include <csignal>
+
 #include "cli/work/cpu_run.hpp"
 #include "command_line.hpp"
 
@@ -116,6 +118,19 @@ TEST_CASE("run --on cpu without a compiler, or where it must not compile") {
   CHECK(holds(forbidden.err, "for the CPU is not in the cache and ATTNJIT_JIT=forbid"));
   REQUIRE(attnjit(cpu_run({})).code == 0);
   CHECK(attnjit(cpu_run({}), forbid).code == 0);
+}
+
+TEST_CASE("a launcher's ignored SIGCHLD is not the command line's") {
+  const CommandLine attnjit;
+  const std::string compiler = attnjit.file("c++");
+  write_file(compiler, "#!/bin/sh\nexec grep SigIgn /proc/$$/status\n");
+  std::filesystem::permissions(compiler, std::filesystem::perms::owner_all);
+  const Outcome outcome =
+      attnjit({"doctor", "--json"}, {{"ATTNJIT_HOST_CXX", compiler}}, "env --ignore-signal=CHLD");
+  const std::string host = outcome.json().at("CPU executor").at("host compiler");
+  REQUIRE(host.starts_with("SigIgn:\t"));
+  const std::uint64_t ignored = std::stoull(host.substr(8), nullptr, 16);
+  CHECK((ignored >> (SIGCHLD - 1) & 1) == 0);
 }
 
 TEST_CASE("doctor names the host compiler, or says what to do") {

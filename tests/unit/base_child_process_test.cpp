@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 #include "attnjit/error.hpp"
 #include "base/child_process.hpp"
+#include "base/process.hpp"
 #include "child_process.hpp"
 
 using namespace attnjit;
@@ -44,6 +47,30 @@ TEST_CASE("a child that does not end is killed") {
   CHECK_FALSE(child.finish(10ms));
 }
 
+TEST_CASE("where SIGCHLD is ignored a child's end is seen at once, and its cause is not known") {
+  const bool seen = test::true_in_child([] {
+    ::signal(SIGCHLD, SIG_IGN);
+    ChildProcess child({"sh", "-c", "kill -TERM $$"});
+    std::string line;
+    if (child.receive(line, 60s) != Received::kEnd) return false;
+    const auto end = child.finish(5s);
+    return end && !end->known && end->message().find("SIGCHLD") != std::string::npos;
+  });
+  CHECK(seen);
+}
+
+TEST_CASE("where SIGCHLD is ignored the output of a program is there, and not its status") {
+  const bool seen = test::true_in_child([] {
+    ::signal(SIGCHLD, SIG_IGN);
+    const base::ProcessResult result = base::run_process({"sh", "-c", "echo text; exit 3"});
+    return result.may_have_succeeded() && !result.status && result.output == "text\n";
+  });
+  CHECK(seen);
+  const base::ProcessResult failed = base::run_process({"sh", "-c", "exit 3"});
+  CHECK(failed.status == 3);
+  CHECK_FALSE(failed.may_have_succeeded());
+}
+
 TEST_CASE("a child without line ends is not listened to for ever") {
   ChildProcess flood({"sh", "-c", "exec tr '\\0' x < /dev/zero"});
   std::string line;
@@ -54,7 +81,8 @@ TEST_CASE("a child without line ends is not listened to for ever") {
 
 TEST_CASE("time in which the parent was stopped is not held against a child") {
   const bool heard = test::true_in_child([] {
-    ChildProcess child({"sh", "-c", "kill -STOP $PPID; sleep 5; kill -CONT $PPID; sleep 0.5; echo done"});
+    ChildProcess child(
+        {"sh", "-c", "kill -STOP $PPID; sleep 5; kill -CONT $PPID; sleep 0.5; echo done"});
     std::string line;
     return child.receive(line, 4s) == Received::kLine && line == "done";
   });

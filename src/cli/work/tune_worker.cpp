@@ -78,7 +78,7 @@ class TuneWorker::Attempt {
     }
     const auto end = process_.finish(kPatience);
     if (!end) return "it closed its output and went on";
-    from_outside_ = is_order(end->signal);
+    from_outside_ = !end->known || is_order(end->signal);
     return fmt::format("its process ended: {}", end->message());
   }
 
