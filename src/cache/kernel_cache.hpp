@@ -74,7 +74,8 @@ class KernelCache {
 
   /// The kernel of `key`, from memory, a bundle, disk, or `build`, which gives its meta_json and
   /// cubin; the cache fills in the rest. What `build` throws reaches everyone who waits for this
-  /// key. Only an Error(kCompile), for a source that does not compile, is kept for later calls,
+  /// key, and Error(kNoCompiler) does where the cubin is no code for `arch`. Only an
+  /// Error(kCompile), for a source that does not compile, is kept for later calls,
   /// until reset(); after anything else the next call looks at the disk again.
   Fetched fetch(const KernelKey& key, const std::string& arch, const std::function<Entry()>& build);
   std::shared_ptr<const Entry> get(const KernelKey& key, const std::string& arch,

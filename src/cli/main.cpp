@@ -9,21 +9,19 @@
 namespace attnjit::cli {
 namespace {
 
-ExitCode fail(const Command& command, const char* message, ExitCode code) {
+ExitCode report(const Command& command, const Failure& failure) {
   Console console(std::cout, std::cerr, command.common.json, Verbosity::kNormal);
-  console.error(message);
-  console.print_json({{"error", message}, {"exit", static_cast<int>(code)}});
-  return code;
+  console.error(failure.message);
+  console.print_json({{"error", failure.message}, {"exit", static_cast<int>(failure.code)}});
+  return failure.code;
 }
 
 ExitCode execute(const Command& command) {
   try {
     Session session(command.common, base::process_environment(), std::cout, std::cerr);
     return command.run(session);
-  } catch (const Error& error) {
-    return fail(command, error.what(), exit_code(error.kind()));
   } catch (const std::exception& error) {
-    return fail(command, error.what(), ExitCode::kFailure);
+    return report(command, failure_of(error));
   }
 }
 

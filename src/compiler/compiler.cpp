@@ -100,6 +100,11 @@ Failure classify(nvrtcResult result) {
   if (result == NVRTC_ERROR_OUT_OF_MEMORY) {
     return {ErrorKind::kNoCompiler, "Free memory, or compile on fewer threads (ATTNJIT_JOBS).\n"};
   }
+  if (result == NVRTC_ERROR_INTERNAL_ERROR) {
+    return {ErrorKind::kNoCompiler,
+            "The compiler itself failed. Try again, with more memory or fewer threads "
+            "(ATTNJIT_JOBS), or set ATTNJIT_NVRTC to another release.\n"};
+  }
   return {ErrorKind::kCompile, ""};
 }
 

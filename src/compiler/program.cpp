@@ -56,9 +56,12 @@ std::vector<std::byte> Program::cubin() const {
 
 void Program::check(nvrtcResult result, std::string_view what) const {
   if (result == NVRTC_SUCCESS) return;
-  throw Error(ErrorKind::kCompile,
-              fmt::format("NVRTC {} ({}) cannot {}: {}", nvrtc_.version(), nvrtc_.path(), what,
-                          nvrtc_.api().get_error_string(result)));
+  // The source is not to blame, whose compile has a check of its own.
+  throw Error(
+      ErrorKind::kNoCompiler,
+      fmt::format("NVRTC {} ({}) cannot {}: {}; try again, or set ATTNJIT_NVRTC to another "
+                  "release",
+                  nvrtc_.version(), nvrtc_.path(), what, nvrtc_.api().get_error_string(result)));
 }
 
 template <class GetSize, class Get>

@@ -57,7 +57,7 @@ Candidates<Pass> prepare_candidates(Engine& engine, const cuda::Driver& driver,
       specs[i] = engine.plan(family, arch, configs[i]);
       const bool faulty = i != 0 && engine.faults().has(fault_id(engine, *specs[i], arch, device));
       states[i] = faulty ? State::kFaulty : compile(engine, *specs[i], arch, text);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       if (i == 0) throw;
     }
   });

@@ -262,6 +262,26 @@ TEST_CASE("what stops a build for now is forgotten, and the disk is looked at ag
   CHECK(cache.counters().disk_hits == 1);
 }
 
+TEST_CASE("what is no code for the architecture is neither kept nor remembered") {
+  Place place;
+  KernelCache cache = place.open();
+  const auto refuses = [&](std::vector<std::byte> cubin, const char* why) {
+    const auto build = [&] {
+      Entry entry = build_fake();
+      entry.cubin = cubin;
+      return entry;
+    };
+    CHECK_THROWS_WITH_AS(cache.get(key_of("a"), kArch, build), doctest::Contains(why), Error);
+    CHECK(cache.store().list().empty());
+  };
+  refuses({}, "its cubin is not an ELF file");
+  refuses(std::vector<std::byte>(1000), "its cubin is not an ELF file");
+  std::vector<std::byte> other = fake_cubin();
+  other[offsetof(Elf64_Ehdr, e_flags) + 1] = std::byte{80};
+  refuses(other, "code for sm_80 and not for sm_90a; set ATTNJIT_NVRTC");
+  CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
+}
+
 TEST_CASE("a compiler that turns up later is asked, and names its entries") {
   Place place;
   std::string compiler;

@@ -143,6 +143,32 @@ TEST_CASE("missing builtins are reported as an unusable compiler with the cure")
   }
 }
 
+TEST_CASE("only a source that NVRTC refuses never compiles") {
+  struct Row {
+    const char* result;
+    ErrorKind kind;
+    const char* text;
+  };
+  // NVRTC_ERROR_OUT_OF_MEMORY, _COMPILATION and _INTERNAL_ERROR. The last row compiles, and then
+  // there is no cubin.
+  for (const Row& row :
+       {Row{"1", ErrorKind::kNoCompiler, "ATTNJIT_JOBS"}, Row{"6", ErrorKind::kCompile, "Source: "},
+        Row{"11", ErrorKind::kNoCompiler, "ATTNJIT_NVRTC"},
+        Row{"0", ErrorKind::kNoCompiler, "return the cubin"}}) {
+    CAPTURE(std::string(row.result));
+    ::setenv("FAKE_NVRTC_RESULT", row.result, 1);
+    Compiler compiler({.explicit_path = kFakeNoBuiltins, .directories = {}});
+    try {
+      compiler.compile("", "entry", "sm_90a");
+      FAIL("nothing was thrown");
+    } catch (const Error& error) {
+      CHECK(error.kind() == row.kind);
+      CHECK(contains(error.what(), row.text));
+    }
+  }
+  ::unsetenv("FAKE_NVRTC_RESULT");
+}
+
 TEST_CASE("a child forked during a compile refuses to compile, and one forked later does not") {
   const attnjit::test::TempDirectory temp;
   const std::string gate = (temp / "gate").string();

@@ -1,6 +1,7 @@
 #include "cli/report/exit_code.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace attnjit::cli {
 
@@ -22,6 +23,16 @@ ExitCode exit_code(ErrorKind kind) {
       break;
   }
   return ExitCode::kFailure;
+}
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* const known = dynamic_cast<const Error*>(&error)) {
+    return {known->what(), exit_code(known->kind())};
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return {"out of memory; free some, or use fewer threads (ATTNJIT_JOBS)", ExitCode::kFailure};
+  }
+  return {error.what(), ExitCode::kFailure};
 }
 
 ExitCode combine(std::span<const ExitCode> entries) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <exception>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "attnjit/error.hpp"
@@ -21,6 +23,13 @@ enum class ExitCode : int {
 };
 
 ExitCode exit_code(ErrorKind kind);
+
+/// What ended a piece of work: a message for people, and the code that stands for it.
+struct Failure {
+  std::string message;
+  ExitCode code;
+};
+Failure failure_of(const std::exception& error);
 
 /// The code for a run over several entries: a wrong result outweighs all else; entries that all
 /// failed alike give their own code; otherwise some failed.

@@ -35,13 +35,13 @@ class BenchReport {
     outcomes_.push_back(ExitCode::kDone);
   }
 
-  void add_failure(const Case& job, const Error& error) {
+  void add_failure(const Case& job, const Failure& failure) {
     console_.progress(0, 0, "");
-    console_.error(fmt::format("{}: {}", job.name, error.what()));
+    console_.error(fmt::format("{}: {}", job.name, failure.message));
     Json row = problem_json(job);
-    row["error"] = error.what();
+    row["error"] = failure.message;
     report_["rows"].push_back(std::move(row));
-    outcomes_.push_back(exit_code(error.kind()));
+    outcomes_.push_back(failure.code);
   }
 
   /// The whole report; nothing is added after it.
@@ -115,8 +115,8 @@ ExitCode bench(const BenchOptions& options, Session& session) {
     console.progress(i, cases.size(), cases[i].name);
     try {
       report.add(cases[i], bench.measure(cases[i]));
-    } catch (const Error& error) {
-      report.add_failure(cases[i], error);
+    } catch (const std::exception& error) {
+      report.add_failure(cases[i], failure_of(error));
     }
   }
   const Json& whole = report.finish();

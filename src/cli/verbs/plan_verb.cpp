@@ -38,10 +38,10 @@ class PlanReport {
     outcomes_.push_back(ExitCode::kDone);
   }
 
-  void add_failure(const Case& job, const codegen::Arch& arch, const Error& error) {
-    session_.console().error(fmt::format("{} on {}: {}", job.name, arch.name, error.what()));
-    plans_.push_back({{"name", job.name}, {"arch", arch.name}, {"error", error.what()}});
-    outcomes_.push_back(exit_code(error.kind()));
+  void add_failure(const Case& job, const codegen::Arch& arch, const Failure& failure) {
+    session_.console().error(fmt::format("{} on {}: {}", job.name, arch.name, failure.message));
+    plans_.push_back({{"name", job.name}, {"arch", arch.name}, {"error", failure.message}});
+    outcomes_.push_back(failure.code);
   }
 
   ExitCode finish() {
@@ -88,8 +88,8 @@ ExitCode plan(const WorkloadOptions& options, Session& session) {
     for (const codegen::Arch* arch : archs) {
       try {
         report.add(planner.plan(job, *arch));
-      } catch (const Error& error) {
-        report.add_failure(job, *arch, error);
+      } catch (const std::exception& error) {
+        report.add_failure(job, *arch, failure_of(error));
       }
     }
   }

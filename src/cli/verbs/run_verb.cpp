@@ -108,11 +108,11 @@ class RunReport {
     outcomes_.push_back(pass ? ExitCode::kDone : ExitCode::kVerification);
   }
 
-  void add_failure(const Case& job, const Error& error) {
+  void add_failure(const Case& job, const Failure& failure) {
     console_.print("ERROR {:<{}.{}}", job.name, width_, width_);
-    console_.error(fmt::format("{}: {}", job.name, error.what()));
-    results_.push_back({{"name", job.name}, {"pass", false}, {"error", error.what()}});
-    outcomes_.push_back(exit_code(error.kind()));
+    console_.error(fmt::format("{}: {}", job.name, failure.message));
+    results_.push_back({{"name", job.name}, {"pass", false}, {"error", failure.message}});
+    outcomes_.push_back(failure.code);
   }
 
   ExitCode finish() {
@@ -147,8 +147,8 @@ ExitCode run(const RunOptions& options, Session& session) {
   for (std::size_t i = 0; i < workload.cases.size(); ++i) {
     try {
       report.add(workload.cases[i], samples[i], runner->run(workload.cases[i], samples[i]));
-    } catch (const Error& error) {
-      report.add_failure(workload.cases[i], error);
+    } catch (const std::exception& error) {
+      report.add_failure(workload.cases[i], failure_of(error));
     }
   }
   if (session.console().verbosity() == Verbosity::kVerbose) {

@@ -13,13 +13,11 @@
 namespace attnjit::cli {
 namespace {
 
-SweptKernel unplanned(const codegen::Arch& arch, const Error& error) {
-  SweptKernel kernel;
-  kernel.arch = &arch;
+void fail(SweptKernel& kernel, const std::exception& error) {
   kernel.state = SweptKernel::State::kFailed;
-  kernel.error = error.what();
-  kernel.code = exit_code(error.kind());
-  return kernel;
+  const Failure failure = failure_of(error);
+  kernel.error = failure.message;
+  kernel.code = failure.code;
 }
 
 SweptKernel::State state_of(cache::Fetched::Origin origin) {
@@ -40,10 +38,8 @@ void compile(SweptKernel& kernel, runtime::Engine& engine) {
     kernel.cubin_bytes = fetched.entry->cubin.size();
     kernel.why_not_kept = fetched.why_not_kept;
     kernel.state = state_of(fetched.origin);
-  } catch (const Error& error) {
-    kernel.state = SweptKernel::State::kFailed;
-    kernel.error = error.what();
-    kernel.code = exit_code(error.kind());
+  } catch (const std::exception& error) {
+    fail(kernel, error);
   }
 }
 
@@ -78,9 +74,11 @@ Sweep list_kernels(const std::vector<Case>& cases, const std::vector<const codeg
           }
           for (const PlannedStep& each : planned.steps) add(planned, each);
         }
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         sweep.rows.push_back({job.name, sweep.kernels.size(), true});
-        sweep.kernels.push_back(unplanned(*arch, error));
+        SweptKernel& unplanned = sweep.kernels.emplace_back();
+        unplanned.arch = arch;
+        fail(unplanned, error);
       }
     }
   }

@@ -18,6 +18,8 @@ TunedProblem failed(std::string message, ExitCode code) {
   return {.state = "failed", .text = std::move(message), .code = code};
 }
 
+TunedProblem failed(Failure failure) { return failed(std::move(failure.message), failure.code); }
+
 template <class PlanKey>
 TunedProblem tuned(TuneAnswer answer, const tuner::BasicTuneKey<PlanKey>& key) {
   if (!answer.record) return failed(answer.note, ExitCode::kFailure);
@@ -48,8 +50,8 @@ TunedProblem OfflineTuner::tune(const Case& job) {
   try {
     result = job.spec.backward ? tune<launch::BackwardPass>(job, make_backward_problem(job.spec))
                                : tune<launch::ForwardPass>(job, make_problem(job.spec));
-  } catch (const Error& error) {
-    result = failed(error.what(), exit_code(error.kind()));
+  } catch (const std::exception& error) {
+    result = failed(failure_of(error));
   }
   result.name = job.name;
   return result;

@@ -76,10 +76,9 @@ void serve_tuning(std::istream& in, std::ostream& out, runtime::Engine& engine,
   std::string line;
   try {
     while (std::getline(in, line)) say(out, answer(parse_request(line), out, engine, driver));
-  } catch (const Error& error) {
-    say(out, TuneFailure{error.what(), exit_code(error.kind())});
   } catch (const std::exception& error) {
-    say(out, TuneFailure{error.what(), ExitCode::kFailure});
+    const Failure failure = failure_of(error);
+    say(out, TuneFailure{failure.message, failure.code});
   }
 }
 

@@ -1,14 +1,16 @@
 // A libnvrtc that compiles nothing, for tests of how the real one is found and judged.
 // FAKE_MAJOR and FAKE_MINOR are the version that it claims; with FAKE_INCOMPLETE it lacks an entry
 // point. Every compile fails as if the builtins library were missing, and its log lists the
-// options. With a FIFO in the variable FAKE_NVRTC_GATE a compile takes until its writer has closed
-// it. One thread at a time.
+// options; with a number in the variable FAKE_NVRTC_RESULT it fails with that result, or "throw"
+// in it makes memory run out. With a FIFO in FAKE_NVRTC_GATE a compile takes until its writer has
+// closed it. One thread at a time.
 #include <fcntl.h>
 #include <nvrtc.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 
 namespace {
@@ -59,7 +61,10 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram, int count, const char* const* opti
   last_log = "nvrtc: error: failed to open libnvrtc-builtins.so\noptions:";
   for (int i = 0; i < count; ++i) last_log += std::string(" ") + options[i];
   last_log += '\n';
-  return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+  const char* const result = std::getenv("FAKE_NVRTC_RESULT");
+  if (result == nullptr) return NVRTC_ERROR_BUILTIN_OPERATION_FAILURE;
+  if (std::strcmp(result, "throw") == 0) throw std::bad_alloc();
+  return static_cast<nvrtcResult>(std::atoi(result));
 }
 
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram, size_t* size) {
