@@ -46,7 +46,7 @@ bool waits_little(const BackwardGrid& grid, const BackwardPlanSpec& spec, int gq
 // to the kernel before.
 void plan_zeros(BackwardGrid& grid, int block_slots) {
   const std::int64_t places = grid.section_planes * grid.kv_tiles * grid.splits;
-  const std::int64_t ahead = kernel::ceil_div(std::int64_t{block_slots}, places);
+  const std::int64_t ahead = ceil_div(block_slots, places);
   if (ahead * grid.section_planes >= grid.kv_planes) return;
   grid.zeros_ahead = static_cast<std::int32_t>(ahead);
 }
@@ -74,7 +74,7 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
     // Places of a kv head that begin at the same time wait for each other, a tile each: half as
     // many as one has tiles of queries.
     const std::int64_t tiles = std::int64_t{grid.q_tiles} * p.gqa_ratio();
-    grid.section_planes = kernel::ceil_div(std::int64_t{2} * spec.block_slots, tiles);
+    grid.section_planes = ceil_div(std::int64_t{2} * spec.block_slots, tiles);
   } else if (order == DqOrder::kFirst) {
     // First keys have stored a tile of queries by the time that others come to it.
     grid.section_planes = wave;

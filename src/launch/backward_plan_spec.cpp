@@ -218,8 +218,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
         take(dbias_planes * layout.grid.dbias_queries * layout.grid.dbias_keys * kFloat);
   }
   if (layout.grid.zeros_ahead > 0) {
-    const std::int64_t sections =
-        kernel::ceil_div(layout.grid.kv_planes, layout.grid.section_planes);
+    const std::int64_t sections = ceil_div(layout.grid.kv_planes, layout.grid.section_planes);
     layout.zeroed = take(sections * kFloat);
   }
   layout.sum_bytes = layout.bytes - layout.sums;

@@ -1,5 +1,7 @@
 #include "launch/forward_plan_spec.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -73,7 +75,11 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.packed_heads;
   if (rows > std::numeric_limits<std::int32_t>::max() - tile.block_q) {
     throw Error(ErrorKind::kInvalidProblem,
-                "pack_heads is for short queries; leave it out of the config here");
+                fmt::format("the {} query heads of a kv head have {} rows together, and a launch "
+                            "takes up to {}; split the heads, or set pack_heads to false in a "
+                            "config",
+                            tile.packed_heads, rows,
+                            std::numeric_limits<std::int32_t>::max() - tile.block_q));
   }
   ForwardGrid grid;
   const auto all_rows = static_cast<std::int32_t>(rows);

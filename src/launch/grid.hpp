@@ -10,6 +10,11 @@
 
 namespace attnjit::launch {
 
+/// a / b rounded up; kernel::ceil_div() is for 32 bits.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
 /// The parts of a kernel's time that do not shrink with its share of the work, in tiles.
 struct SplitCosts {
   std::int64_t start;    ///< a thread block's start and end

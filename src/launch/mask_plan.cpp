@@ -8,13 +8,12 @@ namespace {
 
 kernel::MaskPackParams params_of(const problem::MaskProblem& problem, const PrepareMaskArgs& args) {
   const PreparedMaskLayout layout(MaskTiles(problem.mask), problem.key.by_keys);
-  auto* const memory = static_cast<kernel::uint8*>(args.memory);
   const auto words_at = [&](std::int64_t offset) {
-    return reinterpret_cast<kernel::uint32*>(memory + offset);
+    return at_offset<kernel::uint32>(args.memory, offset);
   };
   return mask_pack_params(problem.mask, args.mask.data, words_at(0),
                           problem.key.by_keys ? words_at(layout.key_words) : nullptr,
-                          memory + layout.classes);
+                          at_offset<kernel::uint8>(args.memory, layout.classes));
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ kernel::PreparedMaskParams prepared_mask(const problem::Problem& problem,
   const MaskTiles tiles(problem.mask);
   const bool by_keys = problem.mask.extent == problem::Extent::kPerPair && mask.for_backward;
   const PreparedMaskLayout layout(tiles, by_keys);
-  const auto* const memory = static_cast<const kernel::uint8*>(mask.data);
   const auto words_at = [&](std::int64_t offset) {
-    return reinterpret_cast<const kernel::uint32*>(memory + offset);
+    return at_offset<const kernel::uint32>(mask.data, offset);
   };
-  return {.packed = packed_mask(problem, words_at(0), memory + layout.classes),
+  return {.packed = packed_mask(problem, words_at(0),
+                                at_offset<const kernel::uint8>(mask.data, layout.classes)),
           .key_words = by_keys ? words_at(layout.key_words) : nullptr,
           .key_words_per_plane = std::int64_t{tiles.keys} * tiles.words_per_key,
           .words_per_key = tiles.words_per_key};

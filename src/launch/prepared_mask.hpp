@@ -19,6 +19,14 @@ struct PreparedMaskLayout {
   static constexpr std::int64_t kWord = sizeof(kernel::uint32);
 };
 
+/// The place that lies `offset` bytes past `memory` of the device. An address there may be any
+/// number, so there is no arithmetic on pointers.
+template <class T>
+T* at_offset(const void* memory, std::int64_t offset) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return reinterpret_cast<T*>(address + static_cast<std::uintptr_t>(offset));
+}
+
 /// Bits and classes of the mask of `problem`, which lie at those addresses.
 kernel::PackedMaskParams packed_mask(const problem::Problem& problem, const kernel::uint32* words,
                                      const kernel::uint8* classes);

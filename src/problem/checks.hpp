@@ -41,6 +41,12 @@ inline bool is_multiple(std::uint64_t numbers, int power_of_two) {
   return (numbers & static_cast<unsigned>(power_of_two - 1)) == 0;
 }
 
+// Unsigned, since |INT64_MIN| is no int64.
+inline std::uint64_t magnitude(std::int64_t number) {
+  const auto bits = static_cast<std::uint64_t>(number);
+  return number < 0 ? -bits : bits;
+}
+
 inline constexpr const char* kAxes[] = {"batch", "head", "sequence", "feature"};
 
 inline bool empty_tensor(const Tensor& tensor) {
@@ -114,13 +120,11 @@ inline bool rows_aligned(const Tensor& tensor, const RowStrides& strides) {
 }
 
 // Two elements of an output must not share memory: axis by axis from the smallest stride on, each
-// step must clear everything that the axes below it span. Unsigned, since |INT64_MIN| is no int64.
+// step must clear everything that the axes below it span.
 inline bool overlaps(const Tensor& tensor) {
   std::array<std::pair<std::uint64_t, std::uint64_t>, 4> axes;  // |stride|, size
   for (int i = 0; i < 4; ++i) {
-    const auto stride = static_cast<std::uint64_t>(tensor.strides[i]);
-    axes[i] = {tensor.strides[i] < 0 ? -stride : stride,
-               static_cast<std::uint64_t>(tensor.shape[i])};
+    axes[i] = {magnitude(tensor.strides[i]), static_cast<std::uint64_t>(tensor.shape[i])};
   }
   std::ranges::sort(axes);
   std::uint64_t span = 0;

@@ -1,8 +1,7 @@
 #include "problem/manifest_line.hpp"
 
-#include <cmath>
-
 #include "base/json.hpp"
+#include "problem/checks.hpp"
 
 namespace attnjit::problem {
 namespace {
@@ -11,7 +10,8 @@ using base::Json;
 
 // Rows of one position lie beside each other.
 bool heads_inside_rows(const Problem& p) {
-  return p.num_heads_q > 1 && p.seqlen_q > 1 && std::abs(p.q.head) < std::abs(p.q.row);
+  return p.num_heads_q > 1 && p.seqlen_q > 1 &&
+         checks::magnitude(p.q.head) < checks::magnitude(p.q.row);
 }
 
 Json members(const Problem& p) {

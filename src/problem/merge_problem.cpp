@@ -66,9 +66,9 @@ MergeProblem make_problem(const MergeLseArgs& args) {
   p.key.part_dtype = args.parts.dtype;
   p.key.dtype = args.out.dtype;
   p.part_stride = p.num_parts == 1 ? 0 : args.part_stride;
+  const auto element = static_cast<std::uint64_t>(element_size(args.parts.dtype));
   p.key.aligned =
-      dv % 8 == 0 &&
-      is_multiple(static_cast<std::uint64_t>(p.part_stride * element_size(args.parts.dtype)), 16);
+      dv % 8 == 0 && is_multiple(static_cast<std::uint64_t>(p.part_stride) * element, 16);
   p.parts = check_rows("parts", args.parts, args.parts, p.key.aligned);
   p.out = check_rows("out", args.out, args.parts, p.key.aligned);
   check_no_overlap("out", args.out);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "cli/input/cases.hpp"
 #include "cli/input/manifest.hpp"
 #include "problem/plan_key.hpp"
@@ -77,6 +79,8 @@ TEST_CASE("a manifest line keeps the layout") {
   }
   const problem::Problem problem = problem::make_problem(args);
   CHECK(read_back(problem).q == problem.q);
+  args.q.strides[1] = std::numeric_limits<std::int64_t>::min();  // further apart than rows
+  CHECK(problem::manifest_line(problem::make_problem(args)).find("layout") == std::string::npos);
 }
 
 }  // namespace

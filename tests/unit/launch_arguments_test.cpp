@@ -253,6 +253,18 @@ TEST_CASE("a prepared mask is read where it is, by the same kernel without a pre
   CHECK(bytes.spec.steps[1].source.text == call.spec.steps[0].source.text);
 }
 
+TEST_CASE("a prepared mask may lie at any address of the device") {
+  constexpr std::uintptr_t kLast = std::uintptr_t{0} - 16;
+  ForwardArgs args = forward_args();
+  args.prepared_mask = {
+      .data = reinterpret_cast<void*>(kLast), .shape = {1, 1, 128, 192}, .for_backward = true};
+  Call call(args);
+  const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
+                                   encode_nothing);
+  const kernel::PackedMaskParams& packed = arguments.values().features.packed_mask;
+  CHECK(reinterpret_cast<std::uintptr_t>(packed.classes) == kLast + (128 * 8 + 192 * 4) * 4);
+}
+
 TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothing") {
   ForwardArgs args =
       forward_args({.batch = 3, .heads_q = 8, .heads_kv = 8, .seqlen_q = 65, .seqlen_kv = 33});
@@ -460,7 +472,9 @@ TEST_CASE("packed heads share row tiles") {
   call.problem.seqlen_q = 17;  // 68 rows
   CHECK(launch::forward_grid(call.spec, call.problem).q_tiles == 2);
   call.problem.seqlen_q = 1 << 30;
-  CHECK_THROWS_AS(launch::forward_grid(call.spec, call.problem), Error);
+  CHECK_THROWS_WITH_AS(launch::forward_grid(call.spec, call.problem),
+                       doctest::Contains("the 4 query heads of a kv head have 4294967296 rows"),
+                       Error);
 }
 
 TEST_CASE("packed sequences have a tile each beside those of their rows, and no splits") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "attnjit/error.hpp"
@@ -298,6 +299,20 @@ TEST_CASE("sums of dq become zeros a section ahead, but for the first sections")
   BackwardArgs shared =
       bias_args("1hqk", test::forward_args({.batch = 8, .seqlen_q = 2048, .seqlen_kv = 2048}));
   CHECK(Call(shared).layout.grid.zeros_ahead == 0);  // planes are not in the order of places
+}
+
+TEST_CASE("sections of more planes than 32 bits count have a place each in the workspace") {
+  for (const std::int64_t heads : {1, 8}) {
+    const Call call(backward_args(test::forward_args({.batch = 2147483647,
+                                                      .heads_q = heads,
+                                                      .heads_kv = heads,
+                                                      .seqlen_q = 4096,
+                                                      .seqlen_kv = 4096})));
+    const auto& [grid, zeroed, end] =
+        std::tie(call.layout.grid, call.layout.zeroed, call.layout.dq_sum);
+    REQUIRE(grid.zeros_ahead > 0);
+    CHECK(end - zeroed >= static_cast<std::size_t>(4 * grid.kv_planes / grid.section_planes));
+  }
 }
 
 TEST_CASE("without rows sums are still set to zero, and without keys dq is") {

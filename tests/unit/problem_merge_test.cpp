@@ -49,6 +49,9 @@ TEST_CASE("a merge's kernel follows from its dtypes, width and alignment") {
   CHECK(problem::make_problem(args).rows() == 800);
   args.part_stride += 4;
   CHECK_FALSE(problem::make_problem(args).key.aligned);
+  args.part_stride = std::int64_t{1} << 62;
+  CHECK(problem::make_problem(args).key.aligned);
+  args.part_stride = 4;
   args.num_parts = 1;  // the stride means nothing then
   CHECK(problem::make_problem(args).key.aligned);
   args.carry = Tensor::contiguous(address(5), DType::kFloat32, {2, 4, 100, 64});

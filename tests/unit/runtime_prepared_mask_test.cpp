@@ -83,6 +83,11 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   // A mask of another size of the same kind needs no other kernel.
   dispatcher.prepare_mask(mask_args(test::forward_args({.seqlen_q = 1000}), "b1qk", true), nullptr);
   CHECK(grids.size() == 3);
+  constexpr std::uintptr_t kLast = std::uintptr_t{0} - 16;  // any address of the device will do
+  args.memory = reinterpret_cast<void*>(kLast);
+  dispatcher.prepare_mask(args, nullptr);
+  CHECK(reinterpret_cast<std::uintptr_t>(last_pack.classes) == kLast + bits + 8 * 192 * 4 * 4);
+  grids.pop_back();
   args.mask.shape[3] = 0;
   dispatcher.prepare_mask(args, nullptr);
   CHECK(grids.size() == 3);
