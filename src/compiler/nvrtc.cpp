@@ -9,6 +9,7 @@
 
 #include "attnjit/error.hpp"
 #include "compiler/build_id.hpp"
+#include "compiler/elf_file.hpp"
 #include "compiler/nvrtc_identity.hpp"
 
 namespace attnjit::compiler {
@@ -69,7 +70,8 @@ MappedLibrary map_builtins(const std::string& nvrtc_path, const std::string& ver
 
 /// A name of a library's bytes.
 std::string identity(const MappedLibrary& library, const std::string& version) {
-  return library.build_id.empty() ? "version " + version : library.build_id;
+  if (!library.build_id.empty()) return library.build_id;
+  return id_of_file(library.path).value_or("version " + version);
 }
 
 }  // namespace

@@ -60,10 +60,10 @@ std::optional<std::string> nvrtc_id_from_files(const NvrtcSearch& search) {
     const auto path = candidate.mapped_only ? std::nullopt : file_of(candidate.name);
     if (!path) continue;
     const auto builtins = builtins_in(path->parent_path());
-    const auto nvrtc_build = build_id_of_file(*path);
-    const auto builtins_build = builtins ? build_id_of_file(*builtins) : std::nullopt;
-    if (!nvrtc_build || !builtins_build) return std::nullopt;
-    return nvrtc_id(*nvrtc_build, *builtins_build);
+    const auto nvrtc_file = id_of_file(*path);
+    const auto builtins_file = builtins ? id_of_file(*builtins) : std::nullopt;
+    if (!nvrtc_file || !builtins_file) return std::nullopt;
+    return nvrtc_id(*nvrtc_file, *builtins_file);
   }
   return std::nullopt;
 }

@@ -7,13 +7,12 @@
 namespace attnjit::compiler {
 
 /// 8 hex digits that stand for the exact bytes of libnvrtc and of its builtins library, each named
-/// by its build id, or by its version where it carries none.
+/// as id_of_file() does, or by its version where its file cannot be read.
 std::string nvrtc_id(const std::string& nvrtc, const std::string& builtins);
 
-/// The nvrtc_id() of the NVRTC that a search would open, from the build ids in its files, which
-/// takes a fraction of a millisecond where opening it takes tens. nullopt where that cannot be
-/// told: a copy is mapped already, it carries no build id (12.4 to 12.8), its builtins do not lie
-/// beside it, or there is none.
+/// The nvrtc_id() of the NVRTC that a search would open, from its files, which takes a fraction of
+/// a millisecond where opening it takes tens. nullopt where that cannot be told: a copy is mapped
+/// already, its builtins do not lie beside it, or there is none.
 std::optional<std::string> nvrtc_id_from_files(const NvrtcSearch& search);
 
 }  // namespace attnjit::compiler

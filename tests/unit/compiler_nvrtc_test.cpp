@@ -12,6 +12,7 @@
 #include "attnjit/error.hpp"
 #include "compiler/compiler.hpp"
 #include "compiler/nvrtc.hpp"
+#include "compiler/nvrtc_identity.hpp"
 #include "unit/child_process.hpp"
 #include "unit/temp_directory.hpp"
 
@@ -98,6 +99,25 @@ TEST_CASE("the same library by its path has the same identity, another one anoth
   // The fake claims 13.0 as well, so only its build id can tell it apart.
   const Nvrtc fake({.explicit_path = kFakeNoBuiltins, .directories = {}});
   CHECK(fake.id() != found.id());
+}
+
+TEST_CASE("without a build id the file tells a library, mapped or not, from an update of it") {
+  const attnjit::test::TempDirectory temp;
+  // Each beside builtins of its own, as files that nothing has mapped.
+  const auto install = [&](const char* fake) {
+    const std::filesystem::path directory = temp / fake;
+    std::filesystem::create_directory(directory);
+    const std::filesystem::path from = kFakes + "/" + fake + "/libnvrtc.so.12";
+    std::filesystem::copy_file(kFake12WithoutCache, directory / "libnvrtc-builtins.so.12.8");
+    std::filesystem::copy_file(from, directory / "libnvrtc.so.12");
+    return NvrtcSearch{.explicit_path = (directory / "libnvrtc.so.12").string(), .directories = {}};
+  };
+  const NvrtcSearch first = install("cuda_12_8"), update = install("cuda_12_8_update");
+  const auto from_files = nvrtc_id_from_files(first);
+  REQUIRE(from_files);
+  CHECK(*from_files != nvrtc_id_from_files(update));
+  CHECK(*from_files == Nvrtc(first).id());
+  CHECK(*from_files != Nvrtc(update).id());
 }
 
 TEST_CASE("an explicit path that does not open is an error, never skipped") {

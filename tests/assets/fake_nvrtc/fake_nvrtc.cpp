@@ -1,9 +1,9 @@
 // A libnvrtc that compiles nothing, for tests of how the real one is found and judged.
-// FAKE_MAJOR and FAKE_MINOR are the version that it claims; with FAKE_INCOMPLETE it lacks an entry
-// point. Every compile fails as if the builtins library were missing, and its log lists the
-// options; with a number in the variable FAKE_NVRTC_RESULT it fails with that result, or "throw"
-// in it makes memory run out. With a FIFO in FAKE_NVRTC_GATE a compile takes until its writer has
-// closed it. One thread at a time.
+// FAKE_MAJOR and FAKE_MINOR are the version that it claims, FAKE_UPDATE the text of its errors;
+// with FAKE_INCOMPLETE it lacks an entry point. Every compile fails as if the builtins library were
+// missing, and its log lists the options; with a number in the variable FAKE_NVRTC_RESULT it fails
+// with that result, or "throw" in it makes memory run out. With a FIFO in FAKE_NVRTC_GATE a compile
+// takes until its writer has closed it. One thread at a time.
 #include <fcntl.h>
 #include <nvrtc.h>
 #include <unistd.h>
@@ -12,6 +12,10 @@
 #include <cstring>
 #include <new>
 #include <string>
+
+#ifndef FAKE_UPDATE
+#define FAKE_UPDATE "NVRTC_ERROR_FAKE"
+#endif
 
 namespace {
 std::string last_log;
@@ -36,7 +40,7 @@ nvrtcResult nvrtcVersion(int* major, int* minor) {
   return NVRTC_SUCCESS;
 }
 
-const char* nvrtcGetErrorString(nvrtcResult) { return "NVRTC_ERROR_FAKE"; }
+const char* nvrtcGetErrorString(nvrtcResult) { return FAKE_UPDATE; }
 
 nvrtcResult nvrtcGetNumSupportedArchs(int* count) {
   *count = 2;
