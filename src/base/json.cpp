@@ -22,12 +22,21 @@ bool bound_depth(int depth, Json::parse_event_t event, Json&) {
   return true;
 }
 
+// The parser's message without "[json.exception.parse_error.101] " before it.
+std::string_view without_code(std::string_view message) {
+  constexpr std::string_view kEnd = "] ";
+  const std::size_t end = message.find(kEnd);
+  return message.starts_with('[') && end != message.npos ? message.substr(end + kEnd.size())
+                                                         : message;
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text, JsonComments comments) try {
   return Json::parse(text, bound_depth, true, comments == JsonComments::kAllowed);
 } catch (const Json::exception& error) {
-  throw Error(ErrorKind::kInvalidEnvironment, excerpt(error.what(), kMaxParserMessage));
+  throw Error(ErrorKind::kInvalidEnvironment,
+              excerpt(without_code(error.what()), kMaxParserMessage));
 }
 
 Json try_parse_json(std::string_view text, JsonComments comments) try {

@@ -22,13 +22,19 @@ const char* why_refused(const struct stat& status) {
   return nullptr;
 }
 
+std::string why_not_opened(int error) {
+  if (error == ELOOP) return "it is a symbolic link";
+  const std::string reason = std::strerror(error);
+  return error == EMFILE ? reason + " in this process; raise its limit (ulimit -n)" : reason;
+}
+
 }  // namespace
 
 std::variant<RandomAccessFile, std::string> RandomAccessFile::open(
     const std::filesystem::path& path) {
   UniqueFd fd(uninterrupted(
       [&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK); }));
-  if (!fd) return errno == ELOOP ? "it is a symbolic link" : std::strerror(errno);
+  if (!fd) return why_not_opened(errno);
   struct stat status;
   if (::fstat(fd.get(), &status) != 0) return std::strerror(errno);
   if (const char* const rule = why_refused(status)) return rule;

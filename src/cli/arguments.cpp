@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -258,17 +261,47 @@ std::string version() {
   return fmt::format("attnjit {} ({})", ATTNJIT_VERSION, built_from);
 }
 
+// "a, b, c" of the verbs of `group` that help shows; empty where it is a verb itself.
+std::string verbs_of(const CLI::App& group) {
+  std::string names;
+  for (const CLI::App* verb : group.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_group().empty()) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", verb->get_name());
+  }
+  return names;
+}
+
+// What `verb` lacks of what it needs; nullopt where that is something else.
+std::optional<std::string> missing(const CLI::App& verb) {
+  if (const std::string verbs = verbs_of(verb); !verbs.empty()) {
+    return fmt::format("expected one of {}", verbs);
+  }
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_required() || option->count() != 0) continue;
+    std::string name = option->get_name();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    return fmt::format("{} is missing: {}", name, option->get_description());
+  }
+  return std::nullopt;
+}
+
 // A wrong first word would otherwise be reported as a missing one.
 std::string message(const CLI::App& app, const CLI::Error& error, int argc,
                     const char* const* argv) {
-  std::string text = error.what();
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
-    text = fmt::format("'{}' is no verb", argv[1]);
+  const CLI::App* verb = &app;
+  std::string words;  // " cache show"
+  while (!verb->get_subcommands().empty()) {
+    verb = verb->get_subcommands().front();
+    words += ' ' + verb->get_name();
   }
-  return fmt::format(
-      "attnjit: error: {}; attnjit --help and attnjit VERB --help list what there "
-      "is\n",
-      text);
+  std::string text = error.what();
+  if (verb == &app && argc > 1 && argv[1][0] != '-') {
+    text = fmt::format("'{}' is no verb; {}", argv[1], missing(app).value_or(""));
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    text = missing(*verb).value_or(text);
+    if (!words.empty()) text = fmt::format("{}: {}", words.substr(1), text);
+  }
+  return fmt::format("attnjit: error: {}; attnjit{} --help lists what there is\n", text, words);
 }
 
 }  // namespace

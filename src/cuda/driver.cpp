@@ -12,7 +12,7 @@ namespace {
 constexpr int kOldestDriver = 12040;
 constexpr const char* kLibcuda = "libcuda.so.1";
 constexpr const char* kWithoutGpu =
-    "attnjit plan and emit need no GPU when they are given an architecture.";
+    "Without a GPU attnjit warmup compiles, and attnjit run --on cpu computes.";
 
 Error no_device(const std::string& message) {
   return Error(ErrorKind::kNoDevice, fmt::format("{}. {}", message, kWithoutGpu));

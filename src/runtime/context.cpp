@@ -9,7 +9,7 @@ namespace {
 
 base::Environment environment_with(const ContextOptions& options) {
   base::Environment environment = base::process_environment();
-  if (options.cache_directory) {
+  if (options.cache_directory && !options.cache_directory->empty()) {
     environment.cache_directory.reset();
     environment.cache_trouble.reset();
     if (*options.cache_directory != "0") {
@@ -17,7 +17,8 @@ base::Environment environment_with(const ContextOptions& options) {
           base::absolute_path("cache_directory", *options.cache_directory);
     }
   }
-  if (options.nvrtc_path) environment.nvrtc_path = *options.nvrtc_path;
+  if (options.nvrtc_path && !options.nvrtc_path->empty())
+    environment.nvrtc_path = *options.nvrtc_path;
   return environment;
 }
 

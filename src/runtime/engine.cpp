@@ -42,9 +42,11 @@ codegen::TemplateSet load_templates(const std::filesystem::path& root) try {
     files.emplace(entry.path().lexically_relative(root).generic_string(), std::move(text));
   }
   return codegen::TemplateSet(std::move(files));
-} catch (const std::exception& error) {
+} catch (const std::system_error& error) {
   throw Error(ErrorKind::kInvalidEnvironment,
-              fmt::format("ATTNJIT_TEMPLATE_DIR: cannot read {}: {}", root.string(), error.what()));
+              fmt::format("ATTNJIT_TEMPLATE_DIR: cannot read {}: {}; set it to a copy of "
+                          "attnjit's templates, or unset it",
+                          root.string(), error.code().message()));
 }
 
 // An NVRTC that is missing must not hide kernels that are on disk already.

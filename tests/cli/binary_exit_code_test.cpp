@@ -55,7 +55,45 @@ TEST_CASE("exit 2: usage") {
     CHECK(outcome.out.empty());
     CHECK(outcome.err.starts_with("attnjit: error: "));
   }
-  CHECK(holds(attnjit({"frobnicate"}).err, "'frobnicate' is no verb"));
+  CHECK(
+      holds(attnjit({"frobnicate"}).err, "'frobnicate' is no verb; expected one of doctor, plan"));
+}
+
+TEST_CASE("a usage error says what to do") {
+  const CommandLine attnjit;
+  const std::string empty = attnjit.file("empty"), broken = attnjit.file("broken");
+  write_file(empty, "\n");
+  write_file(broken, "{");
+  struct Row {
+    std::vector<std::string> line;
+    const char* text;
+  };
+  const std::vector<Row> rows = {
+      {{"plan", "--seqlen-q", "1e9"}, "--seqlen-q: '1e9'; expected a whole number from "},
+      {{"plan", "--seqlen-q", "99999999999999999999"}, "expected a whole number from "},
+      {{"plan", "--cu-seqlens-q", "0,3000000000"}, "'3000000000'; expected a whole number from "},
+      {{"plan", "--seed", "-1"}, "--seed: '-1'; expected a whole number from 0 to "},
+      {{"plan", "--scale", "much"}, "--scale: 'much'; expected a number"},
+      {{}, "error: expected one of doctor, plan, emit, run, bench, tune, warmup, records, cache; "},
+      {{"cache"}, "error: cache: expected one of path, ls, show, stat, verify, gc, clear, export"},
+      {{"cache", "show"}, "error: cache show: KEY is missing: Its key"},
+      {{"cache", "import"}, "error: cache import: FILE is missing: The bundle"},
+      {{"records", "import"}, "FILES is missing: Files of records, JSON lines; attnjit records "},
+      {{"plan", "--manifest", "/nonexistent"}, "No such file or directory; name a readable file"},
+      {{"plan", "--manifest", "/tmp"}, "Is a directory; name a readable file"},
+      {{"plan", "--manifest", empty}, "empty: empty; expected an object with schema and problems"},
+      {{"plan", "--manifest", broken}, "broken: parse error at line 1"},
+  };
+  for (const Row& row : rows) {
+    const Outcome outcome = attnjit(row.line);
+    CAPTURE(outcome.err);
+    CHECK(outcome.code == 2);
+    CHECK(holds(outcome.err, row.text));
+  }
+  const Outcome templates = attnjit({"plan", "--arch", "sm_80"}, {{"ATTNJIT_TEMPLATE_DIR", "/x"}});
+  CHECK(templates.code == 2);
+  CHECK(holds(templates.err, "cannot read /x: No such file or directory; set it to a copy of"));
+  CHECK(holds(attnjit({"tune"}, {{"DISABLE_AUTOTUNE", "0"}}).err, "attnjit warmup compiles"));
 }
 
 TEST_CASE("exit 2: garbage in the environment, for every verb") {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/random_access_file.hpp"
 #include "unit/temp_directory.hpp"
 
 using namespace attnjit::base;
@@ -128,6 +129,20 @@ TEST_CASE("read_private_file refuses what others could have written") {
   if (::geteuid() != 0) return;  // only root can give a file away
   REQUIRE(::chown(path.c_str(), 54321, 54321) == 0);
   CHECK_FALSE(read_private_file(path, 100));
+}
+
+TEST_CASE("a file that is one too many says so, and what to do") {
+  const TempDirectory directory;
+  put(directory / "file", "text");
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const auto opened = RandomAccessFile::open(directory / "file");
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  REQUIRE(std::holds_alternative<std::string>(opened));
+  CHECK(std::get<std::string>(opened) ==
+        "Too many open files in this process; raise its limit (ulimit -n)");
 }
 
 TEST_CASE("write_file_atomic makes and replaces files of mode 0600 and leaves nothing else") {

@@ -74,6 +74,10 @@ static void check_log(void) {
   CHECK(fails(attnjit_context_create(&options, &context), ATTNJIT_INVALID_ENVIRONMENT, "loud"));
   CHECK(context == NULL);
   unsetenv("ATTNJIT_LOG");
+  options.cache_directory = "";
+  options.nvrtc_path = "";
+  CHECK(attnjit_context_create(&options, &context) == ATTNJIT_OK);
+  attnjit_context_destroy(context);
   unsetenv("XDG_RUNTIME_DIR");
 }
 

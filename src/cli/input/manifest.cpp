@@ -96,6 +96,9 @@ bool is_line_file(std::string_view text) {
 }  // namespace
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
+  constexpr const char* kExpected =
+      "expected an object with schema and problems, or a problem a line";
+  if (text.find_first_not_of(" \t\r\n") == text.npos) usage_error("{}: empty; {}", file, kExpected);
   if (is_line_file(text)) return read_lines(text, file);
   Json root;
   try {
@@ -103,9 +106,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   } catch (const Error& error) {
     usage_error("{}: {}; expected JSON (comments are allowed)", file, error.what());
   }
-  if (!root.is_object()) {
-    usage_error("{}: expected an object with schema and problems, or a problem a line", file);
-  }
+  if (!root.is_object()) usage_error("{}: {}", file, kExpected);
   return read_document(root, file);
 }
 

@@ -1,15 +1,52 @@
 #include "cli/input/problem_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <limits>
+#include <type_traits>
 
 #include "cli/input/words.hpp"
 
 namespace attnjit::cli {
 namespace {
 
+template <class T>
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::optional<T>> : NumberOf<T> {};
+template <class T>
+struct NumberOf<std::vector<T>> : NumberOf<T> {};
+
+// Refuses what is no number of type T: CLI11 cuts off what does not fit.
+template <class T>
+CLI::Validator number() {
+  const auto check = [](const std::string& text) -> std::string {
+    T value{};
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc{} && rest == end) return {};
+    const std::string shown = base::excerpt(text);
+    if constexpr (!std::is_integral_v<T>) return fmt::format("'{}'; expected a number", shown);
+    return fmt::format("'{}'; expected a whole number from {} to {}", shown,
+                       std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+  };
+  return {check, ""};
+}
+
+// Adds a flag of the problem; values of numbers are checked.
+template <class Value>
+CLI::Option* add_value(CLI::App& verb, const char* name, Value& value, const char* help) {
+  CLI::Option* const option = verb.add_option(name, value, help)->group("Problem");
+  using Number = typename NumberOf<Value>::Type;
+  if constexpr (std::is_arithmetic_v<Number>) option->check(number<Number>());
+  return option;
+}
+
 void add_sizes(CLI::App& verb, ProblemFlags& flags) {
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return verb.add_option(name, value, help)->group("Problem");
+    return add_value(verb, name, value, help);
   };
   add("--dtype", flags.dtype, "bf16 (default) or fp16");
   add("--batch", flags.batch, "Default 1");
@@ -23,6 +60,7 @@ void add_sizes(CLI::App& verb, ProblemFlags& flags) {
     verb.add_option_function<float>(
             "--" + with_dashes(scalar.name),
             [&flags, name = scalar.name](float value) { flags.scalars[name] = value; }, scalar.help)
+        ->check(number<float>())
         ->group("Problem");
   }
   add("--layout", flags.layout, "Memory order of q, k, v and out: bhsd (default) or bshd");
@@ -45,7 +83,7 @@ void add_sizes(CLI::App& verb, ProblemFlags& flags) {
 
 void add_features(CLI::App& verb, ProblemFlags& flags) {
   const auto add = [&](const char* name, auto& value, const char* help) {
-    return verb.add_option(name, value, help)->group("Problem");
+    return add_value(verb, name, value, help);
   };
   add("--causal", flags.causal,
       "Keys up to the diagonal only; the value says where it starts: bottom-right or top-left")

@@ -1,5 +1,7 @@
 #include "cli/input/text_file.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <vector>
 
@@ -8,6 +10,7 @@
 namespace attnjit::cli {
 
 std::string read_text_file(std::string_view flag, const std::filesystem::path& file) {
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::vector<char> buffer(std::size_t{1} << 16);
   std::string text;
@@ -19,7 +22,10 @@ std::string read_text_file(std::string_view flag, const std::filesystem::path& f
                   kMaxTextBytes);
     }
   }
-  if (!stream.eof()) usage_error("{}: cannot read {}; name a readable file", flag, file.string());
+  if (!stream.eof()) {
+    usage_error("{}: cannot read {}: {}; name a readable file", flag, file.string(),
+                std::strerror(errno != 0 ? errno : EIO));
+  }
   return text;
 }
 
