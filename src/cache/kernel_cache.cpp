@@ -98,13 +98,13 @@ std::unique_ptr<FileLock> KernelCache::lock(const KernelKey& key) {
 
 Entry KernelCache::build_counted(const KernelKey& key, const std::string& arch,
                                  const std::function<Entry()>& build) {
-  ++builds_;
   Entry built = build();
   if (const auto why = why_not_code(built.cubin, arch)) {
     throw Error(
         ErrorKind::kNoCompiler,
         fmt::format("the compiler made no kernel: {}; set ATTNJIT_NVRTC to another NVRTC", *why));
   }
+  ++builds_;
   built.key = key;
   built.arch = arch;
   built.compiler_id = exact_compiler_id();

@@ -34,7 +34,7 @@ struct Counters {
   std::uint64_t memory_hits = 0;  ///< waiting for another thread's build included
   std::uint64_t bundle_hits = 0;
   std::uint64_t disk_hits = 0;
-  std::uint64_t builds = 0;   ///< failed ones included
+  std::uint64_t builds = 0;   ///< that gave a kernel
   std::uint64_t corrupt = 0;  ///< files of the store, and members of bundles
   std::uint64_t write_failures = 0;
   std::uint64_t lock_timeouts = 0;

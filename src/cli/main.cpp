@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -25,9 +28,18 @@ ExitCode execute(const Command& command) {
   }
 }
 
-int main(int argc, char** argv) {
-  // Where a launcher has it ignored, the ends of child processes are lost.
+// Undoes what a launcher may have left: without a standard stream the next file that is opened has
+// its number and gets its text, and where SIGCHLD is ignored the ends of child processes are lost.
+// Writes to what stands in for a stream fail, so that lost data is still noticed.
+void repair_inheritance() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::open("/dev/null", O_RDONLY);
+  ::close(fd);
   std::signal(SIGCHLD, SIG_DFL);
+}
+
+int main(int argc, char** argv) {
+  repair_inheritance();
   const Parsed parsed = parse_arguments(argc, argv);
   ExitCode code = parsed.command ? execute(*parsed.command) : parsed.code;
   // Data that did not arrive (a full disk) must not look like success.

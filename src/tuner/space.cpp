@@ -57,12 +57,23 @@ void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& 
   if (config.dbias_method != codegen::DbiasMethod::kKernel) config.dbias = zero.dbias;
 }
 
+template <class PlanKey>
+std::string_view built_in() {
+  return std::is_same_v<PlanKey, problem::PlanKey> ? embedded_forward_space()
+                                                   : embedded_backward_space();
+}
+
+// The value of the member "space" of a text that is known to be right.
+std::string_view name_in(std::string_view json) {
+  constexpr std::string_view kMember = "\"space\": \"";
+  const std::size_t begin = json.find(kMember) + kMember.size();
+  return json.substr(begin, json.find('"', begin) - begin);
+}
+
 }  // namespace
 
 template <class PlanKey>
-BasicSearchSpace<PlanKey>::BasicSearchSpace()
-    : BasicSearchSpace(std::is_same_v<PlanKey, problem::PlanKey> ? embedded_forward_space()
-                                                                 : embedded_backward_space()) {}
+BasicSearchSpace<PlanKey>::BasicSearchSpace() : name_(name_in(built_in<PlanKey>())) {}
 
 template <class PlanKey>
 BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
@@ -71,6 +82,7 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
     base::refuse_json("schema", root["schema"], fmt::to_string(kSpaceSchema));
   }
   name_ = base::from_json_value<std::string>(root.at("space"), "space");
+  std::vector<Group>& groups = groups_.emplace();
   for (const Json& item : root.at("groups")) {
     Group group;
     group.least_head_dim =
@@ -84,7 +96,7 @@ BasicSearchSpace<PlanKey>::BasicSearchSpace(std::string_view json) try {
     for (const Json& candidate : cross_lists(item.at("candidates"))) {
       group.candidates.push_back(base::parse_patch<Tunables>(candidate, "candidate"));
     }
-    groups_.push_back(std::move(group));
+    groups.push_back(std::move(group));
   }
 } catch (const Json::exception& error) {
   refuse(error.what());
@@ -105,9 +117,10 @@ bool BasicSearchSpace<PlanKey>::Group::serves(const PlanKey& key) const {
 template <class PlanKey>
 std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
     const PlanKey& key, const codegen::Arch& arch) const {
+  if (!groups_) return BasicSearchSpace(built_in<PlanKey>()).candidates(key, arch);
   const Tunables zero = config_zero(key, arch);
   std::vector<Tunables> list = {zero};
-  for (const Group& group : groups_) {
+  for (const Group& group : *groups_) {
     if (!group.serves(key)) continue;
     for (const base::Patch<Tunables>& patch : group.candidates) {
       Tunables config = base::patched(zero, patch);

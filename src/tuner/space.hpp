@@ -18,7 +18,8 @@ class BasicSearchSpace {
  public:
   using Tunables = TunablesFor<PlanKey>;
 
-  /// configs/tuning/<pass>.json as it was when the library was built.
+  /// configs/tuning/<pass>.json as it was when the library was built. It is read whenever
+  /// candidates are asked for, which is seldom: a context costs little until it tunes.
   BasicSearchSpace();
 
   /// Reads JSON with comments (configs/schema/tuning.schema.json). Throws
@@ -43,7 +44,7 @@ class BasicSearchSpace {
   };
 
   std::string name_;
-  std::vector<Group> groups_;
+  std::optional<std::vector<Group>> groups_;  // nullopt: those that are built in
 };
 
 using SearchSpace = BasicSearchSpace<problem::PlanKey>;

@@ -103,6 +103,10 @@ TEST_CASE("the lengths of packed sequences tell their number and how many rows t
   flags.cu_seqlens_kv = {};
   flags.batch = 3;
   CHECK_THROWS_WITH(make_case(flags), doctest::Contains("leave --batch out"));
+  flags = {.cu_seqlens_q = {0, 50, 30}};
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("--cu-seqlens-q: 30 after 50; expected"));
+  flags = {.cu_seqlens_q = {0, 30, 50}, .cu_seqlens_kv = {0, 9, 8}};
+  CHECK_THROWS_WITH(make_case(flags), doctest::Contains("--cu-seqlens-kv: 8 after 9; expected"));
   flags = {.batch = 3, .packed = true};
   CHECK(make_case(flags).spec.packed);
   flags.cu_seqlens_kv = {0, 9};
@@ -122,6 +126,9 @@ TEST_CASE("pages of packed sequences have as many keys each as --seqlen-kv says"
   CHECK(flags_error(flags).find("--cu-seqlens-kv has no effect beside --page-size") !=
         std::string::npos);
   flags.cu_seqlens_kv.clear();
+  flags.page_size = 0;
+  CHECK(flags_error(flags).find("--page-size: 0; expected 1 or more") != std::string::npos);
+  flags.page_size = 16;
   flags.bias = "1h1t";
   CHECK_THROWS_WITH(make_case(flags), doctest::Contains("of keys without pages"));
 }

@@ -234,13 +234,13 @@ TEST_CASE("a failed build reaches everyone with the same message until reset") {
   }
   for (const std::string& message : messages) CHECK(message == "attempt 1");
   CHECK_THROWS_WITH(cache.get(key_of("a"), kArch, build_fake), "attempt 1");
-  CHECK(cache.counters().builds == 1);
+  CHECK(cache.counters().builds == 0);
   CHECK(cache.counters().memory_hits == 0);
   CHECK(cache.store().list().empty());
 
   cache.reset();
   CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
-  CHECK(cache.counters().builds == 2);
+  CHECK(cache.counters().builds == 1);
 }
 
 TEST_CASE("what stops a build for now is forgotten, and the disk is looked at again") {
@@ -254,7 +254,7 @@ TEST_CASE("what stops a build for now is forgotten, and the disk is looked at ag
   fail("a", Error(ErrorKind::kNoCompiler, "no compiler"));
   fail("a", Error(ErrorKind::kCache, "compiling is forbidden"));
   CHECK(cache.get(key_of("a"), kArch, build_fake)->cubin == fake_cubin());
-  CHECK(cache.counters().builds == 4);
+  CHECK(cache.counters().builds == 1);
 
   fail("b", Error(ErrorKind::kCache, "compiling is forbidden"));
   place.open().get(key_of("b"), kArch, build_fake);  // another process

@@ -130,6 +130,7 @@ TEST_CASE("a kernel that may not be compiled fails every call") {
                          doctest::Contains("ATTNJIT_JIT=forbid"), Error);
   }
   CHECK(dispatcher.counters().plans == 0);
+  CHECK(dispatcher.counters().compiles == 0);
 }
 
 TEST_CASE("a child of a process that used CUDA gets an error that names fork and the way out") {

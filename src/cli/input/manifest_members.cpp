@@ -168,6 +168,7 @@ Parsed begins(const Json& value) {
   for (const Json& each : value) {
     const auto row = integer(each, std::numeric_limits<std::int32_t>::min());
     if (!row || *row > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+    if (!rows.empty() && *row < rows.back()) return std::nullopt;
     rows.push_back(static_cast<std::int32_t>(*row));
   }
   return MemberValue{fmt::format("{} sequences", rows.empty() ? 0 : rows.size() - 1),
@@ -219,8 +220,10 @@ constexpr Member kNamed[] = {
     {"use_seqlens", false, false, "true or false",
      flag<&Spec::use_seqlens_q, &Spec::use_seqlens_kv>},
     {"packed", false, false, "true or false", flag<&Spec::packed>},
-    {"cu_seqlens_q", false, true, "a list of integers", begins<&Spec::cu_seqlens_q>},
-    {"cu_seqlens_kv", false, true, "a list of integers", begins<&Spec::cu_seqlens_kv>},
+    {"cu_seqlens_q", false, true, "a list of integers that do not fall",
+     begins<&Spec::cu_seqlens_q>},
+    {"cu_seqlens_kv", false, true, "a list of integers that do not fall",
+     begins<&Spec::cu_seqlens_kv>},
     {"row_max", false, false, "true or false", flag<&Spec::want_row_max>},
     {"max_logits", false, false, "true or false", flag<&Spec::want_max_logits>},
     {"page_size", false, false, "an integer from 0", size<&Spec::page_size, 0>},

@@ -1,6 +1,8 @@
 #include "cli/input/problem_flags.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <string_view>
 
 #include "cli/input/words.hpp"
@@ -43,12 +45,20 @@ void set_sizes(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.seed) spec.seed = *flags.seed;
 }
 
+void expect_rising(std::string_view flag, const std::vector<std::int32_t>& begins) {
+  const auto fall = std::ranges::adjacent_find(begins, std::ranges::greater());
+  if (fall == begins.end()) return;
+  usage_error("{}: {} after {}; expected numbers that do not fall", flag, fall[1], fall[0]);
+}
+
 // Lengths that are given tell how many sequences and, where no flag does, how many rows there are.
 void set_packing(const ProblemFlags& flags, ProblemSpec& spec) {
   const std::vector<std::int32_t>& q = flags.cu_seqlens_q;
   const std::vector<std::int32_t>& kv = flags.cu_seqlens_kv.empty() ? q : flags.cu_seqlens_kv;
   spec.packed = flags.packed || !kv.empty();
   if (kv.empty()) return;
+  expect_rising("--cu-seqlens-q", q);
+  expect_rising("--cu-seqlens-kv", kv);
   if (q.empty()) usage_error("--cu-seqlens-kv has no effect without --cu-seqlens-q; add it");
   if (q.size() < 2 || q.size() != kv.size()) {
     usage_error("--cu-seqlens-q, --cu-seqlens-kv: {} and {} numbers; expected as many, 2 or more",
@@ -70,6 +80,10 @@ void set_packing(const ProblemFlags& flags, ProblemSpec& spec) {
 void set_pages(const ProblemFlags& flags, ProblemSpec& spec) {
   if (flags.shared_pages && !flags.page_size) {
     usage_error("--shared-pages has no effect without --page-size; add it");
+  }
+  if (flags.page_size && *flags.page_size < 1) {
+    usage_error("--page-size: {}; expected 1 or more; leave it out where keys have no pages",
+                *flags.page_size);
   }
   if (flags.page_size && !flags.cu_seqlens_kv.empty()) {
     usage_error("--cu-seqlens-kv has no effect beside --page-size; leave it out");
