@@ -1,29 +1,56 @@
 #include "cache/quarantine.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <system_error>
+#include <memory>
+#include <regex>
+#include <string>
 #include <vector>
 
 #include "cache/directory.hpp"
 
 namespace attnjit::cache {
+namespace {
 
 namespace fs = std::filesystem;
+
+std::string name_of(const StoredFile& file, base::FileTime now) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count();
+  return fmt::format("{:011}.{}.{}.{}.atk", seconds, file.arch, file.key, file.compiler_tag);
+}
+
+/// Keeps the last `count` of the names that name_of() makes, in the order of their times.
+void keep_last(int directory, std::size_t count) {
+  const std::regex form(R"([0-9]{11}\.[a-z0-9_]+\.[0-9a-f]{64}\.[0-9a-f]{8}\.atk)");
+  const std::unique_ptr<DIR, int (*)(DIR*)> names(
+      ::fdopendir(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), ::closedir);
+  std::vector<std::string> held;
+  while (const dirent* const each = names ? ::readdir(names.get()) : nullptr) {
+    if (std::regex_match(each->d_name, form)) held.emplace_back(each->d_name);
+  }
+  std::ranges::sort(held);
+  for (std::size_t i = 0; i + count < held.size(); ++i) ::unlinkat(directory, held[i].c_str(), 0);
+}
+
+}  // namespace
 
 void quarantine(const StoredFile& file, const base::FileStamp& stamp, const fs::path& directory,
                 base::FileTime now) {
   if (make_private_directories(directory) != 0) return;
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count();
-  const std::string name =
-      fmt::format("{:011}.{}.{}.{}.atk", seconds, file.arch, file.key, file.compiler_tag);
+  const base::UniqueFd open = open_trusted(directory);
   // Another process may have put a good entry there meanwhile.
-  if (base::stamp_of(file.path) != stamp) return;
-  std::error_code ignored;
-  fs::rename(file.path, directory / name, ignored);
-  const std::vector<fs::path> held = children(directory);  // by name, so oldest first
-  for (std::size_t i = 0; i + kQuarantinedFiles < held.size(); ++i) fs::remove(held[i], ignored);
+  if (!open || base::stamp_of(file.path) != stamp) return;
+  ::renameat(AT_FDCWD, file.path.c_str(), open.get(), name_of(file, now).c_str());
+  keep_last(open.get(), kQuarantinedFiles);
+}
+
+void empty_quarantine(const fs::path& directory) {
+  if (const base::UniqueFd open = open_trusted(directory)) keep_last(open.get(), 0);
 }
 
 }  // namespace attnjit::cache

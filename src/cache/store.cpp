@@ -7,6 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
+#include "base/temporary_name.hpp"
 #include "cache/quarantine.hpp"
 #include "cache/sweep.hpp"
 
@@ -157,15 +158,13 @@ std::size_t Store::clear() {
     directories.insert(file.path.parent_path().parent_path());
   }
   if (!root_.trusted()) return removed;
-  const auto remove_files = [&](const fs::path& directory, const char* extension) {
-    for (const fs::path& path : children(directory)) {
-      if (path.extension() == extension && is_regular(path)) fs::remove(path, ignored);
-    }
-    directories.insert(directory);
-  };
-  remove_files(temporary_directory(), ".tmp");
-  remove_files(quarantine_directory(), ".atk");
-  directories.insert({root_.version_directory(), root_.version_directory() / "k"});
+  empty_quarantine(quarantine_directory());
+  for (const fs::path& path : children(temporary_directory())) {
+    const bool unfinished = base::writer_of(path.filename().string()).has_value();
+    if (unfinished && is_regular(path)) fs::remove(path, ignored);
+  }
+  directories.insert({temporary_directory(), quarantine_directory(), root_.version_directory(),
+                      root_.version_directory() / "k"});
   // Deepest first; a directory that still holds something stays.
   for (auto it = directories.rbegin(); it != directories.rend(); ++it) fs::remove(*it, ignored);
   return removed;

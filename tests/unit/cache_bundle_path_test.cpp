@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -7,6 +8,7 @@
 #include "cache/bundle_path.hpp"
 #include "cache/bundle_writer.hpp"
 #include "cache/kernel_cache.hpp"
+#include "skip.hpp"
 #include "unit/cache_fixtures.hpp"
 #include "unit/temp_directory.hpp"
 
@@ -63,6 +65,20 @@ TEST_CASE("what cannot be used is one warning each, and the rest serves") {
   CHECK(path.locate(key_of("a"), kArch) == temp / "good.atkb");
   CHECK_FALSE(path.locate(key_of("a"), "sm_80"));
   CHECK(messages.warnings().size() == 3);
+}
+
+TEST_CASE("a directory of bundles that a group could write is not used") {
+  if (::geteuid() != 0) ATTNJIT_SKIP("only root can give a directory to any group");
+  const TempDirectory temp;
+  KeepingLog messages;
+  fs::create_directory(temp / "all");
+  write_bundle(temp / "all" / "1.atkb", {make_entry("a")});
+  REQUIRE(::chown((temp / "all").c_str(), 0, 54321) == 0);
+  REQUIRE(::chmod((temp / "all").c_str(), 0775) == 0);
+  const BundlePath path({temp / "all"}, messages.log());
+  CHECK(path.bundles().empty());
+  REQUIRE(path.refused().size() == 1);
+  CHECK(path.refused()[0].reason.find("chmod g-w") != std::string::npos);
 }
 
 TEST_CASE("bundles are asked in their order, and a directory is its bundles by name") {

@@ -223,6 +223,41 @@ TEST_CASE("a damaged entry goes to quarantine, which holds the last 16") {
   CHECK_FALSE(fs::exists(f.store.quarantine_directory()));
 }
 
+TEST_CASE("files in quarantine that it did not put there stay, as all do behind a link") {
+  Fixture f;
+  const fs::path elsewhere = f.directory / "elsewhere";
+  const fs::path held = f.store.quarantine_directory();
+  fs::create_directories(elsewhere);
+  fs::create_directories(held.parent_path());
+  const std::string form = fmt::format(".sm_90a.{:064}.01234567.atk", 0);
+  const auto fill = [&](const fs::path& directory) {
+    for (int i = 0; i < 20; ++i) {
+      spill(directory / fmt::format("{:011}{}", i, form), "moved here");
+      spill(directory / fmt::format("{:02}.atk", i), "mine");
+    }
+  };
+  const auto damage = [&] {
+    const fs::path path = f.publish("a");
+    spill(path, "damaged");
+    CHECK_FALSE(f.store.find(key_of("a"), kArch, kCompiler));
+    return path;
+  };
+  fill(elsewhere);
+  fs::create_directory_symlink(elsewhere, held);
+  const fs::path path = damage();
+  CHECK(fs::exists(path));
+  f.store.clear();
+  CHECK(children(elsewhere).size() == 40);
+
+  fs::remove(held);
+  fs::create_directories(held);
+  fill(held);
+  damage();
+  CHECK(children(held).size() == 20 + kQuarantinedFiles);
+  f.store.clear();
+  CHECK(children(held).size() == 20);
+}
+
 TEST_CASE("an entry that was replaced after it was read stays where it is") {
   Fixture f;
   f.publish("a");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "cache/private_group.hpp"
 #include "cache/store.hpp"
 #include "skip.hpp"
 #include "unit/cache_fixtures.hpp"
@@ -249,6 +250,12 @@ TEST_CASE("a directory that others could write is not used, and the warning name
     REQUIRE(::chmod(f.root.c_str(), 0777) == 0);
     rule = "everyone may write";
   }
+  SUBCASE("writable by a group") {
+    if (::geteuid() != 0) ATTNJIT_SKIP("only root can give a directory to any group");
+    REQUIRE(::chown(f.root.c_str(), 0, 54321) == 0);
+    REQUIRE(::chmod(f.root.c_str(), 0770) == 0);
+    rule = "chmod g-w";
+  }
   SUBCASE("symbolic link") {
     fs::remove(f.root);
     fs::create_directory_symlink(f.directory / "real", f.root);
@@ -273,6 +280,18 @@ TEST_CASE("a directory that others could write is not used, and the warning name
   }
   CHECK(f.warned(rule));
   CHECK(f.warned("ATTNJIT_CACHE_DIR"));
+}
+
+TEST_CASE(
+    "a directory that the owner's private group may write is used, as a umask of 002 makes it") {
+  Fixture f;
+  fs::create_directory(f.root);
+  if (!is_private_group(::geteuid(), ::getegid())) ATTNJIT_SKIP("this user has no private group");
+  REQUIRE(::chown(f.root.c_str(), ::geteuid(), ::getegid()) == 0);
+  REQUIRE(::chmod(f.root.c_str(), 0775) == 0);
+  f.publish("a");
+  CHECK(f.find("a"));
+  CHECK(f.messages.warnings().empty());
 }
 
 TEST_CASE("a directory that cannot be made means memory only and one warning") {
