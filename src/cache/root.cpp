@@ -95,9 +95,10 @@ std::optional<std::string> Root::why_paused() const {
 
 void Root::note_failure(const base::WriteResult& result) {
   ++write_failures_;
-  // A directory in a file's place and a file that is too large concern that file, and a deleted
-  // cache can be made again.
-  if (result.error != EISDIR && result.error != EFBIG && result.error != ENOENT) {
+  // A directory in a file's place, a file that is too large and a name that is too long concern
+  // that file, and a deleted cache can be made again.
+  const int error = result.error;
+  if (error != EISDIR && error != EFBIG && error != ENAMETOOLONG && error != ENOENT) {
     Pause& pause = *pause_;
     const std::scoped_lock lock(pause.mutex);
     pause.until = Clock::now() + write_pause_;

@@ -16,6 +16,7 @@ namespace {
 using base::Json;
 
 constexpr int kSchema = 2;
+constexpr std::size_t kMaxDeviceName = 128;  // in the name of a directory, with other properties
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxGqaRatio = 1 << 20;
 
@@ -33,6 +34,9 @@ T member(const Json& object, const char* name) {
 
 DeviceClass device_of(const Json& root) {
   auto device = member<DeviceClass>(root, "device");
+  if (device.name.empty() || device.name.size() > kMaxDeviceName) {
+    refuse("device: name has {} bytes; expected 1 to {}", device.name.size(), kMaxDeviceName);
+  }
   if (device.sm_count < 1) refuse("device: sm_count is {}; expected 1 or more", device.sm_count);
   return device;
 }

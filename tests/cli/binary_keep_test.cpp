@@ -56,6 +56,21 @@ TEST_CASE("records import on a full disk counts what fitted") {
   CHECK(part.json().at("added").get<int>() + part.json().at("not_kept").get<int>() == 32);
 }
 
+TEST_CASE("records import keeps the others where one record has a name that no file can have") {
+  const CommandLine attnjit;
+  std::string text;
+  for (const char* name : {"first", "second", "third"}) {
+    tuner::TuneKey key = tune_key();
+    key.device.name = std::string(name) == "second" ? std::string(300, 'x') : name;
+    text += to_json(make_record(key)) + "\n";
+  }
+  write_file(attnjit.file("records.jsonl"), text);
+  const Outcome import = attnjit({"records", "import", attnjit.file("records.jsonl")});
+  CHECK(import.code == 3);
+  CHECK(holds(import.out, "2 added, 0 replaced, 0 kept as they were, 1 rejected\n"));
+  CHECK(holds(import.err, "records.jsonl:2: tuning record: device: name has 300 bytes"));
+}
+
 TEST_CASE("a link in the cache's place keeps nothing, and the verbs say so") {
   const CommandLine attnjit;
   std::filesystem::create_directory(attnjit.file("real"));

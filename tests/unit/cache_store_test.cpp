@@ -329,6 +329,20 @@ TEST_CASE("a store that cannot be written is still read, and writes pause after 
   CHECK(impatient.write_failures() == 1);
 }
 
+TEST_CASE("a name that is too long costs its file only") {
+  const TempDirectory directory;
+  KeepingLog messages;
+  Root root(directory / "cache", messages.log());
+  const auto write = [&](const fs::path& name) {
+    return root.write(root.version_directory() / name, {});
+  };
+  const std::string name(300, 'x');
+  CHECK(write(name));
+  CHECK(write(fs::path(name) / "file"));
+  CHECK(root.write_failures() == 2);
+  CHECK_FALSE(write("short"));
+}
+
 TEST_CASE("a cache deleted under us is made again") {
   Fixture f;
   f.publish("a");

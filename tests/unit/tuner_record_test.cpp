@@ -162,6 +162,8 @@ TEST_CASE("numbers are exact, words are known and noise is possible") {
   constexpr std::int64_t kTooLarge = (std::int64_t{1} << 32) + 132;
   refused("device", "sm_count", kTooLarge, "an integer from");
   refused("device", "sm_count", -1, "1 or more");
+  refused("device", "name", "", "1 to 128");
+  refused("device", "name", std::string(129, 'x'), "1 to 128");
   refused("device", "l2_bytes", -1, "an integer from 0");
   refused("key", "bucket_q", true, "an integer from");
   refused("config", "block_q", kTooLarge, "an integer from");
