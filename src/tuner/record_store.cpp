@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <iterator>
 #include <span>
@@ -12,7 +11,6 @@
 
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
-#include "base/sha256.hpp"
 #include "cache/file_lock.hpp"
 #include "cache/layout.hpp"
 #include "tuner/neighbours.hpp"
@@ -23,37 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxRecordBytes = 64 * 1024;
-constexpr std::size_t kDigits = 16;             // of a hash in a file name
 constexpr std::chrono::seconds kLockBudget(1);  // to write a small file takes milliseconds
 constexpr std::string_view kBundled = "a tuning record of a bundle";
-
-// Lower-case letters and digits, with dashes for all else.
-std::string slug(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto letter = static_cast<unsigned char>(c);
-    result += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : '-';
-  }
-  return result;
-}
-
-std::string device_directory(const DeviceClass& device) {
-  return fmt::format("{}.{}sm.{}.{}m", slug(device.name), device.sm_count, device.arch,
-                     device.l2_bytes >> 20);
-}
-
-// Records of two search spaces do not overwrite each other.
-template <class PlanKey>
-std::string family_directory(const BasicTuneKey<PlanKey>& key) {
-  base::TaggedHash hash;
-  hash.field("pass", Tuned<PlanKey>::kPass);
-  hash.field("space", key.space);
-  base::for_each_leaf(key.plan, [&](const char* name, const auto& value) {
-    if (std::string_view(name).starts_with("bucket_")) return;  // the file's name has these
-    hash.field(name, static_cast<std::int64_t>(value));
-  });
-  return base::hex(hash.digest()).substr(0, kDigits);
-}
 
 // `any` where it is the record of `key`.
 template <class PlanKey>
@@ -73,19 +42,11 @@ RecordStore::RecordStore(std::optional<fs::path> root, fs::path lock_directory, 
       bundles_(bundles),
       shipped_(shipped) {}
 
-template <class PlanKey>
-fs::path RecordStore::place(const BasicTuneKey<PlanKey>& key) {
-  return fs::path("t") / device_directory(key.device) / family_directory(key) /
-         fmt::format("q{}.kv{}.p{}.json", key.plan.bucket_q, key.plan.bucket_kv,
-                     key.plan.bucket_planes);
-}
-
-template <class PlanKey>
-base::Digest RecordStore::id(const BasicTuneKey<PlanKey>& key) {
-  return base::sha256(place(key).generic_string());
-}
-
 RecordStore::Parsed RecordStore::parse(std::string_view text) try {
+  if (text.size() > kMaxRecordBytes) {
+    return fmt::format("tuning record: it has {} bytes; expected at most {}", text.size(),
+                       kMaxRecordBytes);
+  }
   return record_from_json(text);
 } catch (const Error& error) {
   return error.what();
@@ -114,6 +75,14 @@ std::optional<AnyRecord> RecordStore::usable(Parsed parsed, std::string_view whe
   if (AnyRecord* const record = std::get_if<AnyRecord>(&parsed)) return std::move(*record);
   log_.info("{} is not used: {}", where, std::get<std::string>(parsed));
   return std::nullopt;
+}
+
+std::optional<std::string> RecordStore::why_unreadable(std::string_view text) const {
+  const Parsed parsed = parse(text);
+  const auto* const why = std::get_if<std::string>(&parsed);
+  if (why == nullptr) return std::nullopt;
+  log_.warning("{}; it is kept in memory only", *why);
+  return *why;
 }
 
 template <class PlanKey>
@@ -166,6 +135,8 @@ std::optional<std::string> RecordStore::publish(
     const BasicRecord<PlanKey>& record, const std::optional<BasicRecord<PlanKey>>& superseded) {
   remember(record);
   if (const auto why = root_.why_unused()) return why;
+  const std::string text = to_json(record) + '\n';
+  if (const auto why = why_unreadable(text)) return why;
   const cache::FileLock lock(lock_directory_ / cache::lock_name(root_.digest(), id(record.key)),
                              kLockBudget, log_);
   const fs::path path = root_.version_directory() / place(record.key);
@@ -175,7 +146,6 @@ std::optional<std::string> RecordStore::publish(
     remember(*present);
     return std::nullopt;
   }
-  const std::string text = to_json(record) + '\n';
   return root_.write(path, std::as_bytes(std::span(text)));
 }
 
@@ -227,8 +197,6 @@ template std::optional<BasicRecord<problem::PlanKey>> RecordStore::recall(
 template void RecordStore::remember(const BasicRecord<problem::PlanKey>&);
 template std::optional<std::string> RecordStore::publish(
     const BasicRecord<problem::PlanKey>&, const std::optional<BasicRecord<problem::PlanKey>>&);
-template fs::path RecordStore::place(const BasicTuneKey<problem::PlanKey>&);
-template base::Digest RecordStore::id(const BasicTuneKey<problem::PlanKey>&);
 template std::optional<BasicRecordMatch<problem::BackwardPlanKey>> RecordStore::find(
     const BasicTuneKey<problem::BackwardPlanKey>&) const;
 template std::optional<BasicRecord<problem::BackwardPlanKey>> RecordStore::find_exact(
@@ -239,7 +207,5 @@ template void RecordStore::remember(const BasicRecord<problem::BackwardPlanKey>&
 template std::optional<std::string> RecordStore::publish(
     const BasicRecord<problem::BackwardPlanKey>&,
     const std::optional<BasicRecord<problem::BackwardPlanKey>>&);
-template fs::path RecordStore::place(const BasicTuneKey<problem::BackwardPlanKey>&);
-template base::Digest RecordStore::id(const BasicTuneKey<problem::BackwardPlanKey>&);
 
 }  // namespace attnjit::tuner

@@ -60,7 +60,8 @@ class RecordStore {
 
   /// Keeps `record`, which was measured where `superseded` was known, in memory, and on disk if
   /// that can be done. What another process has put there meanwhile stays if it is better().
-  /// Returns why neither is on disk; nullopt: one is. A failure is logged, never thrown.
+  /// A record that a later process could not read is not written. Returns why neither is on disk;
+  /// nullopt: one is. A failure is logged, never thrown.
   template <class PlanKey>
   std::optional<std::string> publish(
       const BasicRecord<PlanKey>& record,
@@ -95,6 +96,7 @@ class RecordStore {
   Parsed inspect(const std::filesystem::path& path) const;
   std::optional<AnyRecord> read(const std::filesystem::path& path) const;
   std::optional<AnyRecord> usable(Parsed parsed, std::string_view where) const;
+  std::optional<std::string> why_unreadable(std::string_view text) const;
   template <class PlanKey>
   std::optional<AnyRecord> find_bundled(const BasicTuneKey<PlanKey>& key) const;
   template <class PlanKey>

@@ -238,6 +238,22 @@ TEST_CASE("records do not follow a link to their directory, however it is writte
   CHECK_FALSE(fs::exists(disk.temp / "real/v1" / RecordStore::place(tune_key(2048))));
 }
 
+TEST_CASE("a record that the next process could not read is not written, and that is said") {
+  Disk disk;
+  Record large = make_record(tune_key()), impossible = make_record(tune_key());
+  large.exact.assign(64 * 1024, 'x');
+  impossible.mad = 0;
+  for (const Record& record : {large, impossible}) {
+    RecordStore store = disk.open();
+    CHECK(store.publish(record));
+    CHECK(store.find_exact(tune_key()));
+    CHECK_FALSE(fs::exists(disk.file(tune_key())));
+    CHECK(store.verify().empty());
+  }
+  REQUIRE(disk.log.warnings().size() == 2);
+  CHECK(disk.log.warnings()[0].find("expected at most 65536") != std::string::npos);
+}
+
 TEST_CASE("a record that cannot be written is said once and used all the same") {
   Disk disk;
   test::spill(disk.temp / "cache", "a file, so nothing can be created below it");
