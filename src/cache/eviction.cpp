@@ -6,7 +6,8 @@
 namespace attnjit::cache {
 namespace {
 
-constexpr std::chrono::hours kYoung(1);
+/// The age up to which a file may have been used in the last hour.
+constexpr std::chrono::hours kYoung = std::chrono::hours(1) + kUseInterval;
 
 SizeLimits four_fifths(const SizeLimits& limits) {
   return {limits.bytes - limits.bytes / 5, limits.files - limits.files / 5};

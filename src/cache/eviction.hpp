@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -6,6 +7,9 @@
 #include "cache/layout.hpp"
 
 namespace attnjit::cache {
+
+/// The files of entries tell their last use as exactly as this: a hit is noted once in it.
+inline constexpr std::chrono::hours kUseInterval(1);
 
 /// The size that a cache is kept below.
 struct SizeLimits {

@@ -18,7 +18,7 @@ struct StoredFile {
   std::string key;           ///< 64 hexadecimal digits
   std::string compiler_tag;  ///< 8 hexadecimal digits, see compiler_tag()
   std::uint64_t bytes = 0;   ///< 0 for what is not a regular file
-  base::FileTime used;       ///< when it was written, or last hit, to a day
+  base::FileTime used;       ///< when it was written, or last hit, to kUseInterval
 };
 
 /// The name of the lock file of `what`, a kernel or a record, in the cache whose Root::digest() is

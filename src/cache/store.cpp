@@ -8,16 +8,13 @@
 #include "attnjit/error.hpp"
 #include "base/file.hpp"
 #include "base/temporary_name.hpp"
+#include "cache/eviction.hpp"
 #include "cache/quarantine.hpp"
 #include "cache/sweep.hpp"
 
 namespace attnjit::cache {
 
 namespace fs = std::filesystem;
-
-namespace {
-constexpr std::chrono::hours kTouchInterval(24);
-}  // namespace
 
 Store::Store(std::optional<fs::path> root, base::Log& log, std::chrono::milliseconds write_pause)
     : root_(std::move(root), log, write_pause), log_(log) {}
@@ -42,7 +39,7 @@ std::optional<Entry> Store::load(const StoredFile& file) {
   auto result = read(file, &stamp);
   if (Entry* entry = std::get_if<Entry>(&result)) {
     const base::FileTime now = std::chrono::system_clock::now();
-    if (stamp.modified < now - kTouchInterval) base::set_modified(file.path, now);
+    if (stamp.modified < now - kUseInterval) base::set_modified(file.path, now);
     return std::move(*entry);
   }
   const auto& [kind, reason] = std::get<Rejection>(result);

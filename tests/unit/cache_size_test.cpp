@@ -25,6 +25,7 @@ using namespace attnjit::cache;
 using namespace attnjit::test;
 namespace fs = std::filesystem;
 using std::chrono::hours;
+using std::chrono::minutes;
 
 namespace {
 
@@ -52,7 +53,7 @@ struct Fixture {
   KeepingLog messages;
   Store store{directory / "cache", messages.log()};
 
-  fs::path publish(const std::string& source, hours age = hours(0)) {
+  fs::path publish(const std::string& source, minutes age = minutes(0)) {
     REQUIRE_FALSE(store.publish(make_entry(source)));
     const fs::path path =
         place(version_directory(*store.root()), key_of(source), kArch, kCompiler).path;
@@ -87,17 +88,30 @@ TEST_CASE("the least recently used files make room down to 80 %, young ones neve
   CHECK(evicted({used_file("future", 300, hours(-48))}, {.bytes = 1, .files = 4}) == Names{});
 }
 
-TEST_CASE("a hit makes an entry recent, once a day") {
+TEST_CASE("a hit makes an entry recent, once an hour") {
   Fixture f;
-  const fs::path path = f.publish("a", hours(25));
+  const fs::path path = f.publish("a", hours(5));
   const auto age = [&] {
     return std::chrono::system_clock::now() - base::stamp_of(path)->modified;
   };
   CHECK(f.store.find(key_of("a"), kArch, kCompiler));
-  CHECK(age() < hours(1));
-  base::set_modified(path, std::chrono::system_clock::now() - hours(23));
+  CHECK(age() < minutes(30));
+  base::set_modified(path, std::chrono::system_clock::now() - minutes(50));
   CHECK(f.store.find(key_of("a"), kArch, kCompiler));
-  CHECK(age() > hours(22));
+  CHECK(age() > minutes(40));
+}
+
+TEST_CASE("a kernel that was used within the last hour stays, also where its file is older") {
+  Fixture f;
+  const fs::path hit = f.publish("hit", hours(5));
+  const fs::path unused = f.publish("unused", hours(5));
+  // One that was hit less than an hour ago, when its file was too young to be dated again.
+  const fs::path noted = f.publish("noted", minutes(115));
+  CHECK(f.store.find(key_of("hit"), kArch, kCompiler));
+  CHECK(f.collector(1).collect()->evicted.files == 1);
+  CHECK(fs::exists(hit));
+  CHECK(fs::exists(noted));
+  CHECK_FALSE(fs::exists(unused));
 }
 
 TEST_CASE("a collection keeps what is recent, and open readers keep what they read") {
@@ -142,7 +156,7 @@ TEST_CASE("processes that fill a cache which is evicted all the time get right k
   std::uint64_t removed = 0;
   const auto evict = [&] {
     for (const StoredFile& file : f.store.list()) {
-      base::set_modified(file.path, std::chrono::system_clock::now() - hours(2));
+      base::set_modified(file.path, std::chrono::system_clock::now() - hours(3));
     }
     removed += f.collector(10 * bytes).collect()->evicted.files;
   };
