@@ -106,7 +106,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) {
   add_jobs(verb, flags->common);
   verb.add_flag("--force", flags->tune.force, "Measure again what has a record");
   verb.add_flag("--stale", flags->tune.stale,
-                "Measure again what has a record of another version of the library or of NVRTC");
+                "Measure again what has a record of another library, NVRTC or configuration 0");
   verb.add_option("--shard", flags->tune.shard,
                   "I/N: tune share I (from 0) of N of the manifest, equal ones by estimated cost");
   verb.add_option("--html", flags->tune.html, "File for a page of the candidates' times");

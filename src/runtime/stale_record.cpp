@@ -1,11 +1,13 @@
 #include "runtime/stale_record.hpp"
 
+#include "tuner/stale.hpp"
+
 namespace attnjit::runtime {
 
 template <class Pass>
 bool is_stale(Engine& engine, const tuner::BasicRecord<typename Pass::Key>& record,
               const typename Pass::Problem& problem, const codegen::Arch& arch) {
-  if (record.library != ATTNJIT_VERSION) return true;
+  if (tuner::is_stale(record)) return true;
   const auto spec = engine.plan(record.key.plan.family, arch, record.config);
   const auto entry = engine.kernel(spec.steps.front().source, arch, problem::problem_text(problem));
   const auto known = facts(*entry);

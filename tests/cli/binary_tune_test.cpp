@@ -162,6 +162,7 @@ TEST_CASE("records can be imported, listed, shown and exported") {
   const CommandLine attnjit;
   CHECK(attnjit({"records", "ls"}).out == "0 records\n");
   tuner::Record other = make_record(tune_key(4096));
+  other.verdict = "no_gain";  // with what configuration 0 is not
   write_file(attnjit.file("a.jsonl"), lines({small_record(), other}));
   const Outcome imported = attnjit({"records", "import", attnjit.file("a.jsonl")});
   CHECK(imported.code == 0);
@@ -173,6 +174,8 @@ TEST_CASE("records can be imported, listed, shown and exported") {
   REQUIRE(listed.size() == 2);
   const std::string id = listed[0].at("id");
   CHECK(listed[0].at("shipped") == false);
+  CHECK(listed[0].at("stale") != listed[1].at("stale"));
+  CHECK(holds(attnjit({"records", "ls"}).out, ", stale"));
   const auto all = attnjit({"records", "ls", "--shipped", "--json"}).json().at("records");
   CHECK(all.size() >= listed.size());
   CHECK(all[0] == listed[0]);

@@ -28,6 +28,8 @@ void check_staleness(const typename Pass::Problem& problem) {
   CHECK_FALSE(stale([](auto& other) { other.driver = 12040; }));
   CHECK(stale([](auto& other) { other.library = "0.0.1"; }));
   CHECK(stale([](auto& other) { other.nvrtc = "12.4.99"; }));
+  // Configuration 0 of its time would be another one.
+  CHECK(stale([](auto& other) { other.verdict = other.verdict == "gain" ? "no_gain" : "gain"; }));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "temp_directory.hpp"
 #include "tuner/embedded_configs.hpp"
 #include "tuner/record_store.hpp"
+#include "tuner/stale.hpp"
 #include "tuner_fixtures.hpp"
 
 using namespace attnjit;
@@ -111,4 +112,18 @@ TEST_CASE("every line of configs/records is a record, and is found by its key") 
     std::visit([&](const auto& each) { CHECK(store.find_exact(each.key)); }, record);
   }
   CHECK(store.list_shipped().size() == count);
+}
+
+TEST_CASE("no record of configs/records speaks of a configuration 0 that is another one by now") {
+  test::KeepingLog log;
+  const RecordStore store(std::nullopt, {}, log.log(), nullptr, tuner::embedded_records());
+  for (const tuner::AnyRecord& record : store.list_shipped()) {
+    std::visit(
+        [](const auto& each) {
+          CAPTURE(each.exact);
+          CAPTURE(each.verdict);
+          CHECK_FALSE(contradicts_config_zero(each));
+        },
+        record);
+  }
 }

@@ -13,6 +13,7 @@
 #include "cli/report/tile_cell.hpp"
 #include "cli/verbs/verbs.hpp"
 #include "cli/work/imported.hpp"
+#include "tuner/stale.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -22,6 +23,10 @@ constexpr std::size_t kShortId = 12;  // digits that tables show
 std::string id_of(const tuner::AnyRecord& record) {
   return std::visit([](const auto& each) { return base::hex(tuner::RecordStore::id(each.key)); },
                     record);
+}
+
+bool is_stale(const tuner::AnyRecord& record) {
+  return std::visit([](const auto& each) { return tuner::is_stale(each); }, record);
 }
 
 template <class PlanKey>
@@ -34,7 +39,8 @@ std::vector<std::string> table_row(const tuner::BasicRecord<PlanKey>& record, co
           fmt::format("{:.1f}", record.us),
           fmt::format("{:.1f} %", 100 * record.gain()),
           record.key.space,
-          shipped ? record.library + ", shipped" : record.library};
+          fmt::format("{}{}{}", record.library, shipped ? ", shipped" : "",
+                      tuner::is_stale(record) ? ", stale" : "")};
 }
 
 ExitCode list(const tuner::RecordStore& store, bool with_shipped, Console& console) {
@@ -51,8 +57,10 @@ ExitCode list(const tuner::RecordStore& store, bool with_shipped, Console& conso
     for (const tuner::AnyRecord& record : records) {
       const std::string id = id_of(record);
       std::visit([&](const auto& each) { table.add(table_row(each, id, shipped)); }, record);
-      entries.push_back(
-          {{"id", id}, {"shipped", shipped}, {"record", base::parse_json(to_json(record))}});
+      entries.push_back({{"id", id},
+                         {"shipped", shipped},
+                         {"stale", is_stale(record)},
+                         {"record", base::parse_json(to_json(record))}});
     }
   };
   add(store.list(), false);

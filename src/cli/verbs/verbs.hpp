@@ -32,7 +32,7 @@ struct BenchOptions {
 struct TuneOptions {
   WorkloadOptions workload;
   bool force = false;  ///< measure again what has a record
-  bool stale = false;  ///< measure again what another version of the library or of NVRTC measured
+  bool stale = false;  ///< measure again what has a runtime::is_stale() record
   std::string html;    ///< a file for a page of the results; empty: none
   std::string shard;   ///< "I/N": the problems of a manifest that this machine tunes; empty: all
 };

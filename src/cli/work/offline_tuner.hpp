@@ -15,7 +15,7 @@ namespace attnjit::cli {
 /// The problems that are measured again though they have a record.
 struct Remeasure {
   bool all = false;
-  bool stale = false;  ///< those that another version of the library or of NVRTC measured
+  bool stale = false;  ///< those of which runtime::is_stale()
 };
 
 /// Tunes problems for a device, one after another, in a worker process. A configuration that ends
