@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <set>
+#include <vector>
+
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
 
@@ -10,17 +14,37 @@ namespace {
 
 constexpr std::size_t kMaxParserMessage = 300;  // it repeats the text that it stumbled over
 
-// Called by the parser at every bracket; `depth` is the number of those around this one.
-bool bound_depth(int depth, Json::parse_event_t event, Json&) {
-  const bool opens =
-      event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-  if (opens && depth >= kMaxJsonDepth) {
+/// The rules that the parser has none for. It calls this at every bracket and at every name.
+class Rules {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
+    if (event == Event::key) expect_new(value.get_ref<const std::string&>());
+    if (event == Event::object_start || event == Event::array_start) open(depth);
+    if (event == Event::object_end || event == Event::array_end) names_.pop_back();
+    return true;
+  }
+
+ private:
+  // `depth` is the number of brackets around this one.
+  void open(int depth) {
+    if (depth >= kMaxJsonDepth) {
+      throw Error(
+          ErrorKind::kInvalidEnvironment,
+          fmt::format("JSON with more than {} levels of brackets; expected fewer", kMaxJsonDepth));
+    }
+    names_.emplace_back();
+  }
+
+  void expect_new(const std::string& name) {
+    if (names_.back().insert(name).second) return;
     throw Error(
         ErrorKind::kInvalidEnvironment,
-        fmt::format("JSON with more than {} levels of brackets; expected fewer", kMaxJsonDepth));
+        fmt::format("JSON with two members \"{}\" in one object; expected one", excerpt(name)));
   }
-  return true;
-}
+
+  std::vector<std::set<std::string>> names_;  // of the members so far, by bracket
+};
 
 // The parser's message without "[json.exception.parse_error.101] " before it.
 std::string_view without_code(std::string_view message) {
@@ -33,7 +57,8 @@ std::string_view without_code(std::string_view message) {
 }  // namespace
 
 Json parse_json(std::string_view text, JsonComments comments) try {
-  return Json::parse(text, bound_depth, true, comments == JsonComments::kAllowed);
+  Rules rules;
+  return Json::parse(text, std::ref(rules), true, comments == JsonComments::kAllowed);
 } catch (const Json::exception& error) {
   throw Error(ErrorKind::kInvalidEnvironment,
               excerpt(without_code(error.what()), kMaxParserMessage));

@@ -15,7 +15,8 @@ enum class JsonComments { kRefused, kAllowed };
 inline constexpr int kMaxJsonDepth = 64;
 
 /// The value that `text` spells. Throws Error(kInvalidEnvironment) that says where the fault is, or
-/// that it nests deeper than kMaxJsonDepth.
+/// that it nests deeper than kMaxJsonDepth or names two members of an object alike: readers would
+/// differ in which of them counts.
 Json parse_json(std::string_view text, JsonComments comments = JsonComments::kRefused);
 
 /// The same; is_discarded() of the result tells of a fault.

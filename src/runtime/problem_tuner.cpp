@@ -21,8 +21,6 @@ using Clock = std::chrono::steady_clock;
 
 // Half of the time is for measuring what the other half compiled.
 constexpr int kCompileShare = 2;
-// No timer of a device is finer: samples that are equal to the digit are no proof of no noise.
-constexpr double kTimerStepUs = 0.01;
 
 /// The time that a tuning may take; without a budget it never ends.
 class Deadline {
@@ -111,7 +109,7 @@ tuner::BasicRecord<typename Pass::Key> make_record(
   record.config = winner;
   record.verdict = name(result.verdict);
   record.us = result.us;
-  record.mad = std::max(result.mad, kTimerStepUs);
+  record.mad = std::max(result.mad, tuner::kTimerStepUs);
   record.default_us = result.default_us;
   record.rounds = result.rounds;
   record.partial = result.partial || report.skipped > 0;

@@ -17,6 +17,7 @@ using base::Json;
 
 constexpr int kSchema = 2;
 constexpr std::size_t kMaxDeviceName = 128;  // in the name of a directory, with other properties
+constexpr double kLongestUs = 3.6e9;
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxGqaRatio = 1 << 20;
 
@@ -62,17 +63,26 @@ PlanKey plan_key_of(const Json& object) {
 
 double microseconds(const Json& result, const char* name) {
   const auto time = member<double>(result, name);
-  if (time <= 0) base::refuse_json(name, result.at(name), "a time above 0");
+  if (time <= 0 || time > kLongestUs) {
+    base::refuse_json(name, result.at(name), "a time above 0, of an hour at most");
+  }
   return time;
 }
 
 // Merging prefers the least noise, so that one that cannot be would win for ever.
 double noise(const Json& result, double us) {
-  const double mad = microseconds(result, "mad");
-  if (mad > us) {
-    base::refuse_json("mad", result.at("mad"), fmt::format("at most us, which is {}", us));
+  const auto mad = member<double>(result, "mad");
+  if (mad < kTimerStepUs || mad > us) {
+    base::refuse_json("mad", result.at("mad"),
+                      fmt::format("from {} to us, which is {}", kTimerStepUs, us));
   }
   return mad;
+}
+
+std::int64_t seconds_since_1970(const Json& provenance) {
+  const auto time = member<std::int64_t>(provenance, "time");
+  if (time < 0) base::refuse_json("time", provenance.at("time"), "seconds since 1970");
+  return time;
 }
 
 std::string verdict(const Json& result) {
@@ -112,7 +122,7 @@ BasicRecord<PlanKey> read(const Json& root) {
   record.library = member<std::string>(provenance, "library");
   record.nvrtc = member<std::string>(provenance, "nvrtc");
   record.driver = member<int>(provenance, "driver");
-  record.time = member<std::int64_t>(provenance, "time");
+  record.time = seconds_since_1970(provenance);
   return record;
 }
 

@@ -38,6 +38,10 @@ struct BasicTuneKey {
   auto operator<=>(const BasicTuneKey&) const = default;
 };
 
+/// No timer of a device is finer, microseconds: samples that are equal to the digit are no proof of
+/// no noise.
+inline constexpr double kTimerStepUs = 0.01;
+
 /// The configuration that won a contest, and how.
 template <class PlanKey>
 struct BasicRecord {
@@ -46,8 +50,8 @@ struct BasicRecord {
   TunablesFor<PlanKey> config{};
 
   std::string verdict;    ///< "gain" or "no_gain"
-  double us = 0;          ///< of `config`; above 0
-  double mad = 0;         ///< median absolute deviation, microseconds; above 0, at most `us`
+  double us = 0;          ///< of `config`, microseconds; above 0
+  double mad = 0;         ///< median absolute deviation; from kTimerStepUs to `us`
   double default_us = 0;  ///< of configuration 0
   int rounds = 0;
   bool partial = false;  ///< not all candidates were measured

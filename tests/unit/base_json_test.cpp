@@ -38,6 +38,13 @@ TEST_CASE("JSON nests as deep as every thread's stack bears, and no deeper") {
   CHECK(base::try_parse_json(objects).is_discarded());
 }
 
+TEST_CASE("two members of one name are refused, in one object alone") {
+  CHECK(refusal(R"({"a": {"b": 1, "c": [{"d": 2}], "b": 3}})").find("two members \"b\"") !=
+        std::string::npos);
+  CHECK_FALSE(refusal(R"({"a": 1, "\u0061": 2})").empty());
+  CHECK(refusal(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})").empty());
+}
+
 TEST_CASE("what is no JSON is refused in a line that says where, however long the text") {
   CHECK(refusal("{\"a\": x}").find("column 7") != std::string::npos);
   CHECK(refusal("1e999").find("1e999") != std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -173,14 +174,16 @@ TEST_CASE("numbers are exact, words are known and noise is possible") {
   refused("result", "us", true, "a finite number");
   refused("result", "us", 0, "above 0");
   refused("result", "default_us", -100, "above 0");
-  refused("result", "mad", 0, "above 0");
-  refused("result", "mad", -0.5, "above 0");
-  refused("result", "mad", 80.6, "at most us");
+  refused("result", "us", 1e300, "an hour at most");
+  refused("result", "mad", 1e-300, "from 0.01 to us");
+  refused("result", "mad", -0.5, "from 0.01 to us");
+  refused("result", "mad", 80.6, "from 0.01 to us");
   refused("result", "verdict", "budget", "\"no_gain\"");
   refused("result", "verdict", 1, "a string");
   refused("provenance", "driver", kTooLarge, "an integer from");
   refused("provenance", "time", 1.5, "an integer from");
   refused("provenance", "time", 1e20, "an integer from");
+  refused("provenance", "time", std::numeric_limits<std::int64_t>::min(), "seconds since 1970");
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["head_dim"] = 256.5; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["aligned"] = 1; }).empty());
   // A ratio of 0 is divided by, and large sizes overflow.
@@ -190,6 +193,12 @@ TEST_CASE("numbers are exact, words are known and noise is possible") {
             std::string::npos);
     }
   }
+}
+
+TEST_CASE("a record with two members of one name is refused") {
+  std::string text = to_json(sample());
+  text.replace(text.find("\"mad\""), 0, "\"mad\":0.02,");
+  CHECK(refusal(text).find("two members \"mad\"") != std::string::npos);
 }
 
 TEST_CASE("nested JSON in a record is refused, and in a short line") {
