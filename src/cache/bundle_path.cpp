@@ -18,7 +18,8 @@ constexpr const char* kBundleSuffix = ".atkb";
 }  // namespace
 
 BundlePath::BundlePath(const std::vector<fs::path>& named, base::Log& log) : log_(log) {
-  for (const fs::path& path : named) {
+  for (const fs::path& name : named) {
+    const fs::path path = normal_form(name);
     std::error_code error;
     if (fs::is_directory(fs::symlink_status(path, error))) {
       open_all(path);

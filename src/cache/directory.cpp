@@ -25,6 +25,11 @@ std::optional<std::string> broken_rule(const struct stat& status) {
 
 }  // namespace
 
+std::filesystem::path normal_form(const std::filesystem::path& path) {
+  const std::filesystem::path normal = path.lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
 std::optional<std::string> why_untrusted(const std::filesystem::path& path) {
   struct stat status;
   return ::lstat(path.c_str(), &status) == 0 ? broken_rule(status) : std::nullopt;

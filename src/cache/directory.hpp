@@ -7,6 +7,10 @@
 
 namespace attnjit::cache {
 
+/// `path` in lexically normal form and without a slash at its end: the system follows "link/" and
+/// "link/." where it has to see the link.
+std::filesystem::path normal_form(const std::filesystem::path& path);
+
 /// The rule that makes the existing directory `path` unfit to hold files that this process loads
 /// ("it is a symbolic link"); nullopt where it is fit, or absent.
 std::optional<std::string> why_untrusted(const std::filesystem::path& path);

@@ -26,12 +26,6 @@ constexpr std::string_view kReadme =
     "deleted\n"
     "at any time; what is needed again is compiled, and tuned, again.\n";
 
-std::optional<fs::path> normal_form(const std::optional<fs::path>& path) {
-  if (!path) return std::nullopt;
-  const fs::path normal = path->lexically_normal();
-  return normal.has_filename() ? normal : normal.parent_path();
-}
-
 /// Tells backup programs, and people, what the directory is. It works as well without.
 void label(const fs::path& root, const fs::path& temporary) {
   const auto put = [&](const char* name, std::string_view text) {
@@ -46,7 +40,9 @@ void label(const fs::path& root, const fs::path& temporary) {
 }  // namespace
 
 Root::Root(std::optional<fs::path> path, base::Log& log, std::chrono::milliseconds write_pause)
-    : path_(normal_form(path)), log_(log), write_pause_(write_pause) {}
+    : path_(path ? std::optional(normal_form(*path)) : std::nullopt),
+      log_(log),
+      write_pause_(write_pause) {}
 
 fs::path Root::version_directory() const { return cache::version_directory(*path_); }
 

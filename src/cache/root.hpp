@@ -25,8 +25,7 @@ class Root {
   Root(std::optional<std::filesystem::path> path, base::Log& log,
        std::chrono::milliseconds write_pause = std::chrono::seconds(60));
 
-  /// In lexically normal form and without a slash at its end: the system follows "link/" and
-  /// "link/." where it has to see the link.
+  /// In normal_form().
   const std::optional<std::filesystem::path>& path() const { return path_; }
 
   /// The directory below path() of this library's entry format. There must be a path().

@@ -81,6 +81,22 @@ TEST_CASE("a directory of bundles that a group could write is not used") {
   CHECK(path.refused()[0].reason.find("chmod g-w") != std::string::npos);
 }
 
+TEST_CASE("a link to a directory of bundles is not used, however it is written") {
+  const TempDirectory temp;
+  fs::create_directory(temp / "real");
+  write_bundle(temp / "real" / "1.atkb", {make_entry("a")});
+  fs::create_directory_symlink(temp / "real", temp / "link");
+  for (const char* end : {"", "/", "/.", "//", "/x/.."}) {
+    CAPTURE(end);
+    KeepingLog messages;
+    const BundlePath path({(temp / "link").string() + end}, messages.log());
+    CHECK(path.bundles().empty());
+    REQUIRE(path.refused().size() == 1);
+    CHECK(path.refused()[0].reason.find("symbolic link") != std::string::npos);
+    CHECK(BundlePath({(temp / "real").string() + end}, messages.log()).bundles().size() == 1);
+  }
+}
+
 TEST_CASE("bundles are asked in their order, and a directory is its bundles by name") {
   const TempDirectory temp;
   KeepingLog messages;
