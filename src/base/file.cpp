@@ -52,8 +52,12 @@ UniqueFd open_file(const std::filesystem::path& path, int flags, mode_t mode = 0
       uninterrupted([&] { return ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode); }));
 }
 
+/// Of what a file may be dated beyond the range of FileTime, the closest in it, to the second.
 FileTime to_file_time(const timespec& time) {
-  return FileTime(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+  using Seconds = std::chrono::seconds;
+  constexpr auto kMost = std::chrono::floor<Seconds>(FileTime::duration::max()) - Seconds(1);
+  const Seconds seconds = std::clamp(Seconds(time.tv_sec), -kMost, kMost);
+  return FileTime(seconds + std::chrono::nanoseconds(time.tv_nsec));
 }
 
 timespec to_timespec(FileTime time) {

@@ -31,6 +31,9 @@ std::vector<StoredFile> choose_evicted(std::vector<StoredFile> files, const Size
   std::vector<StoredFile> evicted;
   if (!exceeds(left, limits)) return evicted;
   const SizeLimits target = four_fifths(limits);
+  for (StoredFile& file : files) {
+    if (file.used > now + kUseInterval) file.used = base::FileTime::min();
+  }
   std::ranges::sort(files, {}, &StoredFile::used);
   for (StoredFile& file : files) {
     if (!exceeds(left, target) || file.used > now - kYoung) break;

@@ -28,7 +28,8 @@ Size size_of(const std::vector<StoredFile>& files);
 bool exceeds(const Size& size, const SizeLimits& limits);
 
 /// The files whose removal takes `files` from above `limits` to 80 % of them: the least recently
-/// used ones, but none that was used in the hour before `now` or is dated after it.
+/// used ones, but none that was used in the hour before `now`. What is dated more than kUseInterval
+/// after it was not used since its date was set, for a hit would have changed that, and goes first.
 std::vector<StoredFile> choose_evicted(std::vector<StoredFile> files, const SizeLimits& limits,
                                        base::FileTime now);
 

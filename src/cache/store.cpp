@@ -39,7 +39,8 @@ std::optional<Entry> Store::load(const StoredFile& file) {
   auto result = read(file, &stamp);
   if (Entry* entry = std::get_if<Entry>(&result)) {
     const base::FileTime now = std::chrono::system_clock::now();
-    if (stamp.modified < now - kUseInterval) base::set_modified(file.path, now);
+    const bool noted = stamp.modified >= now - kUseInterval && stamp.modified <= now + kUseInterval;
+    if (!noted) base::set_modified(file.path, now);
     return std::move(*entry);
   }
   const auto& [kind, reason] = std::get<Rejection>(result);

@@ -29,7 +29,7 @@ struct BadEntry {
 /// complete from the moment that they are visible, and damage is a miss. Thread-safe. A directory
 /// that others could write is not used, one that cannot be written is still read; both are said
 /// once in the log. Nothing is created before the first publish(). A hit sets the time of an
-/// entry's file once in kUseInterval; a damaged entry is moved to quarantine.
+/// entry's file unless that is within kUseInterval; a damaged entry is moved to quarantine.
 class Store {
  public:
   /// `root` nullopt: there is no disk, and every find() misses. After a failed write, publish()

@@ -49,6 +49,16 @@ class FileSizeLimit {
 
 }  // namespace
 
+TEST_CASE("a file that is dated beyond the range of its stamp is in the future all the same") {
+  const TempDirectory directory;
+  const auto path = directory / "file";
+  std::ofstream(path).put('x');
+  const timespec date{.tv_sec = time_t{1} << 34, .tv_nsec = 0};
+  const timespec dates[2] = {date, date};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), dates, 0) == 0);
+  CHECK(stamp_of(path)->modified > std::chrono::system_clock::now());
+}
+
 TEST_CASE("lines are appended whole, whoever else appends") {
   const TempDirectory temp;
   const fs::path path = temp / "lines";
