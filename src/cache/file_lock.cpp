@@ -43,10 +43,17 @@ base::UniqueFd open_lock_file(const std::filesystem::path& path, std::string& wh
   return fd;
 }
 
+/// Whether `path` leads to the file that `fd` has open.
+bool leads_to(const std::filesystem::path& path, int fd) {
+  struct stat named, open;
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(fd, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
 }  // namespace
 
 FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base::Log& log)
-    : process_(::getpid()) {
+    : path_(path), process_(::getpid()) {
   std::string why;
   fd_ = open_lock_file(path, why);
   const Clock::time_point begin = Clock::now();
@@ -54,10 +61,12 @@ FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base:
   bool noticed = false;
   while (fd_) {
     if (::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0) {
-      outcome_ = Outcome::kHeld;
-      return;
-    }
-    if (errno != EWOULDBLOCK && errno != EINTR) {
+      if (leads_to(path, fd_.get())) {
+        outcome_ = Outcome::kHeld;
+        return;
+      }
+      fd_ = open_lock_file(path, why);  // a holder has removed it, and others wait for a new one
+    } else if (errno != EWOULDBLOCK && errno != EINTR) {
       why = fmt::format("cannot lock {}: {}", path.string(), std::strerror(errno));
       break;
     }
@@ -76,8 +85,10 @@ FileLock::FileLock(const std::filesystem::path& path, milliseconds budget, base:
 }
 
 FileLock::~FileLock() {
+  if (outcome_ != Outcome::kHeld || process_ != ::getpid()) return;
+  if (leads_to(path_, fd_.get())) ::unlink(path_.c_str());
   // Closing the file would not do: a child may have inherited it.
-  if (outcome_ == Outcome::kHeld && process_ == ::getpid()) ::flock(fd_.get(), LOCK_UN);
+  ::flock(fd_.get(), LOCK_UN);
 }
 
 }  // namespace attnjit::cache

@@ -11,8 +11,9 @@
 namespace attnjit::cache {
 
 /// An exclusive lock among the processes and threads of one node. The kernel drops it when its
-/// holder dies, so there is nothing to clean up, and its file is never removed. A child of fork()
-/// shares the holder's lock: it neither drops it nor keeps it from being dropped.
+/// holder dies. Its file is removed by the holder, while it holds it; one that was killed leaves it
+/// to the next. A child of fork() shares the holder's lock: it neither drops it nor keeps it from
+/// being dropped.
 class FileLock {
  public:
   /// The outcome of an attempt: with the lock, after its time (kBusy), or with no means to lock.
@@ -29,6 +30,7 @@ class FileLock {
   Outcome outcome() const { return outcome_; }
 
  private:
+  const std::filesystem::path path_;
   const pid_t process_;
   base::UniqueFd fd_;
   Outcome outcome_ = Outcome::kUnavailable;

@@ -323,7 +323,7 @@ TEST_CASE("a lock directory that is deleted is made again, and nobody waits for 
     return place.open().get(key_of("a"), kArch, build_fake), build_fake();
   });
   CHECK(entry->cubin == fake_cubin());
-  CHECK(fs::exists(place.lock_of("a")));
+  CHECK(fs::exists(place.options.lock_directory));
   CHECK(cache.store().list().size() == 1);
   CHECK(cache.store().verify().empty());
   CHECK(place.messages.warnings().empty());
@@ -418,6 +418,46 @@ TEST_CASE("a lock of one cache costs another cache nothing, and links to a cache
   KernelCache same = place.open();
   same.get(key_of("a"), kArch, build_fake);
   CHECK(same.counters().lock_timeouts == 1);
+}
+
+TEST_CASE("a lock is held by one at a time, and its file goes with it") {
+  Place place;
+  const fs::path path = place.lock_of("a");
+  std::atomic<int> inside = 0, taken = 0, shared = 0;
+  const auto take_turns = [&] {
+    for (int i = 0; i < 100; ++i) {
+      const FileLock lock(path, milliseconds(0), place.messages.log());
+      if (lock.outcome() != FileLock::Outcome::kHeld) continue;
+      ++taken;
+      if (++inside != 1) ++shared;
+      std::this_thread::yield();
+      --inside;
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) threads.emplace_back(take_turns);
+  }
+  CHECK(taken > 0);
+  CHECK(shared == 0);
+  CHECK(count_below(place.options.lock_directory) == 0);
+  CHECK(place.messages.warnings().empty());
+}
+
+TEST_CASE("one that waits for a lock gets it where its file has been removed") {
+  Place place;
+  const fs::path path = place.lock_of("a");
+  auto held = std::make_unique<FileLock>(path, milliseconds(0), place.messages.log());
+  std::jthread waiting([&] {
+    const FileLock lock(path, std::chrono::seconds(10), place.messages.log());
+    CHECK(lock.outcome() == FileLock::Outcome::kHeld);
+    CHECK(FileLock(path, milliseconds(0), place.messages.log()).outcome() ==
+          FileLock::Outcome::kBusy);
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  held.reset();
+  waiting.join();
+  CHECK(count_below(place.options.lock_directory) == 0);
 }
 
 TEST_CASE("a lock is free again once its holder was killed") {
