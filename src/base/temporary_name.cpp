@@ -1,6 +1,7 @@
 #include "base/temporary_name.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,11 +17,17 @@ constexpr std::string_view kSuffix = ".tmp";
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr std::size_t kRandomDigits = 16;
 
-/// The host's name with nothing in it that a path gives a meaning to.
+constexpr std::string_view kUnknownHost = "unknown";
+
+/// The host's name and the PID namespace, for a process is known by its number in one alone, with
+/// nothing in it that a path gives a meaning to.
 std::string host_name() {
   std::array<char, 65> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  std::string text = name.data();
+  struct stat space;
+  const bool known =
+      ::gethostname(name.data(), name.size() - 1) == 0 && ::stat("/proc/self/ns/pid", &space) == 0;
+  if (!known) return std::string(kUnknownHost);
+  std::string text = fmt::format("{}-{}", name.data(), space.st_ino);
   for (char& c : text) {
     if (c == '/' || c == '.') c = '-';
   }
@@ -52,7 +59,8 @@ std::optional<Writer> writer_of(std::string_view name) {
 }
 
 bool has_ended(const Writer& writer) {
-  return writer.host == host_name() && ::kill(writer.process, 0) != 0 && errno == ESRCH;
+  if (writer.host == kUnknownHost || writer.host != host_name()) return false;
+  return ::kill(writer.process, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace attnjit::base

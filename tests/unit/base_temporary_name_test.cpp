@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "base/temporary_name.hpp"
+#include "skip.hpp"
 #include "unit/child_process.hpp"
 
 using namespace attnjit;
@@ -37,4 +39,13 @@ TEST_CASE("a writer has ended when it is of this host and not there any more") {
   CHECK(test::succeeded(child));
   CHECK(base::has_ended({here.host, child}));
   CHECK_FALSE(base::has_ended({"elsewhere", child}));
+  CHECK_FALSE(base::has_ended({"unknown", child}));
+}
+
+TEST_CASE("a writer has not ended for a process that cannot see it, in another PID namespace") {
+  const auto here = *writer_of(base::temporary_name());
+  const auto leave = [] { return ::unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0; };
+  if (!test::true_in_child(leave)) ATTNJIT_SKIP("this user cannot make a PID namespace");
+  CHECK(test::true_in_child(
+      [&] { return leave() && test::true_in_child([&] { return !base::has_ended(here); }); }));
 }
