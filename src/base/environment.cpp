@@ -140,9 +140,14 @@ std::optional<fs::path> cache_directory(const Reader& reader, Environment& resul
     return *xdg / "attnjit";
   }
   const auto home = reader.path("HOME");
-  if (home && home->is_absolute()) return *home / ".cache" / "attnjit";
+  // Accounts of services have a HOME that is not meant to exist, and root would make it.
+  std::error_code error;
+  if (home && home->is_absolute() && fs::is_directory(*home, error)) {
+    return *home / ".cache" / "attnjit";
+  }
   result.cache_trouble =
-      "HOME names no absolute directory: kernels and tuning records are kept in memory only; set "
+      "HOME names no absolute directory that exists: kernels and tuning records are kept in memory "
+      "only; set "
       "ATTNJIT_CACHE_DIR to a directory";
   return std::nullopt;
 }

@@ -21,7 +21,7 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 Environment parse(Variables variables) {
-  variables.try_emplace("HOME", "/home/someone");
+  variables.try_emplace("HOME", "/usr");
   return parse_environment([&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
@@ -56,7 +56,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK_FALSE(environment.disable_autotune);
   CHECK(environment.autotune == AutotuneMode::kOn);
   CHECK(environment.jit == JitPolicy::kAllow);
-  CHECK(environment.cache_directory == "/home/someone/.cache/attnjit");
+  CHECK(environment.cache_directory == "/usr/.cache/attnjit");
   CHECK(environment.cache_max_bytes == 2147483648);
   CHECK(environment.bundle_path.empty());
   CHECK_FALSE(environment.record_file);
@@ -125,19 +125,21 @@ TEST_CASE("ATTNJIT_JIT=forbid stops tuning and nothing else") {
 TEST_CASE("the cache directory follows ATTNJIT_CACHE_DIR, XDG_CACHE_HOME, HOME in that order") {
   CHECK(parse({{"ATTNJIT_CACHE_DIR", "/c"}, {"XDG_CACHE_HOME", "/x"}}).cache_directory == "/c");
   CHECK(parse({{"XDG_CACHE_HOME", "/x"}}).cache_directory == "/x/attnjit");
-  CHECK(parse({{"ATTNJIT_CACHE_DIR", ""}}).cache_directory == "/home/someone/.cache/attnjit");
+  CHECK(parse({{"ATTNJIT_CACHE_DIR", ""}}).cache_directory == "/usr/.cache/attnjit");
   CHECK_FALSE(parse({{"ATTNJIT_CACHE_DIR", "0"}}).cache_directory);
   CHECK(parse({{"ATTNJIT_CACHE_DIR", "here"}}).cache_directory ==
         std::filesystem::current_path() / "here");
 
   const Environment relative = parse({{"XDG_CACHE_HOME", "x"}});
-  CHECK(relative.cache_directory == "/home/someone/.cache/attnjit");
+  CHECK(relative.cache_directory == "/usr/.cache/attnjit");
   CHECK(has_note(relative, "XDG_CACHE_HOME=x"));
 
-  const Environment homeless = parse({{"HOME", ""}});
-  CHECK_FALSE(homeless.cache_directory);
-  REQUIRE(homeless.cache_trouble);
-  CHECK(homeless.cache_trouble->find("ATTNJIT_CACHE_DIR") != std::string::npos);
+  for (const char* home : {"", "usr", "/nonexistent"}) {
+    const Environment homeless = parse({{"HOME", home}});
+    CHECK_FALSE(homeless.cache_directory);
+    REQUIRE(homeless.cache_trouble);
+    CHECK(homeless.cache_trouble->find("ATTNJIT_CACHE_DIR") != std::string::npos);
+  }
   CHECK_FALSE(parse({{"ATTNJIT_CACHE_DIR", "0"}}).cache_trouble);
 }
 
