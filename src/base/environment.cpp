@@ -236,7 +236,7 @@ Environment parse_environment(const Lookup& lookup) {
 
 Environment process_environment() {
   return parse_environment([](const char* name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name);
+    const char* const value = ::secure_getenv(name);
     return value ? std::optional<std::string>(value) : std::nullopt;
   });
 }

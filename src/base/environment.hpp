@@ -42,7 +42,8 @@ using Lookup = std::function<std::optional<std::string>(const char* name)>;
 /// Throws Error(kInvalidEnvironment) naming the variable, its value and the accepted values.
 Environment parse_environment(const Lookup& lookup);
 
-/// parse_environment() of this process: the one place that calls getenv.
+/// parse_environment() of this process: the one place that calls getenv. A program with other
+/// rights than its user's (setuid) has no variables: they could name libraries that it would load.
 Environment process_environment();
 
 /// `path`, which `name` (a variable or an option) holds, made absolute: a later chdir() must not

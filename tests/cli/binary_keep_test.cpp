@@ -1,4 +1,6 @@
 // The verbs that exist to keep something say how much of it is on disk afterwards.
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "command_line.hpp"
@@ -97,6 +99,27 @@ TEST_CASE("without a home the verbs say so once; others go on with a warning") {
   const Outcome facts = attnjit(small_problem({"emit", "--format", "facts"}), homeless);
   CHECK(facts.code == 0);
   CHECK(facts.err.find("HOME") == facts.err.rfind("HOME"));
+}
+
+TEST_CASE("a program with rights that its user has not reads no variables") {
+  if (::geteuid() != 0) ATTNJIT_SKIP("only root can give a program another group's rights");
+  const CommandLine attnjit;
+  const std::string program = attnjit.file("program");
+  std::filesystem::copy_file(ATTNJIT_BINARY, program);
+  struct statvfs system;
+  REQUIRE(::statvfs(program.c_str(), &system) == 0);
+  if ((system.f_flag & ST_NOSUID) != 0) ATTNJIT_SKIP("files here give no rights");
+  const auto says_its_cache = [&] {
+    const std::string command =
+        fmt::format("ATTNJIT_CACHE_DIR={} {} cache path >{} 2>&1", quoted(attnjit.cache().string()),
+                    quoted(program), quoted(attnjit.file("out")));
+    CHECK(std::system(command.c_str()) != -1);
+    return holds(read_file(attnjit.file("out")), attnjit.cache().string());
+  };
+  CHECK(says_its_cache());
+  REQUIRE(::chown(program.c_str(), 0, 54321) == 0);
+  REQUIRE(::chmod(program.c_str(), 02755) == 0);
+  CHECK_FALSE(says_its_cache());
 }
 
 TEST_CASE("memory only is a usage error for verbs that keep things") {
