@@ -69,15 +69,17 @@ Verdict judge_forward(const instance::HostProblem& problem, const reference::Row
   verdict.add(verdict.out.text);
   const std::array<std::int64_t, 3> shape{args.q.shape[0], args.q.shape[1], args.q.shape[2]};
   if (args.lse != nullptr) {
-    verdict.lse = reference::check_lse(args.lse, shape, exact.lse, rows);
+    verdict.lse = reference::check_lse(args.lse, shape, exact.lse, rows, "lse", exact.score_errors);
     verdict.add(verdict.lse.text);
   }
   if (args.row_max != nullptr) {
-    verdict.row_max = reference::check_lse(args.row_max, shape, exact.row_max, rows, "row_max");
+    verdict.row_max = reference::check_lse(args.row_max, shape, exact.row_max, rows, "row_max",
+                                           exact.score_errors);
     verdict.add(verdict.row_max.text);
   }
   if (args.max_logits != nullptr) {
-    verdict.max_logits = reference::check_max_logits(args.max_logits, shape, exact.row_max, rows);
+    verdict.max_logits = reference::check_max_logits(args.max_logits, shape, exact.row_max, rows,
+                                                     exact.score_errors);
     verdict.add(verdict.max_logits.text);
     verdict.add(compare_maxima(args));
   }

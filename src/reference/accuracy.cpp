@@ -42,7 +42,7 @@ struct LseErrors {
 };
 
 // NaN = the row is not judged.
-double lse_ratio(double got, double want) {
+double lse_ratio(double got, double want, double score_error) {
   if (std::isnan(want) || want == kInfinity) {
     return std::numeric_limits<double>::quiet_NaN();
   }
@@ -50,15 +50,18 @@ double lse_ratio(double got, double want) {
     return got == -kInfinity ? 0 : kInfinity;
   }
   const double error = std::fabs(got - want);
-  return std::isnan(error) ? kInfinity : error / (kLseTolerance * std::max(1.0, std::fabs(want)));
+  return std::isnan(error) ? kInfinity
+                           : error / (kLseTolerance * std::max(1.0, std::fabs(want)) + score_error);
 }
 
-LseErrors measure_lse(const float* got, const double* exact, std::int64_t seqlen_q,
-                      const Rows& rows) {
+// `score_errors`: null for none.
+LseErrors measure_lse(const float* got, const double* exact, const double* score_errors,
+                      std::int64_t seqlen_q, const Rows& rows) {
   LseErrors plane;
   for (std::int64_t row = 0; row < rows.count(seqlen_q); ++row) {
     const Sample sample{rows.at(row), 0, got[rows.at(row)], exact[row]};
-    const double ratio = lse_ratio(sample.got, sample.want);
+    const double ratio =
+        lse_ratio(sample.got, sample.want, score_errors == nullptr ? 0 : score_errors[row]);
     if (std::isnan(ratio)) {
       continue;
     }
@@ -146,7 +149,8 @@ Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
 }
 
 Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
-                 const std::vector<double>& exact, const Rows& rows, std::string_view name) {
+                 const std::vector<double>& exact, const Rows& rows, std::string_view name,
+                 const std::vector<double>& score_errors) {
   Report report;
   const auto [batch, heads, seqlen_q] = shape;
   const std::int64_t count = rows.count(seqlen_q);
@@ -157,8 +161,9 @@ Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
     return report;
   }
   for (std::int64_t index = 0; index < batch * heads; ++index) {
-    const LseErrors plane =
-        measure_lse(got + index * seqlen_q, exact.data() + index * count, seqlen_q, rows);
+    const LseErrors plane = measure_lse(
+        got + index * seqlen_q, exact.data() + index * count,
+        score_errors.empty() ? nullptr : score_errors.data() + index * count, seqlen_q, rows);
     ++report.planes;
     report.elements_judged += plane.judged;
     report.worst_ratio = std::max(report.worst_ratio, plane.ratio);
@@ -176,18 +181,20 @@ Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
 }
 
 Report check_max_logits(const float* got, const std::array<std::int64_t, 3>& shape,
-                        const std::vector<double>& exact, const Rows& rows) {
+                        const std::vector<double>& exact, const Rows& rows,
+                        const std::vector<double>& score_errors) {
   const auto [batch, heads, seqlen_q] = shape;
   const std::int64_t count = rows.count(seqlen_q);
-  std::vector<double> want(static_cast<std::size_t>(heads), -kInfinity);
+  std::vector<double> want(static_cast<std::size_t>(heads), -kInfinity), errors(want.size());
   for (std::size_t row = 0; row < exact.size(); ++row) {
-    double& highest = want[row / static_cast<std::size_t>(count) % want.size()];
-    if (exact[row] > highest || std::isnan(exact[row])) highest = exact[row];
+    const std::size_t head = row / static_cast<std::size_t>(count) % want.size();
+    if (exact[row] > want[head] || std::isnan(exact[row])) want[head] = exact[row];
+    if (!score_errors.empty()) errors[head] = std::max(errors[head], score_errors[row]);
   }
   for (std::size_t head = 0; !rows.all && head < want.size(); ++head) {
     if (got[head] > want[head]) want[head] = got[head];
   }
-  return check_lse(got, {1, heads, 1}, want, Rows::every(), "max_logits");
+  return check_lse(got, {1, heads, 1}, want, Rows::every(), "max_logits", errors);
 }
 
 }  // namespace attnjit::reference

@@ -47,16 +47,18 @@ Report check_gradient(const Tensor& got, DType dtype, const Gradient& exact,
                       const Gradient& rounded);
 
 /// Judges `got`, a contiguous host array of shape {B, H, Lq}, against `exact` [B, H, rows]: within
-/// 1e-4 * max(1, |lse|), and exactly -inf where the reference is -inf. Rows whose reference is NaN
-/// or +inf are not judged. `name` is that of `got` in the report: the largest scores of rows obey
-/// the same rule.
+/// 1e-4 * max(1, |lse|) + the row's of `score_errors`, which may be empty, and exactly -inf where
+/// the reference is -inf. Rows whose reference is NaN or +inf are not judged. `name` is that of
+/// `got` in the report: the largest scores of rows obey the same rule.
 Report check_lse(const float* got, const std::array<std::int64_t, 3>& shape,
-                 const std::vector<double>& exact, const Rows& rows, std::string_view name = "lse");
+                 const std::vector<double>& exact, const Rows& rows, std::string_view name = "lse",
+                 const std::vector<double>& score_errors = {});
 
 /// Judges `got` [H] by that rule against the largest of `exact` [B, H, rows], the largest scores of
 /// rows; `shape` is {B, H, Lq}. Where rows are a sample others may be larger, so that it is judged
 /// from below alone. A head with a NaN is not judged.
 Report check_max_logits(const float* got, const std::array<std::int64_t, 3>& shape,
-                        const std::vector<double>& exact, const Rows& rows);
+                        const std::vector<double>& exact, const Rows& rows,
+                        const std::vector<double>& score_errors = {});
 
 }  // namespace attnjit::reference

@@ -12,9 +12,6 @@ inline constexpr double kTermTolerance = 0x1p-20;
 /// The accuracy rule lets ds be off by this many times the change of delta that comes from rounding
 /// `out`: an out that is a roundoff away may change it in another direction.
 inline constexpr double kDeltaErrors = 4;
-/// The share of |scale| |q| |k| that the accuracy rule allows a score to be off by before it is
-/// capped: 4 roundoffs of fp32. Only slopes of a softcap show it, far beyond the cap.
-inline constexpr double kScoreTolerance = 0x1p-22;
 /// The smallest normal fp32 number. Kernels may have 0 in place of anything below.
 inline constexpr double kSmallestNormal = 0x1p-126;
 

@@ -59,7 +59,7 @@ ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, c
   result.out.assign(static_cast<std::size_t>(batch * heads * count * dim_v), kNotComputed);
   result.lse.assign(static_cast<std::size_t>(batch * heads * count), kNotComputed);
 
-  result.row_max = result.lse;
+  result.row_max = result.score_errors = result.lse;
   result.dead.assign(result.lse.size(), 0);
 
   const ScoreRule rule(args);
@@ -77,7 +77,7 @@ ForwardResult forward_unpacked(const ForwardArgs& args, Arithmetic arithmetic, c
     const std::int64_t row = plane * count + first;
     compute(context, block,
             {result.out.data() + row * dim_v, result.lse.data() + row, result.row_max.data() + row,
-             result.dead.data() + row});
+             result.score_errors.data() + row, result.dead.data() + row});
   });
   return result;
 }

@@ -8,6 +8,10 @@
 
 namespace attnjit::reference {
 
+/// The share of |scale| |q| |k| that the accuracy rule allows a score to be off by before it is
+/// capped: 4 roundoffs of fp32.
+inline constexpr double kScoreTolerance = 0x1p-22;
+
 /// How the formulas are evaluated.
 enum class Arithmetic {
   kExact,    ///< fp64 throughout, on the inputs as they are stored
@@ -19,7 +23,9 @@ struct ForwardResult {
   std::vector<double> out;      ///< [B, Hq, rows, Dv]; of kExact NaN where nothing is promised
   std::vector<double> lse;      ///< [B, Hq, rows], natural logarithm; -inf where nothing is summed
   std::vector<double> row_max;  ///< [B, Hq, rows]: the largest score; -inf for a dead row
-  std::vector<std::uint8_t> dead;  ///< [B, Hq, rows]: 1 for a row without a live key
+  std::vector<double> score_errors;  ///< [B, Hq, rows]: kScoreTolerance |scale| |q| max |k|, over
+                                     ///< kept keys
+  std::vector<std::uint8_t> dead;    ///< [B, Hq, rows]: 1 for a row without a live key
 };
 
 /// Attention on the CPU. Every pointer of `args` is a host pointer; `out` is read for its shape

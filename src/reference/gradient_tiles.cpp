@@ -105,9 +105,13 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
     dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
+    // p is off by what its score and lse are.
+    const Real lost =
+        Real{2 * kScoreTolerance} * (tiles_.product(row, column) + std::fabs(lse_[row]));
     const Real size = std::hypot(dout_norm_[row] * value_norm_[column],
-                                 Real{kDeltaErrors / kTermTolerance} * delta_error_[row]);
-    terms_[at] = kept_[at] ? p * counted(p) * size : Real{0};
+                                 Real{kDeltaErrors / kTermTolerance} * delta_error_[row],
+                                 lost / Real{kTermTolerance} * (dp_[at] - delta_[row]));
+    terms_[at] = kept_[at] ? p * counted(p, dtype) * size : Real{0};
   }
 }
 

@@ -21,4 +21,12 @@ void multiply_add_kept(const double* a, const std::uint8_t* kept, const double* 
 void multiply_add_kept(const float* a, const std::uint8_t* kept, const float* b, float* c,
                        std::int64_t rows, std::int64_t inner, std::int64_t columns);
 
+/// The square of the norm of a row.
+template <typename Real>
+Real square_of(const Real* row, std::int64_t size) {
+  Real sum = 0;
+  for (std::int64_t d = 0; d < size; ++d) sum += row[d] * row[d];
+  return sum;
+}
+
 }  // namespace attnjit::reference

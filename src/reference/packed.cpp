@@ -131,6 +131,7 @@ ForwardResult forward_packed(const ForwardArgs& args, Arithmetic arithmetic, con
     result.out.insert(result.out.end(), index(count * dim_v), computed ? 0 : kNotComputed);
     result.lse.insert(result.lse.end(), index(count), lse);
     result.row_max.insert(result.row_max.end(), index(count), lse);
+    result.score_errors.insert(result.score_errors.end(), index(count), 0);
     result.dead.insert(result.dead.end(), index(count), computed ? 1 : 0);
   }
   for (const Sequence& sequence : split_sequences(args)) {
@@ -139,6 +140,7 @@ ForwardResult forward_packed(const ForwardArgs& args, Arithmetic arithmetic, con
     scatter(part.out, heads, result.out, own.first * dim_v, count * dim_v);
     scatter(part.lse, heads, result.lse, own.first, count);
     scatter(part.row_max, heads, result.row_max, own.first, count);
+    scatter(part.score_errors, heads, result.score_errors, own.first, count);
     scatter(part.dead, heads, result.dead, own.first, count);
   }
   return result;

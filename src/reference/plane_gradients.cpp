@@ -24,13 +24,6 @@ void transpose(const T* from, std::int64_t rows, std::vector<T>& to) {
   }
 }
 
-template <typename Real>
-Real square_of(const Real* row, std::int64_t size) {
-  Real sum = 0;
-  for (std::int64_t d = 0; d < size; ++d) sum += row[d] * row[d];
-  return sum;
-}
-
 // Sums dk and dv of one plane over its query heads and their blocks of rows, in ascending order,
 // and dq of each block over its tiles of keys.
 template <typename Real>
@@ -154,6 +147,7 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
 template <typename Real>
 void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange keys,
                                   GradientSums<Real>& dq) {
+  const DType dtype = forward_.q.dtype;
   const double cap = context_.scores.softcap();
   const Real per_score = cap > 0 ? static_cast<Real>(2 * kScoreTolerance / kTermTolerance *
                                                      std::fabs(context_.scores.scale()) / cap)
@@ -171,8 +165,8 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
         continue;
       }
       const Real slope = tiles.slopes()[at];
-      const Real term =
-          tiles.terms()[at] * slope * counted(tiles.p()[at] * slope) / counted(tiles.p()[at]);
+      const Real term = tiles.terms()[at] * slope * counted(tiles.p()[at] * slope, dtype) /
+                        counted(tiles.p()[at], dtype);
       const Real of_slope =
           per_score * std::sqrt(query_square * key_squares[column]) * std::fabs(tiles.dqk()[at]);
       const Real square = term * term + of_slope * of_slope;

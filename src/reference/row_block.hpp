@@ -5,10 +5,11 @@ namespace attnjit::reference {
 
 /// The results of a block of rows.
 struct BlockResult {
-  double* out;         ///< [end - first, Dv]
-  double* lse;         ///< [end - first]
-  double* row_max;     ///< [end - first]
-  std::uint8_t* dead;  ///< [end - first]
+  double* out;           ///< [end - first, Dv]
+  double* lse;           ///< [end - first]
+  double* row_max;       ///< [end - first]
+  double* score_errors;  ///< [end - first]
+  std::uint8_t* dead;    ///< [end - first]
 };
 
 /// Computes a block in fp64, or by the rounded arithmetic in fp32.

@@ -52,10 +52,14 @@ ScoreTiles<Real>::ScoreTiles(const BlockContext& context, const RowBlock& block)
       slope_(static_cast<Real>(context.alibi_slope(block.batch, block.head))),
       queries_(static_cast<std::size_t>(padded_rows_ * dim_)),
       keys_(static_cast<std::size_t>(dim_ * kTile)),
-      keep_(static_cast<std::size_t>(rows() * kTile)) {
+      keep_(static_cast<std::size_t>(rows() * kTile)),
+      query_norms_(static_cast<std::size_t>(rows())),
+      key_norms_(static_cast<std::size_t>(kTile)),
+      largest_norms_(query_norms_.size()) {
   for (std::int64_t row = 0; row < rows(); ++row) {
     range_ = unite(range_, context.rule.band(block.batch, query(row)));
     load_row(context.args.q, block.batch, block.head, query(row), &queries_[row * dim_]);
+    query_norms_[row] = std::fabs(scale_) * std::sqrt(square_of(&queries_[row * dim_], dim_));
   }
   tiles_ = round_up(range_.end - range_.begin, kTile) / kTile;
 }
@@ -84,8 +88,27 @@ bool ScoreTiles<Real>::compute(std::int64_t tile, Real* scores, Real* slopes) {
   load_columns(context_.args.k, block_.batch, context_.head_kv(block_.head), range, keys_.data());
   std::fill_n(scores, padded_rows_ * kTile, Real{0});
   multiply_add(queries_.data(), keys_.data(), scores, padded_rows_, dim_, kTile);
+  measure_keys();
   finish(range, scores, slopes);
   return true;
+}
+
+template <typename Real>
+void ScoreTiles<Real>::measure_keys() {
+  std::fill(key_norms_.begin(), key_norms_.end(), Real{0});
+  for (std::int64_t d = 0; d < dim_; ++d) {
+    for (std::int64_t column = 0; column < kTile; ++column) {
+      const Real element = keys_[d * kTile + column];
+      key_norms_[column] += element * element;
+    }
+  }
+  for (Real& norm : key_norms_) norm = std::sqrt(norm);
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    for (std::int64_t column = 0; column < kTile; ++column) {
+      if (!keep_[row * kTile + column]) continue;
+      largest_norms_[row] = std::max(largest_norms_[row], key_norms_[column]);
+    }
+  }
 }
 
 template <typename Real>

@@ -69,8 +69,16 @@ class ScoreTiles {
   /// writes nothing if no row keeps a key of the tile.
   bool compute(std::int64_t tile, Real* scores, Real* slopes = nullptr);
 
+  /// |scale| |q| |k| of a row and a key of the tile last computed.
+  Real product(std::int64_t row, std::int64_t column) const {
+    return query_norms_[row] * key_norms_[column];
+  }
+  /// The largest one of the keys that the row keeps of the tiles computed so far; 0 without any.
+  Real largest_product(std::int64_t row) const { return query_norms_[row] * largest_norms_[row]; }
+
  private:
   bool keep(KeyRange keys);
+  void measure_keys();
   void finish(KeyRange keys, Real* scores, Real* slopes) const;
 
   const BlockContext& context_;
@@ -82,9 +90,12 @@ class ScoreTiles {
   const Real slope_;
   KeyRange range_;
   std::int64_t tiles_;
-  std::vector<Real> queries_;       // [padded rows, D]
-  std::vector<Real> keys_;          // [D, tile]
-  std::vector<std::uint8_t> keep_;  // [rows, tile]
+  std::vector<Real> queries_;        // [padded rows, D]
+  std::vector<Real> keys_;           // [D, tile]
+  std::vector<std::uint8_t> keep_;   // [rows, tile]
+  std::vector<Real> query_norms_;    // [rows], times |scale|
+  std::vector<Real> key_norms_;      // [tile]
+  std::vector<Real> largest_norms_;  // [rows], of kept keys
 };
 
 }  // namespace attnjit::reference

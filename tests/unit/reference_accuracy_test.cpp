@@ -282,6 +282,43 @@ TEST_CASE("lse is held to a relative 1e-4 and to an exact -inf") {
   CHECK(report.text.find("at row 1 got nan want -200") != std::string::npos);
 }
 
+TEST_CASE("lse may be off by what fp32 leaves of the largest products") {
+  const std::vector<double> exact = {2, -200}, errors = {0, 5};
+  const auto passes = [&](float a, float b) {
+    const float got[] = {a, b};
+    return check_lse(got, {1, 1, 2}, exact, Rows::every(), "lse", errors).pass &&
+           check_max_logits(got, {1, 2, 1}, exact, Rows::every(), errors).pass;
+  };
+  CHECK(passes(2, -195.1f));
+  CHECK(passes(2, -205.01f));
+  CHECK_FALSE(passes(2, -194.9f));
+  CHECK_FALSE(passes(2.001f, -200));
+}
+
+TEST_CASE("the reference says what fp32 leaves of a row's scores") {
+  ProblemSpec spec = small_spec();
+  spec.query_stddev = 1e9;
+  spec.mask = "";
+  spec.scale = 0.5f;
+  const Solved solved(spec);
+  const ForwardArgs args = solved.problem.args();
+  const auto norm = [](const Tensor& t, std::int64_t b, std::int64_t h, std::int64_t row) {
+    double square = 0;
+    for (std::int64_t d = 0; d < t.shape[3]; ++d) {
+      const double x =
+          load(t.data, t.dtype, b * t.strides[0] + h * t.strides[1] + row * t.strides[2] + d);
+      square += x * x;
+    }
+    return std::sqrt(square);
+  };
+  double largest = 0;
+  for (std::int64_t key = 0; key < args.k.shape[2]; ++key) {
+    largest = std::max(largest, norm(args.k, 0, 0, key));
+  }
+  CHECK(solved.exact.score_errors[3] ==
+        doctest::Approx(0x1p-22 * 0.5 * norm(args.q, 0, 0, 3) * largest));
+}
+
 TEST_CASE("largest scores of heads are held to those of rows, or from below to those of some") {
   // Two batch elements, three heads, two rows.
   const std::vector<double> exact = {1,          7, -kInfinity, -kInfinity, 0, std::nan(""),

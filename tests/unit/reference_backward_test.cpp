@@ -66,8 +66,12 @@ TEST_CASE("two keys by hand") {
   CHECK(result.dv.values[0] == near(0.5));
   CHECK(result.dv.values[1] == near(1.5));
   const auto about = [](double value) { return doctest::Approx(value).epsilon(1e-3); };
-  CHECK(result.dbias.terms[0] == about(0.75 * 2 * 4));  // and what fp32 rounds of out
-  CHECK(result.dk.terms[1] == about(0.75 * 2 * 4));
+  // What fp32 leaves of scores and lse, in units of 2^-20, beside the terms; and what it rounds of
+  // out.
+  const double lost[] = {0.5 * std::log(4.0), 0.5 * (std::log(3.0) + std::log(4.0))};
+  const double terms[] = {0.25 * 5 * lost[0], 0.75 * std::hypot(2 * 4, 3 * lost[1])};
+  CHECK(result.dbias.terms[0] == about(std::hypot(terms[0], terms[1])));
+  CHECK(result.dk.terms[1] == about(terms[1]));
   CHECK(result.dv.terms[1] == 0);
 }
 
