@@ -26,11 +26,12 @@ struct Gradient {
   /// kTermTolerance |scale| |q| |k| / softcap for dq and dk. For a dbias that is broadcast over
   /// keys the terms are those of its sum, dlse. What a p, or for dq and dk a p times the slope of a
   /// softcap, below kSmallestNormal contributes is divided by kTermTolerance, for all of it may be
-  /// missing; dv, where nothing cancels, has no other terms.
+  /// missing. p itself is off by what fp32 leaves of its score and lse, GradientTiles::lost(); dv,
+  /// where nothing cancels, has no other terms.
   std::vector<double> terms;
 
-  /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times that where p is
-  /// below kSmallestNormal. Empty otherwise.
+  /// Of an exact dv: the sum of p |dout|, element by element, and 1 / (4 u) times what p may be off
+  /// by, all of it below kSmallestNormal. Empty otherwise.
   std::vector<double> sizes;
 };
 

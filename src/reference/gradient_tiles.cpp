@@ -41,6 +41,7 @@ GradientTiles<Real>::GradientTiles(const GradientContext& context, const RowBloc
       ds_(scores_.size()),
       dqk_(scores_.size()),
       terms_(scores_.size()),
+      lost_(scores_.size()),
       kept_(scores_.size()) {
   for (std::int64_t row = 0; row < rows(); ++row) load_row_state(row);
 }
@@ -105,12 +106,10 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const Real ds = p * (dp_[at] - delta_[row]);
     ds_[at] = kept_[at] ? round_if_rounded(dtype, ds) : Real{0};
     dqk_[at] = kept_[at] ? round_if_rounded(dtype, ds * slopes_[at]) : Real{0};
-    // p is off by what its score and lse are.
-    const Real lost =
-        Real{2 * kScoreTolerance} * (tiles_.product(row, column) + std::fabs(lse_[row]));
+    lost_[at] = Real{2 * kScoreTolerance} * (tiles_.product(row, column) + std::fabs(lse_[row]));
     const Real size = std::hypot(dout_norm_[row] * value_norm_[column],
                                  Real{kDeltaErrors / kTermTolerance} * delta_error_[row],
-                                 lost / Real{kTermTolerance} * (dp_[at] - delta_[row]));
+                                 lost_[at] / Real{kTermTolerance} * (dp_[at] - delta_[row]));
     terms_[at] = kept_[at] ? p * counted(p, dtype) * size : Real{0};
   }
 }

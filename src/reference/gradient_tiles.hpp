@@ -72,6 +72,8 @@ class GradientTiles {
   }                                                    ///< of the scores by scale q k^T, where kept
   const Real* dqk() const { return dqk_.data(); }      ///< ds times slopes: makes dq and dk
   const Real* terms() const { return terms_.data(); }  ///< of ds, times counted(p)
+  /// The share of p that fp32 may leave it off by: what its score and lse are.
+  const Real* lost() const { return lost_.data(); }
   const std::uint8_t* kept() const { return kept_.data(); }
 
   /// [padded rows, Dv padded to kColumnStep], 0 in dead rows.
@@ -87,19 +89,19 @@ class GradientTiles {
   ScoreTiles<Real> tiles_;
   const std::int64_t dim_v_;
   const std::int64_t padded_dim_v_;
-  std::vector<Real> dout_;                  // [padded rows, padded Dv]
-  std::vector<std::uint8_t> dead_;          // [rows]
-  std::vector<Real> lse_;                   // [rows]
-  std::vector<Real> delta_;                 // [rows]
-  std::vector<Real> dout_norm_;             // [rows]
-  std::vector<Real> delta_error_;           // [rows], from an out that is rounded
-  std::vector<Real> values_;                // [padded Dv, tile]
-  std::vector<Real> value_norm_;            // [tile]
-  std::vector<Real> scores_;                // [padded rows, tile]
-  std::vector<Real> dp_;                    // [padded rows, tile]
-  std::vector<Real> slopes_;                // [padded rows, tile]
-  std::vector<Real> p_, ds_, dqk_, terms_;  // [padded rows, tile]
-  std::vector<std::uint8_t> kept_;          // [padded rows, tile]
+  std::vector<Real> dout_;                         // [padded rows, padded Dv]
+  std::vector<std::uint8_t> dead_;                 // [rows]
+  std::vector<Real> lse_;                          // [rows]
+  std::vector<Real> delta_;                        // [rows]
+  std::vector<Real> dout_norm_;                    // [rows]
+  std::vector<Real> delta_error_;                  // [rows], from an out that is rounded
+  std::vector<Real> values_;                       // [padded Dv, tile]
+  std::vector<Real> value_norm_;                   // [tile]
+  std::vector<Real> scores_;                       // [padded rows, tile]
+  std::vector<Real> dp_;                           // [padded rows, tile]
+  std::vector<Real> slopes_;                       // [padded rows, tile]
+  std::vector<Real> p_, ds_, dqk_, terms_, lost_;  // [padded rows, tile]
+  std::vector<std::uint8_t> kept_;                 // [padded rows, tile]
 };
 
 }  // namespace attnjit::reference

@@ -52,6 +52,7 @@ class PlaneSolver {
   std::vector<Real> queries_;       // [padded rows, width], of the block; 0 in dead rows
   std::vector<Real> dout_sizes_;    // [padded rows, padded Dv], |dout| of the block
   std::vector<Real> keys_;          // [tile, width]
+  std::vector<Real> sizes_;         // [padded rows, tile], what p adds to dv_sizes
   std::vector<Real> p_, dqk_;       // [tile, padded rows]
   std::vector<std::uint8_t> kept_;  // [tile, padded rows]
 };
@@ -136,7 +137,13 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
                     dv_.width);
   if (dv_sizes_) {
     const Real whole = static_cast<Real>(0.25 / tensor::unit_roundoff(forward_.q.dtype));
-    for (Real& p : p_) p = p < Real{kSmallestNormal} ? p * whole : p;
+    sizes_.resize(static_cast<std::size_t>(rows * kTile));
+    for (std::size_t at = 0; at < sizes_.size(); ++at) {
+      const Real p = tiles.p()[at];
+      const Real lost = p < Real{kSmallestNormal} ? Real{1} : tiles.lost()[at];
+      sizes_[at] = tiles.kept()[at] ? p + p * lost * whole : Real{0};
+    }
+    transpose(sizes_.data(), rows, p_);
     multiply_add_kept(p_.data(), kept_.data(), dout_sizes_.data(), dv_sizes_->row(keys.begin),
                       kTile, rows, dv_.width);
   }
@@ -172,10 +179,9 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
       const Real square = term * term + of_slope * of_slope;
       dq.squares[row] += square * key_squares[column];
       dk_.squares[keys.begin + column] += square * query_square;
-      const Real p = tiles.p()[at] / Real{kTermTolerance};
-      if (tiles.p()[at] < Real{kSmallestNormal}) {
-        dv_.squares[keys.begin + column] += p * p * dout_square;
-      }
+      const bool vanishes = tiles.p()[at] < Real{kSmallestNormal};
+      const Real p = tiles.p()[at] / Real{kTermTolerance} * (vanishes ? Real{1} : tiles.lost()[at]);
+      dv_.squares[keys.begin + column] += p * p * dout_square;
     }
   }
 }

@@ -27,7 +27,8 @@ SinkTerm sink_term(const GradientContext& context, std::int64_t batch, std::int6
     out_square += out[d] * out[d];
   }
   const double share = std::exp(sink - context.lse(index));
-  return {-share * (dot - dlse), share * std::sqrt(dout_square * out_square)};
+  const double size = share * std::sqrt(dout_square * out_square);
+  return {-share * (dot - dlse), size * counted(share, DType::kFloat32)};
 }
 
 void compute_dsink(const GradientContext& context, const Planes& planes, Gradient& result) {
