@@ -55,7 +55,7 @@ struct BackwardBlock {
   // Turns to a batch element, then to one of its query heads.
   ATTNJIT_DEVICE void enter_batch(int batch, int head) {
     block.enter(batch, params.seqlen_q, params.seqlen_kv);
-    block.thread_key = kShape.lane_key(ptx::lane_index());
+    block.thread_key = ScoreShape(kShape).lane_key(ptx::lane_index());
     features.set_lengths(block);
     block.num_rows = block.seqlen_q;
     enter_head(head);

@@ -52,7 +52,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
   ATTNJIT_DEVICE void run() {
     this->locate();
     if (!this->has_queries()) return;
-    block.thread_row = block.first_row + warp_row + kShape.lane_row(lane);
+    block.thread_row = block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
     read_rows();
     scores = 0.0f;
     dp = 0.0f;

@@ -59,7 +59,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   // Turns to a tile of queries.
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
     this->set_rows(block, q_tile);
-    block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
+    block.thread_row =
+        block.first_row + warp_row() + ScoreShape(kShape).lane_row(ptx::lane_index());
   }
 
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,

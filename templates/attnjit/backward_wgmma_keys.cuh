@@ -196,7 +196,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
     if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
-    block.thread_row = block.first_row + kShape.lane_row(lane);
+    block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
     features.receive_tile(shared.operands(stage));
     features.fetch(block, kv_tile * kConfig.block_kv,
                    job.masks ? TileUse::kMasked : TileUse::kPlain);

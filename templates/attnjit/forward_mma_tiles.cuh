@@ -76,8 +76,9 @@ struct ForwardTiles {
         find_rows<kConfig.block_q, kHeads>(
             params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
-    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
-    block.thread_key = kShape.lane_key(lane);
+    block.thread_row =
+        block.first_row + ptx::warp_index() * 16 * kRowTiles + ScoreShape(kShape).lane_row(lane);
+    block.thread_key = ScoreShape(kShape).lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = keys_of(params.k, params.k_strides, kv_head);
     v = keys_of(params.v, params.v_strides, kv_head);

@@ -238,8 +238,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     const RowsPlace place = shared.take_place(Shared::place_word(part_of(query_turn(turn))));
     rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
     rows.split = place.split;
-    rows.block.thread_row = rows.block.first_row + warp_row + kShape.lane_row(lane);
-    rows.block.thread_key = kShape.lane_key(lane);
+    rows.block.thread_row = rows.block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
+    rows.block.thread_key = ScoreShape(kShape).lane_key(lane);
     rows.softmax.begin(params.base.exponent_scale);
     maxima.begin(turn);
     features.begin(rows.block);

@@ -18,7 +18,7 @@ struct SettledExponents {
 
   template <class S>
   ATTNJIT_DEVICE float of(S& scores, int m, int n, int e, float origin) const {
-    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    const int line = ScoreShape(kShape).line(m, n, e), key = ScoreShape(kShape).key(m, n, e);
     float& score = scores[m][n][e];
     if constexpr (kScaled) score = features.added(score, score_scale, line, key);
     if constexpr (kDrops) score = kept.of(score, line, key);
@@ -43,7 +43,7 @@ struct ChangedExponents {
 
   template <class S>
   ATTNJIT_DEVICE float of(const S& scores, int m, int n, int e, float origin) {
-    const int line = kShape.line(m, n, e), key = kShape.key(m, n, e);
+    const int line = ScoreShape(kShape).line(m, n, e), key = ScoreShape(kShape).key(m, n, e);
     const float factor = features.exponent_factor(kScaled ? score_scale * kLog2E : exponent_scale);
     const float score = features.transformed(scores[m][n][e]);
     return fmaf(score, factor, features.addend(features.line_addend(-origin, line), line, key));

@@ -30,7 +30,7 @@ struct Alibi : Feature {
                             head * params.head_stride);
   }
   ATTNJIT_DEVICE RowOwner owner_of_line(const Block& block, int line) const {
-    return owner_of<kShape.packed_heads>(block, block.thread_row + kShape.row(line));
+    return owner_of<kShape.packed_heads>(block, block.thread_row + ScoreShape(kShape).row(line));
   }
   ATTNJIT_DEVICE void begin(const Block& block) {
     if constexpr (!kPacked && !kLate) slopes[0] = slope_of(block, block.head);
@@ -64,7 +64,7 @@ struct Alibi : Feature {
     if constexpr (kPacked) {
       return fmaf(-slopes[line], fabsf(distances[line] - static_cast<float>(key)), score * scale);
     } else {
-      const float keys = distances[0] + static_cast<float>(kShape.row(line) - key);
+      const float keys = distances[0] + static_cast<float>(ScoreShape(kShape).row(line) - key);
       return fmaf(-slopes[0], kOneSided ? keys : fabsf(keys), score * scale);
     }
   }
@@ -84,7 +84,7 @@ struct Alibi : Feature {
   ATTNJIT_DEVICE bool in_exponents_fit() const { return fabsf(slope) <= 64.0f; }
   ATTNJIT_DEVICE float line_addend(float start, int) const { return fmaf(-slope, distance, start); }
   ATTNJIT_DEVICE float addend(float start, int line, int key) const {
-    return fmaf(slope, static_cast<float>(key - kShape.row(line)), start);
+    return fmaf(slope, static_cast<float>(key - ScoreShape(kShape).row(line)), start);
   }
 };
 

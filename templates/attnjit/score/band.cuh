@@ -64,7 +64,7 @@ struct Band : Feature {
     const int origin = first_key + block.thread_key;
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
       kept.before(line, end_key(block, query) - origin);
       if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
     }

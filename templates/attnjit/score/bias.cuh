@@ -49,7 +49,7 @@ struct Bias : Feature {
     if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
-        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+        rows[line].keys = row_address(block, block.thread_row + ScoreShape(kShape).row(line)) +
                           block.thread_key * kElementBytes;
       }
     }

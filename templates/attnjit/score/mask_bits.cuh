@@ -33,7 +33,7 @@ struct RowBits {
     const int num_words = source.params.words_per_row - first_key / 32;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + kShape.row(r);
+      const int row = block.thread_row + ScoreShape(kShape).row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
@@ -127,7 +127,7 @@ struct KeyBits {
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int query = kPerPair ? kShape.row(line) : 0;
+    const int query = kPerPair ? ScoreShape(kShape).row(line) : 0;
     return (word[key / 8][query >> 5] >> (query & 31) & 1) == 0;
   }
 

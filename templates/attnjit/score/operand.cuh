@@ -31,7 +31,7 @@ struct OperandRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const uint8* row = source.row_address(block, block.thread_row + ScoreShape(kShape).row(line));
       const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
@@ -140,7 +140,7 @@ struct ByteRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + kShape.row(line);
+      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
       // Rows past the tensor repeat its last one; they are dead.
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row_index < num_rows ? row_index : num_rows - 1;

@@ -12,7 +12,7 @@ template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
 ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
   static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
   scores.for_each([&](float& score, int m, int n, int e) {
-    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+    visit(score, ScoreShape(kShape).line(m, n, e), ScoreShape(kShape).key(m, n, e));
   });
 }
 
@@ -31,7 +31,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = 2 * h; e < 2 * h + 2; ++e) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }
@@ -45,7 +47,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = c; e < 4; e += 2) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }

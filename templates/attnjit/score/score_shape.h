@@ -37,23 +37,28 @@ struct ScoreShape {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
 
+  // What these take is known once loops are unrolled, or at run time. NVRTC 13.2 to 13.5 read the
+  // members of a template parameter from memory there: nothing folds, and arrays that the results
+  // index are kept in local memory. So they are of a copy only, whose members are constants:
+  // ScoreShape(kShape).line(m, n, e).
+
   // The line of fragment element (m, n, e), and its row.
-  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const&& {
     return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
   }
-  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const&& {
     return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
   }
   // The key of element (m, n, e).
-  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const&& {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
     return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
-  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const&& {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
-  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const&& {
     if (!queries_in_rows()) return lane / 4;
     return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
                             : KeyOrder::thread_key(lane);

@@ -34,7 +34,7 @@ struct TailMask : Feature {
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
       // Results of rows past the tensor are never stored.
       const int last = block.seqlen_q - 1;
       const uint8* row = plane + (query < last ? query : last) * params.query_stride;

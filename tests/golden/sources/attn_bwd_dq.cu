@@ -855,23 +855,28 @@ struct ScoreShape {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
 
+  // What these take is known once loops are unrolled, or at run time. NVRTC 13.2 to 13.5 read the
+  // members of a template parameter from memory there: nothing folds, and arrays that the results
+  // index are kept in local memory. So they are of a copy only, whose members are constants:
+  // ScoreShape(kShape).line(m, n, e).
+
   // The line of fragment element (m, n, e), and its row.
-  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const&& {
     return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
   }
-  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const&& {
     return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
   }
   // The key of element (m, n, e).
-  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const&& {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
     return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
-  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const&& {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
-  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const&& {
     if (!queries_in_rows()) return lane / 4;
     return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
                             : KeyOrder::thread_key(lane);
@@ -1241,7 +1246,7 @@ struct BackwardBlock {
   // Turns to a batch element, then to one of its query heads.
   ATTNJIT_DEVICE void enter_batch(int batch, int head) {
     block.enter(batch, params.seqlen_q, params.seqlen_kv);
-    block.thread_key = kShape.lane_key(ptx::lane_index());
+    block.thread_key = ScoreShape(kShape).lane_key(ptx::lane_index());
     features.set_lengths(block);
     block.num_rows = block.seqlen_q;
     enter_head(head);
@@ -1936,7 +1941,8 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   // Turns to a tile of queries.
   ATTNJIT_DEVICE void enter_tile(int q_tile) {
     this->set_rows(block, q_tile);
-    block.thread_row = block.first_row + warp_row() + kShape.lane_row(ptx::lane_index());
+    block.thread_row =
+        block.first_row + warp_row() + ScoreShape(kShape).lane_row(ptx::lane_index());
   }
 
   // Starts loading the rows of a tile of queries from `base`; dead ones, by the bits of `live`,
@@ -2379,7 +2385,7 @@ struct OperandRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const uint8* row = source.row_address(block, block.thread_row + ScoreShape(kShape).row(line));
       const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
@@ -2488,7 +2494,7 @@ struct ByteRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + kShape.row(line);
+      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
       // Rows past the tensor repeat its last one; they are dead.
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row_index < num_rows ? row_index : num_rows - 1;
@@ -2549,7 +2555,7 @@ template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
 ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
   static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
   scores.for_each([&](float& score, int m, int n, int e) {
-    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+    visit(score, ScoreShape(kShape).line(m, n, e), ScoreShape(kShape).key(m, n, e));
   });
 }
 
@@ -2568,7 +2574,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = 2 * h; e < 2 * h + 2; ++e) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }
@@ -2582,7 +2590,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = c; e < 4; e += 2) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }
@@ -2736,7 +2746,7 @@ struct Bias : Feature {
     if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
-        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+        rows[line].keys = row_address(block, block.thread_row + ScoreShape(kShape).row(line)) +
                           block.thread_key * kElementBytes;
       }
     }
@@ -3064,7 +3074,7 @@ struct Band : Feature {
     const int origin = first_key + block.thread_key;
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
       kept.before(line, end_key(block, query) - origin);
       if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
     }

@@ -165,23 +165,28 @@ struct ScoreShape {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
 
+  // What these take is known once loops are unrolled, or at run time. NVRTC 13.2 to 13.5 read the
+  // members of a template parameter from memory there: nothing folds, and arrays that the results
+  // index are kept in local memory. So they are of a copy only, whose members are constants:
+  // ScoreShape(kShape).line(m, n, e).
+
   // The line of fragment element (m, n, e), and its row.
-  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const&& {
     return queries_in_rows() ? 2 * m + e / 2 : 2 * n + (e & 1);
   }
-  ATTNJIT_INLINE_CONSTEXPR int row(int line) const {
+  ATTNJIT_INLINE_CONSTEXPR int row(int line) const&& {
     return queries_in_rows() ? 8 * line : 8 * (line / 2) + (line & 1);
   }
   // The key of element (m, n, e).
-  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const {
+  ATTNJIT_INLINE_CONSTEXPR int key(int m, int n, int e) const&& {
     if (!queries_in_rows()) return 16 * m + 8 * (e / 2);
     return strided_keys > 0 ? StridedKeyOrder::offset(strided_keys, n, e) : KeyOrder::offset(n, e);
   }
   // The first row of lane `lane` in the tile of its warp, and its first key.
-  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_row(int lane) const&& {
     return queries_in_rows() ? lane / 4 : 2 * (lane & 3);
   }
-  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const {
+  ATTNJIT_INLINE_CONSTEXPR int lane_key(int lane) const&& {
     if (!queries_in_rows()) return lane / 4;
     return strided_keys > 0 ? StridedKeyOrder::thread_key(strided_keys, lane)
                             : KeyOrder::thread_key(lane);
@@ -1349,8 +1354,9 @@ struct ForwardTiles {
         find_rows<kConfig.block_q, kHeads>(
             params, features, find_plane_part(params, params.num_q_tiles * params.num_splits)));
     const int lane = ptx::lane_index();
-    block.thread_row = block.first_row + ptx::warp_index() * 16 * kRowTiles + kShape.lane_row(lane);
-    block.thread_key = kShape.lane_key(lane);
+    block.thread_row =
+        block.first_row + ptx::warp_index() * 16 * kRowTiles + ScoreShape(kShape).lane_row(lane);
+    block.thread_key = ScoreShape(kShape).lane_key(lane);
     const int kv_head = block.head / kConfig.gqa_ratio;
     k = keys_of(params.k, params.k_strides, kv_head);
     v = keys_of(params.v, params.v_strides, kv_head);
@@ -2310,7 +2316,7 @@ struct OperandRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const uint8* row = source.row_address(block, block.thread_row + kShape.row(line));
+      const uint8* row = source.row_address(block, block.thread_row + ScoreShape(kShape).row(line));
       const int key = first_key + block.thread_key, keys = block.operand_keys;
 #pragma unroll
       for (int s = 0; s < kSpans; ++s) {
@@ -2419,7 +2425,7 @@ struct ByteRegisters {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
     for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + kShape.row(line);
+      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
       // Rows past the tensor repeat its last one; they are dead.
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row_index < num_rows ? row_index : num_rows - 1;
@@ -2480,7 +2486,7 @@ template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
 ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit visit) {
   static_assert(kRowTiles == kShape.row_tiles && kGroups == kShape.groups);
   scores.for_each([&](float& score, int m, int n, int e) {
-    visit(score, kShape.line(m, n, e), kShape.key(m, n, e));
+    visit(score, ScoreShape(kShape).line(m, n, e), ScoreShape(kShape).key(m, n, e));
   });
 }
 
@@ -2499,7 +2505,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
-            for (int e = 2 * h; e < 2 * h + 2; ++e) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = 2 * h; e < 2 * h + 2; ++e) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }
@@ -2513,7 +2521,9 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 #pragma unroll
           for (int m = 0; m < kRowTiles; ++m) {
 #pragma unroll
-            for (int e = c; e < 4; e += 2) visit_key(scores[m][n][e], kShape.key(m, n, e));
+            for (int e = c; e < 4; e += 2) {
+              visit_key(scores[m][n][e], ScoreShape(kShape).key(m, n, e));
+            }
           }
         });
       }
@@ -2667,7 +2677,7 @@ struct Bias : Feature {
     if constexpr (kWhole) {
 #pragma unroll
       for (int line = 0; line < Registers::kLines; ++line) {
-        rows[line].keys = row_address(block, block.thread_row + kShape.row(line)) +
+        rows[line].keys = row_address(block, block.thread_row + ScoreShape(kShape).row(line)) +
                           block.thread_key * kElementBytes;
       }
     }
@@ -2837,7 +2847,7 @@ struct RowBits {
     const int num_words = source.params.words_per_row - first_key / 32;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      const int row = block.thread_row + kShape.row(r);
+      const int row = block.thread_row + ScoreShape(kShape).row(r);
       // Rows past the tensor repeat its last one; their results are never stored.
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
@@ -2931,7 +2941,7 @@ struct KeyBits {
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int query = kPerPair ? kShape.row(line) : 0;
+    const int query = kPerPair ? ScoreShape(kShape).row(line) : 0;
     return (word[key / 8][query >> 5] >> (query & 31) & 1) == 0;
   }
 
@@ -3180,7 +3190,7 @@ struct Band : Feature {
     const int origin = first_key + block.thread_key;
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + kShape.row(line)) / kShape.packed_heads;
+      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
       kept.before(line, end_key(block, query) - origin);
       if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
     }
