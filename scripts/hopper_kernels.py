@@ -1,4 +1,4 @@
-"""The kernels of Hopper that scripts/sass-counts and scripts/compile-times look at."""
+"""The kernels of Hopper that scripts/sass-counts, scripts/compile-times and scripts/nvrtc-grid look at."""
 import subprocess
 
 CAUSAL = ["--causal", "bottom-right"]
