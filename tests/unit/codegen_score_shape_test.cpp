@@ -22,8 +22,9 @@ Positions positions_of(const ScoreShape& shape) {
     for (int m = 0; m < shape.row_tiles; ++m) {
       for (int n = 0; n < shape.groups; ++n) {
         for (int e = 0; e < 4; ++e) {
-          positions.emplace(shape.lane_row(lane) + shape.row(shape.line(m, n, e)),
-                            shape.lane_key(lane) + shape.key(m, n, e));
+          positions.emplace(ScoreShape(shape).lane_row(lane) +
+                                ScoreShape(shape).row(ScoreShape(shape).line(m, n, e)),
+                            ScoreShape(shape).lane_key(lane) + ScoreShape(shape).key(m, n, e));
         }
       }
     }
@@ -59,12 +60,12 @@ TEST_CASE(
     strided.strided_keys = 8 * groups;
     CHECK(positions_of(strided) == rectangle(32, 8 * groups));
     for (int n = 0; n < groups; ++n) {
-      for (int e = 0; e < 2; ++e) CHECK(strided.key(0, n, e) % 32 < 8);
+      for (int e = 0; e < 2; ++e) CHECK(ScoreShape(strided).key(0, n, e) % 32 < 8);
     }
     // Column c of group n is row 8 n + c of the tile that the copy engine brings.
     for (int n = 0; n < groups; ++n) {
       for (int c = 0; c < 8; ++c) {
-        const int key = strided.lane_key(c / 2) + strided.key(0, n, c % 2);
+        const int key = ScoreShape(strided).lane_key(c / 2) + ScoreShape(strided).key(0, n, c % 2);
         CHECK(attnjit::kernel::StridedKeyOrder::key(8 * groups, 8 * n + c) == key);
       }
     }
@@ -81,9 +82,9 @@ TEST_CASE(
     CHECK(positions_of(strided) == rectangle(32, 128));
     for (int n = 0; n < strided.groups; ++n) {
       for (int c = 0; c < 8; ++c) {
-        CHECK(strided.key(0, n, c % 2) % strided.span() < strided.neighbours());
+        CHECK(ScoreShape(strided).key(0, n, c % 2) % strided.span() < strided.neighbours());
         const int row = 8 * n + c, first = row / piece * piece;
-        const int key = strided.lane_key(c / 2) + strided.key(0, n, c % 2);
+        const int key = ScoreShape(strided).lane_key(c / 2) + ScoreShape(strided).key(0, n, c % 2);
         CHECK(first + attnjit::kernel::StridedKeyOrder::key(piece, row % piece) == key);
       }
     }
@@ -100,7 +101,7 @@ TEST_CASE("a shape counts its lines and keys") {
 TEST_CASE("queries in rows: a thread holds eight neighbouring keys of every 32") {
   constexpr ScoreShape s = shape(QueryAxis::kRows);
   for (int n = 0; n < s.groups; ++n) {
-    for (int e = 0; e < 4; ++e) CHECK(s.key(0, n, e) % 32 < 8);
+    for (int e = 0; e < 4; ++e) CHECK(ScoreShape(s).key(0, n, e) % 32 < 8);
   }
 }
 

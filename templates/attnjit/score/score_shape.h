@@ -39,8 +39,8 @@ struct ScoreShape {
 
   // What these take is known once loops are unrolled, or at run time. NVRTC 13.2 to 13.5 read the
   // members of a template parameter from memory there: nothing folds, and arrays that the results
-  // index are kept in local memory. So they are of a copy only, whose members are constants:
-  // ScoreShape(kShape).line(m, n, e).
+  // index are kept in local memory. They can be called on a copy only, whose members are
+  // constants: ScoreShape(kShape).line(m, n, e).
 
   // The line of fragment element (m, n, e), and its row.
   ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const&& {
