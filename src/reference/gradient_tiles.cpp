@@ -110,7 +110,7 @@ void GradientTiles<Real>::differentiate(std::int64_t row) {
     const Real size = std::hypot(dout_norm_[row] * value_norm_[column],
                                  Real{kDeltaErrors / kTermTolerance} * delta_error_[row],
                                  lost_[at] / Real{kTermTolerance} * (dp_[at] - delta_[row]));
-    terms_[at] = kept_[at] ? p * counted(p, dtype) * size : Real{0};
+    terms_[at] = kept_[at] ? p * counted(p) * size : Real{0};
   }
 }
 

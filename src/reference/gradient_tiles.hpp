@@ -14,18 +14,12 @@ namespace attnjit::reference {
 /// Rows of a query head that are taken together.
 inline constexpr std::int64_t kGradientRows = 64;
 
-/// The probability below which ds may lose all digits: fp16 has those times 2^14.
-inline double smallest_probability(DType dtype) {
-  return dtype == DType::kFloat16 ? 0x1p-28 : kSmallestNormal;
-}
-
 /// By what a term of weight p, or p times the slope of its score, counts in Gradient::terms:
-/// kernels may have 0 in place of one below smallest_probability(), and the accuracy rule allows
-/// all of it then.
+/// kernels may have 0 in place of one below kSmallestNormal, and the accuracy rule allows all of it
+/// then.
 template <typename Real>
-Real counted(Real weight, DType dtype) {
-  return weight < static_cast<Real>(smallest_probability(dtype)) ? Real{2 / kTermTolerance}
-                                                                 : Real{1};
+Real counted(Real weight) {
+  return weight < Real{kSmallestNormal} ? Real{2 / kTermTolerance} : Real{1};
 }
 
 /// The |lse| from which on a row promises no gradients: an ulp of fp32 is 1/4 there, and what

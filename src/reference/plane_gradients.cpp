@@ -154,7 +154,6 @@ void PlaneSolver<Real>::add_tile(const GradientTiles<Real>& tiles, KeyRange keys
 template <typename Real>
 void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange keys,
                                   GradientSums<Real>& dq) {
-  const DType dtype = forward_.q.dtype;
   const double cap = context_.scores.softcap();
   const Real per_score = cap > 0 ? static_cast<Real>(2 * kScoreTolerance / kTermTolerance *
                                                      std::fabs(context_.scores.scale()) / cap)
@@ -172,8 +171,8 @@ void PlaneSolver<Real>::add_terms(const GradientTiles<Real>& tiles, KeyRange key
         continue;
       }
       const Real slope = tiles.slopes()[at];
-      const Real term = tiles.terms()[at] * slope * counted(tiles.p()[at] * slope, dtype) /
-                        counted(tiles.p()[at], dtype);
+      const Real term =
+          tiles.terms()[at] * slope * counted(tiles.p()[at] * slope) / counted(tiles.p()[at]);
       const Real of_slope =
           per_score * std::sqrt(query_square * key_squares[column]) * std::fabs(tiles.dqk()[at]);
       const Real square = term * term + of_slope * of_slope;

@@ -28,7 +28,7 @@ SinkTerm sink_term(const GradientContext& context, std::int64_t batch, std::int6
   }
   const double share = std::exp(sink - context.lse(index));
   const double size = share * std::sqrt(dout_square * out_square);
-  return {-share * (dot - dlse), size * counted(share, DType::kFloat32)};
+  return {-share * (dot - dlse), size * counted(share)};
 }
 
 void compute_dsink(const GradientContext& context, const Planes& planes, Gradient& result) {

@@ -66,7 +66,7 @@ TEST_CASE("two keys by hand") {
   CHECK(result.dv.values[0] == near(0.5));
   CHECK(result.dv.values[1] == near(1.5));
   const auto about = [](double value) { return doctest::Approx(value).epsilon(1e-3); };
-  // What fp32 leaves of scores and lse, in units of 2^-20, beside the terms; and what it rounds of
+  // Errors of scores and lse in fp32, in units of 2^-20, beside the terms; and the rounding of
   // out.
   const double lost[] = {0.5 * std::log(4.0), 0.5 * (std::log(3.0) + std::log(4.0))};
   const double terms[] = {0.25 * 5 * lost[0], 0.75 * std::hypot(2 * 4, 3 * lost[1])};
