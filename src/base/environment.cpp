@@ -147,8 +147,7 @@ std::optional<fs::path> cache_directory(const Reader& reader, Environment& resul
   }
   result.cache_trouble =
       "HOME names no absolute directory that exists: kernels and tuning records are kept in memory "
-      "only; set "
-      "ATTNJIT_CACHE_DIR to a directory";
+      "only; set ATTNJIT_CACHE_DIR to a directory";
   return std::nullopt;
 }
 

@@ -5,8 +5,8 @@
 
 namespace attnjit::cache {
 
-/// Whether `group` is the one that the system made for `owner` alone, so that what it may write
-/// nobody else may: the owner's primary group, of the owner's name, without another member.
+/// Whether `group` is the private group of `owner`: the owner's primary group, with the owner's
+/// name and no other member. Files that it may write are then writable by the owner alone.
 bool is_private_group(const passwd& owner, const group& group);
 
 /// The same of the users and groups of this system; false where it does not know them.

@@ -855,10 +855,10 @@ struct ScoreShape {
     return queries_in_rows() ? 2 * row_tiles : 2 * groups;
   }
 
-  // What these take is known once loops are unrolled, or at run time. NVRTC 13.2 to 13.5 read the
-  // members of a template parameter from memory there: nothing folds, and arrays that the results
-  // index are kept in local memory. They can be called on a copy only, whose members are
-  // constants: ScoreShape(kShape).line(m, n, e).
+  // Arguments of the functions below are known once loops are unrolled, or at run time. NVRTC 13.2
+  // to 13.5 then read the members of a template parameter from memory: nothing folds, and arrays
+  // that the results index are kept in local memory. So the functions are callable on a temporary
+  // copy only, whose members are constants: ScoreShape(kShape).line(m, n, e).
 
   // The line of fragment element (m, n, e), and its row.
   ATTNJIT_INLINE_CONSTEXPR int line(int m, int n, int e) const&& {
