@@ -53,6 +53,11 @@ void CompileWatch::watch(State& state) {
   log_.progress({});
 }
 
+void CompileWatch::stop() {
+  State& state = *state_;
+  if (state.thread.joinable()) state.thread.join();
+}
+
 CompileWatch::Running::Running(CompileWatch& watch, std::string what)
     : state_(*watch.state_), number_(watch.add(state_, std::move(what))) {}
 

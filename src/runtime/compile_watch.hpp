@@ -28,6 +28,9 @@ class CompileWatch {
                         Milliseconds again = std::chrono::seconds(10))
       : log_(log), first_(first), again_(again) {}
 
+  /// Waits until the thread has left the log's sink, where nothing is compiled any more.
+  void stop();
+
   /// A compile or tuning, while it lives; `what` as in "compiling kernel [...]". The watch outlives
   /// it.
   class Running {

@@ -24,6 +24,9 @@ class Dispatcher {
                       std::shared_ptr<const cuda::Driver> driver = nullptr,
                       Engine::Spaces spaces = {}, std::optional<codegen::Path> path = {});
 
+  /// Waits for a sink that is called from another thread: it may be calling the dispatcher.
+  ~Dispatcher() { engine_.watch().stop(); }
+
   /// Has lines for the sink wait until a call that logged them is about to return, or is a long
   /// compile: then the sink may call the dispatcher. To be called before anything else.
   void defer_log() { engine_.log().defer(); }

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -51,6 +52,23 @@ TEST_CASE("a deferred log has the line while the compile runs") {
   const CompileWatch::Running running(watch, "compiling kernel a");
   wait_for(log, 1);
   CHECK(log.warnings().size() == 1);
+}
+
+TEST_CASE("a watch that is stopped has left the sink") {
+  std::atomic<bool> entered = false, left = false;
+  base::Log log(base::LogLevel::kWarning, [&](base::LogLevel, std::string_view) {
+    entered = true;
+    std::this_thread::sleep_for(milliseconds(30));
+    left = true;
+  });
+  CompileWatch watch(log, milliseconds(1), kNever);
+  {
+    const CompileWatch::Running running(watch, "compiling kernel a");
+    while (!entered) std::this_thread::sleep_for(milliseconds(1));
+  }
+  watch.stop();
+  CHECK(left);
+  watch.stop();  // nothing is left to wait for
 }
 
 TEST_CASE("many long compiles share a line") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -76,16 +77,21 @@ TEST_CASE("a log's sink may make the call whose lines it gets") {
   base::Environment environment = memory_only();
   environment.jit = base::JitPolicy::kWarn;
   const ForwardArgs args = kinds()[0];
+  std::mutex mutex;  // a compile that takes long is told of by another thread
   std::vector<std::string> seen;
   Dispatcher* self = nullptr;
   const auto sink = [&](base::LogLevel, std::string_view text) {
-    seen.emplace_back(text);
+    {
+      const std::scoped_lock lock(mutex);
+      seen.emplace_back(text);
+    }
     self->forward(args, nullptr, {});
   };
   Dispatcher dispatcher(environment, sink, test::silent_driver());
   self = &dispatcher;
   dispatcher.defer_log();
   dispatcher.forward(args, nullptr, {});
+  const std::scoped_lock lock(mutex);
   REQUIRE(!seen.empty());
   CHECK(seen[0].starts_with("compiling kernel"));
   CHECK(dispatcher.counters().plans == 1);
