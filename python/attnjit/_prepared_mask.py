@@ -44,9 +44,9 @@ def _bytes(shape, backward: bool):
     batches, heads, queries, keys = shape
     row_words = -(-keys // (_WORD_BITS * _ROW_WORDS)) * _ROW_WORDS
     tiles = -(-queries // _TILE)
-    key_words = tiles * (_TILE // _WORD_BITS) if backward and queries > 1 else 0
+    columns = tiles * row_words * _WORD_BITS if backward and queries > 1 else 0  # of 8 bytes
     classes = tiles * (row_words * _WORD_BITS // _TILE)
-    return batches * heads * (4 * (queries * row_words + keys * key_words) + classes)
+    return batches * heads * (4 * queries * row_words + 8 * columns + classes)
 
 
 def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:

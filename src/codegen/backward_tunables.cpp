@@ -140,9 +140,6 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   if (!f.scores.aligned) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
-  if (f.scores.mask == Extent::kPerPair && !f.scores.mask_vectorized) {
-    return "wgmma needs rows of the mask to be multiples of 16 bytes";
-  }
   const DbiasMethod dbias = default_dbias_method(f);
   if (f.scores.softcap) {
     if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
@@ -179,10 +176,6 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     if (f.scores.bias_dtype == DType::kFloat32) return "wgmma has no tiles for a bias of fp32";
     if (!f.scores.bias_vectorized) {
       return "wgmma needs rows of the bias to be multiples of 16 bytes";
-    }
-    if (f.scores.mask == Extent::kPerPair && f.scores.prepares_mask() && !narrow(f)) {
-      return "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 "
-             "columns";
     }
   }
   return std::nullopt;

@@ -9,7 +9,6 @@
 #include "attnjit/forward_config.h"
 #include "attnjit/forward_wgmma_config.h"
 #include "attnjit/fragment_sum_config.h"
-#include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
@@ -47,9 +46,9 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
 
 constexpr auto fields(const MaskPackConfig*) {
   using C = MaskPackConfig;
-  return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
-                            base::Field{"vectorized", &C::vectorized},
-                            base::Field{"by_keys", &C::by_keys});
+  return base::fields_of<C>(
+      base::Field{"per_pair", &C::per_pair}, base::Field{"vectorized", &C::vectorized},
+      base::Field{"by_rows", &C::by_rows}, base::Field{"by_keys", &C::by_keys});
 }
 
 constexpr auto fields(const PackedOrderConfig*) {
@@ -90,8 +89,7 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
-      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"dq_order", &C::dq_order},
-      base::Field{"whole_planes", &C::whole_planes},
+      base::Field{"dq_order", &C::dq_order}, base::Field{"whole_planes", &C::whole_planes},
       base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
@@ -104,7 +102,7 @@ constexpr auto fields(const BackwardWideConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
-      base::Field{"mask_tiles", &C::mask_tiles}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers});
 }
 
@@ -149,12 +147,6 @@ constexpr auto fields(const MergeLseConfig*) {
                             base::Field{"dtype", &C::dtype},
                             base::Field{"head_dim_v", &C::head_dim_v},
                             base::Field{"aligned", &C::aligned}, base::Field{"carry", &C::carry});
-}
-
-constexpr auto fields(const MaskClassesConfig*) {
-  using C = MaskClassesConfig;
-  return base::fields_of<C>(base::Field{"per_pair", &C::per_pair},
-                            base::Field{"vectorized", &C::vectorized});
 }
 
 }  // namespace attnjit::kernel

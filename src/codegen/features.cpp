@@ -49,15 +49,9 @@ std::string packed_mask(const Family& f, Pass pass) {
   return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
 }
 
-std::string prepared_mask(const Family& f, Pass pass) {
-  if (!f.mask_prepared || pass == Pass::kForward) return "";
-  return fmt::format("PreparedMask<kScores, {}, kConfig.late>", literal(f.mask));
-}
-
-std::string byte_mask(const Family& f, Pass pass) {
-  if (!f.prepares_mask() || pass == Pass::kForward) return "";
-  return fmt::format("ByteMask<kScores, {}, {}, kConfig.late>", literal(f.mask),
-                     literal(f.mask_vectorized));
+std::string backward_mask(const Family& f, Pass pass) {
+  if (!f.classifies_mask() || pass == Pass::kForward) return "";
+  return fmt::format("BackwardMask<kScores, {}, kConfig.late>", literal(f.mask));
 }
 
 std::string key_mask(const Family& f, Pass) {
@@ -65,7 +59,7 @@ std::string key_mask(const Family& f, Pass) {
 }
 
 std::string packed_keys_mask(const Family& f, Pass) {
-  return f.mask_packs_keys ? "ByteMask<kScores, Extent::kPerKey, false, true>" : "";
+  return f.mask_packs_keys ? "PackedKeysMask<kScores>" : "";
 }
 
 // The backward's preprocess kernel tells the others: rows that it drops are dead.
@@ -116,10 +110,10 @@ constexpr Feature kFeatures[] = {
     {"alibi", "alibi.cuh", "AlibiParams", kAdds, alibi, value<&V::alibi>},
     {"mask", "packed_mask.cuh", "PackedMaskParams", kDrops, packed_mask, value<&V::packed_mask>,
      &Family::mask_groups_batch},
-    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, byte_mask, value<&V::byte_mask>,
-     &Family::mask_groups_batch},
-    {"mask", "byte_mask.cuh", "ByteMaskParams", kDrops, packed_keys_mask, value<&V::byte_mask>,
-     nullptr, &Family::mask_packs_keys, "PackedKeysMask"},
+    {"mask", "backward_mask.cuh", "BackwardMaskParams", kDrops, backward_mask,
+     value<&V::backward_mask>, &Family::mask_groups_batch},
+    {"mask", "packed_keys_mask.cuh", "ByteMaskParams", kDrops, packed_keys_mask,
+     value<&V::byte_mask>},
     {"mask", "key_mask.cuh", "ByteMaskParams", kDrops, key_mask, value<&V::byte_mask>,
      &Family::mask_groups_batch},
     {"mask", "row_mask.cuh", "OperandParams", kDrops, row_mask, value<&V::row_mask>,
@@ -127,8 +121,6 @@ constexpr Feature kFeatures[] = {
     {"band", "band.cuh", "BandParams", kDrops, band, value<&V::band>},
     {nullptr, "length.cuh", nullptr, kDrops, length, nullptr},
     {"sink", "sink.cuh", "SinkParams", kDrops, sink, value<&V::sink>},
-    {"mask", "prepared_mask.cuh", "PreparedMaskParams", kDrops, prepared_mask,
-     value<&V::prepared_mask>, &Family::mask_groups_batch},
     {"row_max", "row_max.cuh", "RowMaxParams", kDrops, row_max, value<&V::row_max>},
     {"pages", "paged_keys.cuh", "PagedKeysParams", kDrops, paged_keys, value<&V::pages>},
     {"tail_mask", "tail_mask.cuh", "TailMaskParams", kDrops, tail_mask, value<&V::tail_mask>},

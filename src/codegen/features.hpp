@@ -24,7 +24,7 @@ namespace attnjit::codegen {
 enum class Pass { kForward, kBackward };
 
 /// Rows of the table.
-inline constexpr std::size_t kNumFeatures = 18;
+inline constexpr std::size_t kNumFeatures = 17;
 
 /// The kernel parameters of all features of one call.
 struct FeatureValues {
@@ -41,7 +41,7 @@ struct FeatureValues {
   kernel::RowMaxParams row_max{};
   kernel::PagedKeysParams pages{};
   kernel::TailMaskParams tail_mask{};
-  kernel::PreparedMaskParams prepared_mask{};  ///< of a backward
+  kernel::BackwardMaskParams backward_mask{};
 };
 
 /// A row of the table.
@@ -61,10 +61,8 @@ struct Feature {
   /// Tells whether batch elements share planes of the operand in groups; nullptr without an
   /// operand.
   bool problem::Family::*groups_batch = nullptr;
-  /// Tells whether the keys of packed sequences lie in one row of the operand, and the wrapper that
-  /// finds a sequence's.
+  /// Tells whether the keys of packed sequences lie in one row of the operand.
   bool problem::Family::*packs_keys = nullptr;
-  const char* packed_keys = "PackedKeys";
 };
 
 /// The features that kernels of `family` have, in the order in which they act and in which the

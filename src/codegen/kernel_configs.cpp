@@ -87,11 +87,15 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {
   if (!family.prepares_mask()) return std::nullopt;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
                                 .vectorized = family.mask_vectorized,
+                                .by_rows = true,
                                 .by_keys = false};
 }
 
 kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key) {
-  return {.per_pair = key.per_pair, .vectorized = key.vectorized, .by_keys = key.by_keys};
+  return {.per_pair = key.per_pair,
+          .vectorized = key.vectorized,
+          .by_rows = true,
+          .by_keys = key.by_keys};
 }
 
 std::optional<kernel::PackedOrderConfig> packed_order_config(const Family& family,
@@ -146,7 +150,6 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
-          .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
           .dq_order = dq_order(f, tunables.dq_method),
           .whole_planes = planes,
           .shares_places = shares,
@@ -163,7 +166,6 @@ kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
           .bias_tiles = f.scores.bias == Extent::kPerPair,
-          .mask_tiles = f.scores.mask == Extent::kPerPair && f.scores.prepares_mask(),
           .num_stages = tunables.dkv.num_stages,
           .producer_registers = 40};
 }
@@ -188,10 +190,15 @@ kernel::BackwardConfig dbias_config(const BackwardFamily& f, const BackwardTunab
   return backward_config(f, tunables.dbias, false);
 }
 
-std::optional<kernel::MaskClassesConfig> mask_classes_config(const BackwardFamily& f) {
-  if (!f.scores.prepares_mask()) return std::nullopt;
-  return kernel::MaskClassesConfig{.per_pair = f.scores.mask == Extent::kPerPair,
-                                   .vectorized = f.scores.mask_vectorized};
+std::optional<kernel::MaskPackConfig> mask_pack_config(const BackwardFamily& f,
+                                                       const BackwardTunables& tunables) {
+  std::optional<kernel::MaskPackConfig> config = mask_pack_config(f.scores);
+  if (!config || !config->per_pair) return config;
+  // The kernel of dk and dv of path wgmma has keys in the rows of its scores, all others queries.
+  config->by_keys = tunables.dkv.path == Path::kWgmma;
+  config->by_rows = !config->by_keys || tunables.dq_method == DqMethod::kKernel ||
+                    tunables.dbias_method == DbiasMethod::kKernel;
+  return config;
 }
 
 kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,

@@ -9,7 +9,6 @@
 #include "attnjit/forward_combine_config.h"
 #include "attnjit/forward_wgmma_config.h"
 #include "attnjit/fragment_sum_config.h"
-#include "attnjit/mask_classes_config.h"
 #include "attnjit/mask_pack_config.h"
 #include "attnjit/max_logits_config.h"
 #include "attnjit/merge_lse_config.h"
@@ -56,7 +55,9 @@ kernel::BackwardDqWgmmaConfig dq_wgmma_config(const problem::BackwardFamily& fam
                                               const BackwardTunables& tunables);
 kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
                                     const BackwardTunables& tunables);
-std::optional<kernel::MaskClassesConfig> mask_classes_config(const problem::BackwardFamily& family);
+/// The prepass that packs the mask; none where there is no mask over keys, or a prepared one.
+std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::BackwardFamily& family,
+                                                       const BackwardTunables& tunables);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
                                                    const BackwardTunables& tunables);
 /// `stored`: the sums of rows that nobody has stored are not there.

@@ -64,7 +64,7 @@ Source render(const ScoreKernel& kernel, const char* config_type, const Config& 
     }
     if (feature->packs_keys != nullptr && family.*feature->packs_keys) {
       add_header(kPackedKeysHeader);
-      policy = fmt::format("{}<{}>", feature->packed_keys, policy);
+      policy = fmt::format("PackedKeys<{}>", policy);
     }
     stub.arguments.push_back(fmt::format("{}({})", policy, has_parameter ? feature->name : ""));
   }
@@ -143,6 +143,18 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
   return wgmma ? "NoKeyBiasGrad{}" : "NoBiasGrad{}";
 }
 
+// Kernels of scores read the bits of a mask, whoever has packed them and whatever its memory was:
+// neither makes another kernel, nor another title, for the cache knows a kernel by its text.
+Family reading_bits(Family family) {
+  if (family.classifies_mask()) family.mask_vectorized = true;
+  family.mask_prepared = false;
+  return family;
+}
+BackwardFamily reading_bits(BackwardFamily family) {
+  family.scores = reading_bits(family.scores);
+  return family;
+}
+
 }  // namespace
 
 bool dbias_in_dkv(DbiasMethod method) {
@@ -151,9 +163,7 @@ bool dbias_in_dkv(DbiasMethod method) {
 
 Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
                       const TemplateSet& templates) {
-  // A prepared mask makes no other kernel, nor another title: the cache knows it by its text.
-  Family family = of_problem;
-  family.mask_prepared = false;
+  const Family family = reading_bits(of_problem);
   const std::string title =
       fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables));
   if (tunables.path == Path::kWgmma) {
@@ -173,11 +183,13 @@ Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  return render_small(
-      "mask_pack", "mask_pack", "MaskPack",
-      fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
-                  config.vectorized ? "" : " scalar", config.by_keys ? " by keys" : ""),
-      config, kThreads, templates);
+  return render_small("mask_pack", "mask_pack", "MaskPack",
+                      fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
+                                  config.vectorized ? "" : " scalar",
+                                  !config.by_keys  ? ""
+                                  : config.by_rows ? " by rows and keys"
+                                                   : " by keys"),
+                      config, kThreads, templates);
 }
 
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
@@ -210,8 +222,9 @@ Source render_merge_lse(const kernel::MergeLseConfig& config, const TemplateSet&
                       config, kThreads, templates);
 }
 
-Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables& tunables,
+Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunables& tunables,
                            const TemplateSet& templates) {
+  const BackwardFamily family = reading_bits(of_problem);
   const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;
   if (tunables.dkv.path == Path::kWgmma) {
     const bool wide = has_wide_heads(family);
@@ -244,8 +257,9 @@ Source render_backward_dkv(const BackwardFamily& family, const BackwardTunables&
   return render(kernel, family, dkv_config(family, tunables), tunables.dkv, templates);
 }
 
-Source render_backward_dq(const BackwardFamily& family, const BackwardTunables& tunables,
+Source render_backward_dq(const BackwardFamily& of_problem, const BackwardTunables& tunables,
                           const TemplateSet& templates) {
+  const BackwardFamily family = reading_bits(of_problem);
   if (tunables.dq.path == Path::kWgmma) {
     return render({.entry = "attn_bwd_dq",
                    .header = "backward_dq_wgmma.cuh",
@@ -262,8 +276,9 @@ Source render_backward_dq(const BackwardFamily& family, const BackwardTunables& 
                 family, dq_config(family, tunables), tunables.dq, templates);
 }
 
-Source render_backward_dbias(const BackwardFamily& family, const BackwardTunables& tunables,
+Source render_backward_dbias(const BackwardFamily& of_problem, const BackwardTunables& tunables,
                              const TemplateSet& templates) {
+  const BackwardFamily family = reading_bits(of_problem);
   return render({.entry = "attn_bwd_dbias",
                  .header = "backward_dbias_mma.cuh",
                  .function = "backward_dbias",
@@ -272,13 +287,6 @@ Source render_backward_dbias(const BackwardFamily& family, const BackwardTunable
                  .policies = {"planes", bias_grad_store(family)},
                  .headers = {kBiasGradHeader}},
                 family, dbias_config(family, tunables), tunables.dbias, templates);
-}
-
-Source render_mask_classes(const kernel::MaskClassesConfig& config, const TemplateSet& templates) {
-  return render_small("mask_classes", "mask_classes", "MaskClasses",
-                      fmt::format("mask_classes {}{}", config.per_pair ? "qk" : "1k",
-                                  config.vectorized ? "" : " scalar"),
-                      config, kThreadsAndOne, templates);
 }
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,

@@ -32,7 +32,6 @@ Source render_backward_dbias(const problem::BackwardFamily& family,
                              const BackwardTunables& tunables, const TemplateSet& templates);
 
 // Kernels with one parameter again.
-Source render_mask_classes(const kernel::MaskClassesConfig& config, const TemplateSet& templates);
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates);
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates);

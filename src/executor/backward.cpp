@@ -50,8 +50,6 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
             TensorRole::kOutput);
   add_array(memory, "dsink of rows", values.preprocess.dsink_rows, rows, kFloatBytes,
             TensorRole::kOutput);
-  add_array(memory, "mask classes", values.classes.classes,
-            arguments.shape(BackwardStep::kMaskClasses).grid[0], 1, TensorRole::kOutput);
   if (plan.tunables.dbias_method == codegen::DbiasMethod::kParts) {
     const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
     add_array(memory, "parts of dbias", values.bias_sum.parts,
@@ -84,6 +82,11 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   GlobalMemory memory;
   add_tensors(memory, args);
   add_prepared_mask(memory, problem.forward, args.forward);
+  if (plan.mask_pack) {
+    add_packed_mask(
+        memory, problem.forward.mask, launch::mask_layout(*plan.mask_pack, problem.forward),
+        static_cast<const std::byte*>(workspace.data()) + layout.mask, TensorRole::kOutput);
+  }
   add_workspace(memory, plan, problem, arguments, layout);
   for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;

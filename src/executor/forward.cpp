@@ -37,18 +37,13 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
 }
 
 // Each part of the workspace that a step uses.
-void add_workspace(GlobalMemory& memory, const ForwardArgs& args,
+void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const ForwardArgs& args,
                    const launch::ForwardArguments& arguments, const launch::ForwardPlanSpec& plan,
                    const launch::WorkspaceLayout& layout) {
   const auto& values = arguments.values();
   if (plan.mask_pack && arguments.runs(0)) {
-    const kernel::MaskPackParams& pack = values.mask_pack;
-    const auto tiles = static_cast<std::int64_t>(arguments.shape(0).grid[0]);
-    const std::int64_t planes = tiles / (std::int64_t{pack.num_q_tiles} * pack.num_kv_tiles);
-    add_array(memory, "packed mask", pack.words, planes * pack.seqlen_q * pack.words_per_row,
-              sizeof(*pack.words), TensorRole::kOutput);
-    add_array(memory, "mask classes", pack.classes, tiles, sizeof(*pack.classes),
-              TensorRole::kOutput);
+    add_packed_mask(memory, problem.mask, launch::mask_layout(*plan.mask_pack, problem),
+                    values.mask_pack.words, TensorRole::kOutput);
   }
   if (plan.packed_order && arguments.runs(plan.order_step())) {
     const kernel::PackedWork& work = values.packed_order.work;
@@ -85,7 +80,7 @@ void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Probl
   GlobalMemory memory;
   add_tensors(memory, args);
   add_prepared_mask(memory, problem, args);
-  add_workspace(memory, args, arguments, plan, layout);
+  add_workspace(memory, problem, args, arguments, plan, layout);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (!arguments.runs(i)) continue;
     run(plan.steps[i], arguments.shape(i).grid[0], arguments.parameters(i), memory);

@@ -9,7 +9,8 @@ void Executor::prepare_mask(const launch::MaskPlanSpec& plan, const problem::Mas
                             const PrepareMaskArgs& args) {
   GlobalMemory memory;
   add_tensor(memory, "mask", args.mask, TensorRole::kInput);
-  add_prepared_mask(memory, problem.mask, args.memory, problem.key.by_keys, TensorRole::kOutput);
+  add_packed_mask(memory, problem.mask, launch::prepared_layout(problem), args.memory,
+                  TensorRole::kOutput);
   launch::MaskArguments arguments(plan, problem, args);
   run(plan.steps.front(), arguments.shape(0).grid[0], arguments.parameters(0), memory);
 }
@@ -17,8 +18,7 @@ void Executor::prepare_mask(const launch::MaskPlanSpec& plan, const problem::Mas
 void PreparedCall::prepare(ForwardArgs& args, bool for_backward) {
   PrepareMaskArgs mask{.mask = args.mask.value(), .for_backward = for_backward, .memory = nullptr};
   const problem::MaskProblem problem = problem::make_problem(mask);
-  const launch::PreparedMaskLayout layout(launch::MaskTiles(problem.mask), problem.key.by_keys);
-  memory_.emplace(static_cast<std::size_t>(layout.bytes));
+  memory_.emplace(static_cast<std::size_t>(launch::prepared_layout(problem).bytes));
   mask.memory = memory_->data();
   args.prepared_mask = problem::result_of(problem, mask);
   args.mask.reset();

@@ -7,7 +7,7 @@
 #include "attnjit/forward.hpp"
 #include "executor/global_memory.hpp"
 #include "launch/forward_plan_spec.hpp"
-#include "launch/prepared_mask.hpp"
+#include "launch/mask_plan.hpp"
 
 namespace attnjit::executor {
 
@@ -40,25 +40,26 @@ inline void add_array(GlobalMemory& memory, const char* name, const void* data, 
   memory.add(name, view, bytes, role);
 }
 
-/// The parts of a prepared mask of canonical form `mask`.
-inline void add_prepared_mask(GlobalMemory& memory, const problem::Operand& mask, const void* data,
-                              bool by_keys, TensorRole role) {
+/// The parts of a packed mask of canonical form `mask`.
+inline void add_packed_mask(GlobalMemory& memory, const problem::Operand& mask,
+                            const launch::PackedMaskLayout& layout, const void* data,
+                            TensorRole role) {
   const launch::MaskTiles tiles(mask);
-  const launch::PreparedMaskLayout layout(tiles, by_keys);
   const auto* const bytes = static_cast<const std::byte*>(data);
-  add_array(memory, "bits by rows", bytes, tiles.words(), kFloatBytes, role);
-  if (by_keys) {
-    add_array(memory, "bits by keys", bytes + layout.key_words, tiles.key_words(), kFloatBytes,
-              role);
+  if (layout.orders.by_rows) {
+    add_array(memory, "bits by rows", bytes, tiles.words(), sizeof(kernel::uint32), role);
+  }
+  if (layout.orders.by_keys) {
+    add_array(memory, "bits by keys", bytes + layout.columns, tiles.columns(),
+              sizeof(kernel::uint64), role);
   }
   add_array(memory, "mask classes", bytes + layout.classes, tiles.classes(), 1, role);
 }
 inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& problem,
                               const ForwardArgs& args) {
   if (!problem.mask_prepared) return;
-  const bool by_keys =
-      args.prepared_mask->for_backward && problem.mask.extent == problem::Extent::kPerPair;
-  add_prepared_mask(memory, problem.mask, args.prepared_mask->data, by_keys, TensorRole::kInput);
+  add_packed_mask(memory, problem.mask, launch::prepared_layout(problem, *args.prepared_mask),
+                  args.prepared_mask->data, TensorRole::kInput);
 }
 
 /// Batch elements or packed sequences.

@@ -6,7 +6,7 @@
 
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
-#include "launch/prepared_mask.hpp"
+#include "launch/mask_plan.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -37,10 +37,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
-  if (spec.mask_classes) set_mask(problem.forward, args);
-  if (problem.forward.mask_prepared) {
-    values_.features.prepared_mask = prepared_mask(problem.forward, *args.forward.prepared_mask);
-  }
+  set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
@@ -117,33 +114,17 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
 }
 
 void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
-  const problem::Operand& mask = problem.mask;
-  const auto* const data = static_cast<const kernel::uint8*>(args.forward.mask->data);
-  auto* const classes = at<kernel::uint8>(layout_.classes);
-  const MaskTiles tiles(mask);
-  values_.features.byte_mask = {.mask = data,
-                                .classes = classes,
-                                .batch_stride = mask.batch_stride,
-                                .head_stride = mask.head_stride,
-                                .query_stride = mask.query_stride,
-                                .key_stride = mask.key_stride,
-                                .heads_per_plane = problem.num_heads_q / mask.num_heads,
-                                .batches_per_plane = problem.batch / mask.num_batches,
-                                .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
-                                .num_q_tiles = tiles.q_tiles,
-                                .num_kv_tiles = tiles.kv_tiles};
-  values_.classes = {.mask = data,
-                     .classes = classes,
-                     .batch_stride = mask.batch_stride,
-                     .head_stride = mask.head_stride,
-                     .query_stride = mask.query_stride,
-                     .key_stride = mask.key_stride,
-                     .num_heads = mask.num_heads,
-                     .seqlen_q = mask.queries,
-                     .seqlen_kv = mask.keys,
-                     .num_q_tiles = tiles.q_tiles,
-                     .num_kv_tiles = tiles.kv_tiles};
-  set_shape(BackwardStep::kMaskClasses, tiles.classes());
+  if (problem.mask_prepared) {
+    const PreparedMask& mask = *args.forward.prepared_mask;
+    values_.features.backward_mask =
+        packed_mask(problem, prepared_layout(problem, mask), mask.data);
+  }
+  if (!spec_.mask_pack) return;
+  const PackedMaskLayout layout = mask_layout(*spec_.mask_pack, problem);
+  void* const memory = at<std::byte>(layout_.mask);
+  values_.features.backward_mask = packed_mask(problem, layout, memory);
+  values_.mask_pack = mask_pack_params(problem.mask, args.forward.mask->data, layout, memory);
+  set_shape(BackwardStep::kMaskPack, mask_pack_blocks(problem.mask));
 }
 
 void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
@@ -369,7 +350,7 @@ void BackwardArguments::list_parameters() {
   }
   list(BackwardStep::kDq, {&values_.dq});
   list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias});
-  lists_[index(BackwardStep::kMaskClasses)][0] = &values_.classes;
+  lists_[index(BackwardStep::kMaskPack)][0] = &values_.mask_pack;
   lists_[index(BackwardStep::kPreprocess)][0] = &values_.preprocess;
   lists_[index(BackwardStep::kDqSum)][0] = &values_.dq_sum;
   lists_[index(BackwardStep::kDkSum)][0] = &values_.dk_sum;

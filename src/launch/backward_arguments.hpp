@@ -6,7 +6,7 @@
 #include "attnjit/backward_preprocess_config.h"
 #include "attnjit/bias_sum_config.h"
 #include "attnjit/fragment_sum_config.h"
-#include "attnjit/mask_classes_config.h"
+#include "attnjit/mask_pack_config.h"
 #include "attnjit/score/bias_grad_params.h"
 #include "cuda/launch.hpp"
 #include "launch/backward_plan_spec.hpp"
@@ -48,7 +48,7 @@ class BackwardArguments {
     kernel::BiasGradParams dkv_dbias{};    ///< where the kernel of dk and dv puts dS
     kernel::BiasGradParams dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features{};
-    kernel::MaskClassesParams classes{};
+    kernel::MaskPackParams mask_pack{};
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
     kernel::BiasSumParams bias_sum{}, sink_sum{};

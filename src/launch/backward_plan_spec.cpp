@@ -5,7 +5,7 @@
 #include "attnjit/error.hpp"
 #include "launch/backward_order.hpp"
 #include "launch/grid.hpp"
-#include "launch/mask_tiles.hpp"
+#include "launch/packed_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -52,7 +52,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   BackwardPlanSpec spec{.family = family,
                         .tunables = tunables,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
-                        .mask_classes = codegen::mask_classes_config(family),
+                        .mask_pack = codegen::mask_pack_config(family, tunables),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
                         .sink_sum = codegen::sink_sum_config(family)};
   if (spec.has_dq_kernel() && tunables.dq.path == codegen::Path::kWgmma) {
@@ -67,9 +67,9 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
     spec.steps.push_back({make_step(std::move(source), config, bytes), kind});
   };
-  if (spec.mask_classes) {
-    add(BackwardStep::kMaskClasses, codegen::render_mask_classes(*spec.mask_classes, templates),
-        *spec.mask_classes, 0);
+  if (spec.mask_pack) {
+    add(BackwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
+        *spec.mask_pack, spec.mask_pack->shared_bytes());
   }
   const auto preprocess = codegen::preprocess_config(family, tunables);
   add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
@@ -189,7 +189,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
-  if (spec.mask_classes) layout.classes = take(MaskTiles(p.mask).classes());
+  if (spec.mask_pack) layout.mask = take(mask_layout(*spec.mask_pack, p).bytes);
   if (dbias == DbiasMethod::kParts) {
     layout.dbias_parts = take(layout.grid.q_planes * problem.dbias.queries *
                               dbias_part_keys(problem) * std::int64_t{sizeof(kernel::uint16)});

@@ -9,16 +9,16 @@ namespace attnjit::launch {
 
 /// The kernels of a backward, in the order in which they run.
 enum class BackwardStep {
-  kMaskClasses,  ///< where there is a mask over keys
-  kPreprocess,   ///< rows, and sums set to zero
-  kDkv,          ///< dk and dv, and what else the tunables give it
-  kDq,           ///< dq, where it has a kernel of its own
-  kDqSum,        ///< rounds dq, where it is added up
-  kDkSum,        ///< rounds dk; runs where queries are split
-  kDvSum,        ///< rounds dv; likewise
-  kDbias,        ///< dbias, where it has a kernel of its own
-  kBiasSum,      ///< reduces and rounds dbias
-  kSinkSum,      ///< adds up dsink
+  kMaskPack,    ///< where there is a mask over keys that is not prepared
+  kPreprocess,  ///< rows, and sums set to zero
+  kDkv,         ///< dk and dv, and what else the tunables give it
+  kDq,          ///< dq, where it has a kernel of its own
+  kDqSum,       ///< rounds dq, where it is added up
+  kDkSum,       ///< rounds dk; runs where queries are split
+  kDvSum,       ///< rounds dv; likewise
+  kDbias,       ///< dbias, where it has a kernel of its own
+  kBiasSum,     ///< reduces and rounds dbias
+  kSinkSum,     ///< adds up dsink
 };
 
 /// The backward as an ordered list of kernels. Needs no GPU.
@@ -42,7 +42,7 @@ struct BackwardPlanSpec {
   std::optional<kernel::BackwardWideConfig> wide;         ///< likewise, where heads are wide
   std::optional<kernel::BackwardConfig> dq, dbias;        ///< where these have kernels of their own
   std::optional<kernel::BackwardDqWgmmaConfig> dq_wgmma;  ///< in place of `dq`, on this path
-  std::optional<kernel::MaskClassesConfig> mask_classes;
+  std::optional<kernel::MaskPackConfig> mask_pack;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
@@ -100,8 +100,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
 ///   4 (B Hq ceil64(Lq) (D + 5) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
-/// where D and Dv count whole groups of 8 columns, and a byte per 64 x 64 elements of a mask. Path
-/// wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
+/// where D and Dv count whole groups of 8 columns, and of a mask over keys that is not prepared a
+/// quarter of its bytes, of keys up to a multiple of 128 and queries up to one of 64, and a byte
+/// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
+/// Path wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
 /// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
 /// is kept in parts it has twice the elements. Packed sequences
 /// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
@@ -112,7 +114,7 @@ struct BackwardLayout {
   std::size_t row_pieces = 0;                ///< of path wgmma
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
-  std::size_t classes = 0;                   ///< a byte per mask tile
+  std::size_t mask = 0;                      ///< packed, see PackedMaskLayout
   std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
   std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
   std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums

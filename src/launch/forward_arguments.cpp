@@ -5,7 +5,6 @@
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_plan.hpp"
-#include "launch/prepared_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -60,7 +59,9 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   if (spec.max_logits) set_maxima(spec, problem, args, layout, base);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (problem.mask_prepared) {
-    values_.features.packed_mask = prepared_mask(problem, *args.prepared_mask).packed;
+    const PreparedMask& mask = *args.prepared_mask;
+    values_.features.packed_mask =
+        packed_mask(problem, prepared_layout(problem, mask), mask.data).packed;
   }
   if (spec.wgmma && runs(forward_step_)) {
     if (kept) {
@@ -145,11 +146,11 @@ void ForwardArguments::set_maxima(const ForwardPlanSpec& spec, const problem::Pr
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
                                 const ForwardArgs& args, const WorkspaceLayout& layout,
                                 std::byte* workspace) {
-  auto* const words = reinterpret_cast<kernel::uint32*>(workspace + layout.words);
-  auto* const classes = reinterpret_cast<kernel::uint8*>(workspace + layout.classes);
-  values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, words, nullptr, classes);
-  values_.features.packed_mask = packed_mask(problem, words, classes);
-  shapes_[0] = launch_shape(spec.steps[0], MaskTiles(problem.mask).classes());
+  const PackedMaskLayout mask = mask_layout(*spec.mask_pack, problem);
+  void* const memory = workspace + layout.mask;
+  values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, mask, memory);
+  values_.features.packed_mask = packed_mask(problem, mask, memory).packed;
+  shapes_[0] = launch_shape(spec.steps[0], mask_pack_blocks(problem.mask));
 }
 
 void ForwardArguments::set_order(const ForwardPlanSpec& spec, const problem::Problem& problem,

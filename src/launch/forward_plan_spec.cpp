@@ -7,7 +7,7 @@
 
 #include "attnjit/error.hpp"
 #include "launch/grid.hpp"
-#include "launch/mask_tiles.hpp"
+#include "launch/packed_mask.hpp"
 
 namespace attnjit::launch {
 namespace {
@@ -39,8 +39,8 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   if (spec.mask_pack) {
-    spec.steps.push_back(
-        make_step(codegen::render_mask_pack(*spec.mask_pack, templates), *spec.mask_pack, 0));
+    spec.steps.push_back(make_step(codegen::render_mask_pack(*spec.mask_pack, templates),
+                                   *spec.mask_pack, spec.mask_pack->shared_bytes()));
   }
   if (spec.packed_order) {
     spec.steps.push_back(make_step(codegen::render_packed_order(*spec.packed_order, templates),
@@ -116,9 +116,7 @@ WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Pro
     return offset;
   };
   if (spec.mask_pack) {
-    const MaskTiles tiles(problem.mask);
-    layout.words = take(tiles.words() * std::int64_t{sizeof(std::uint32_t)});
-    layout.classes = take(tiles.classes());
+    layout.mask = take(mask_layout(*spec.mask_pack, problem).bytes);
   }
   if (spec.packed_order) {
     layout.order = take((std::int64_t{layout.grid.q_tiles} + 1) * sizeof(kernel::PackedTile));

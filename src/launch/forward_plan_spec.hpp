@@ -82,8 +82,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
 /// is aligned to kWorkspaceAlignment.
 struct WorkspaceLayout {
   ForwardGrid grid;                              ///< of the call that it is for
-  std::size_t words = 0;                         ///< packed mask
-  std::size_t classes = 0;                       ///< one byte per mask tile
+  std::size_t mask = 0;                          ///< packed, see PackedMaskLayout
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
   std::size_t partial_row_max = 0;               ///< likewise, where rows' maxima are wanted

@@ -2,18 +2,17 @@
 #include <cstddef>
 #include <vector>
 
-#include "attnjit/mask_pack_config.h"
+#include "attnjit/prepared_mask.hpp"
 #include "cuda/launch.hpp"
 #include "launch/merge_plan.hpp"
+#include "launch/packed_mask.hpp"
 #include "problem/mask_problem.hpp"
 
 namespace attnjit::launch {
 
-/// Parameters of the kernel that packs `mask` to `words`, `key_words` (null unless its config has
-/// by_keys) and `classes`.
-kernel::MaskPackParams mask_pack_params(const problem::Operand& mask, const void* data,
-                                        kernel::uint32* words, kernel::uint32* key_words,
-                                        kernel::uint8* classes);
+/// A prepared mask in its memory: that of `problem`, or of a call that is given one.
+PackedMaskLayout prepared_layout(const problem::MaskProblem& problem);
+PackedMaskLayout prepared_layout(const problem::Problem& problem, const PreparedMask& mask);
 
 /// The kernel that prepares a mask; a list of one, as plans have it.
 struct MaskPlanSpec {

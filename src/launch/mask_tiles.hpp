@@ -15,7 +15,6 @@ struct MaskTiles {
   std::int32_t keys = 0;
   std::int32_t words_per_row = 0;          ///< of 32 keys
   std::int32_t q_tiles = 0, kv_tiles = 0;  ///< of kMaskTile; the last of keys may lie past them
-  std::int32_t words_per_key = 0;          ///< of 32 queries, where bits are kept by keys too
 
   explicit MaskTiles(const problem::Operand& mask)
       : planes(std::int64_t{mask.num_batches} * mask.num_heads),
@@ -23,11 +22,11 @@ struct MaskTiles {
         keys(mask.keys),
         words_per_row(kernel::round_up(kernel::ceil_div(mask.keys, 32), kernel::kPackedWords)),
         q_tiles(kernel::ceil_div(mask.queries, kernel::kMaskTile)),
-        kv_tiles(words_per_row * 32 / kernel::kMaskTile),
-        words_per_key(q_tiles * (kernel::kMaskTile / 32)) {}
+        kv_tiles(words_per_row * 32 / kernel::kMaskTile) {}
 
   std::int64_t words() const { return planes * rows * words_per_row; }
-  std::int64_t key_words() const { return planes * keys * words_per_key; }
+  /// Bits by keys: one of 64 for each key of a row's words and tile of queries.
+  std::int64_t columns() const { return planes * q_tiles * words_per_row * 32; }
   std::int64_t classes() const { return planes * q_tiles * kv_tiles; }
 };
 

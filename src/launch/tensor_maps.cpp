@@ -107,19 +107,6 @@ Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
           .element_bytes = static_cast<cuuint64_t>(problem::checks::element_size(bias.dtype))};
 }
 
-Source mask_source(const problem::Problem& p, const ForwardArgs& args) {
-  const problem::Operand& mask = p.mask;
-  return {.name = "mask",
-          .data = args.mask->data,
-          .strides = {mask.batch_stride, mask.head_stride, mask.query_stride},
-          .batch = mask.num_batches,
-          .heads = mask.num_heads,
-          .rows = mask.queries,
-          .columns = mask.keys,
-          .box_columns = kLineBytes,
-          .element_bytes = 1};
-}
-
 // The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin `anywhere`,
 // a box has one row of each four. `tail` is for the tile with the rows past the last multiple of 4.
 void make_keys(const TensorMapMaker& maker, const Source& s, DType dtype, int box_keys,
@@ -158,9 +145,6 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
        params.dout);
   if (config.bias_tiles) {
     make_rows(maker, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
-  }
-  if (config.mask_tiles) {
-    make_rows(maker, mask_source(p, forward), p.dtype, config.block_q, params.mask);
   }
 }
 

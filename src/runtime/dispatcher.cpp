@@ -9,7 +9,6 @@
 #include "cuda/device.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
-#include "launch/prepared_mask.hpp"
 #include "runtime/address_checks.hpp"
 #include "runtime/counters.hpp"
 #include "runtime/plan_loader.hpp"
@@ -94,8 +93,7 @@ void Dispatcher::merge_lse(const MergeLseArgs& args, Stream stream) {
 std::size_t Dispatcher::prepared_mask_size(const PrepareMaskArgs& args) const {
   const problem::MaskProblem problem = problem::make_problem(args);
   if (problem.empty()) return 0;
-  const launch::PreparedMaskLayout layout(launch::MaskTiles(problem.mask), problem.key.by_keys);
-  return static_cast<std::size_t>(layout.bytes);
+  return static_cast<std::size_t>(launch::prepared_layout(problem).bytes);
 }
 PreparedMask Dispatcher::prepare_mask(const PrepareMaskArgs& args, Stream stream) {
   const problem::MaskProblem problem = problem::make_problem(args);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
-#include "launch/prepared_mask.hpp"
+#include "launch/packed_mask.hpp"
 #include "runtime/synthetic_pages.hpp"
 #include "tensor/fill.hpp"
 #include "tensor/half.hpp"
@@ -131,8 +131,8 @@ class Maker {
   /// A prepared mask that keeps everything and yet calls each tile masked: by rows and by keys
   /// alike, so that all kernels compute the same.
   const void* prepared_mask(const problem::Operand& mask) {
-    const launch::PreparedMaskLayout layout(launch::MaskTiles(mask),
-                                            mask.extent == problem::Extent::kPerPair);
+    const launch::PackedMaskLayout layout(launch::MaskTiles(mask),
+                                          {.by_keys = mask.extent == problem::Extent::kPerPair});
     auto* const memory = static_cast<std::byte*>(allocate(layout.bytes).data());
     fill_bytes(memory, layout.classes, std::byte{0xff});
     fill_bytes(memory + layout.classes, layout.bytes - layout.classes,

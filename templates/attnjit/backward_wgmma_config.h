@@ -21,7 +21,6 @@ struct BackwardWgmmaConfig {
   int gqa_ratio;     // query heads that share one kv head
   bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
   bool bias_tiles;   // a bias with rows of its own comes in tiles
-  bool mask_tiles;   // so does a mask
   DqOrder dq_order;
   bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself
   bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
@@ -72,8 +71,7 @@ struct BackwardWgmmaConfig {
   }
 
   // Shared memory, in bytes: [K, of two places if there is room | V | stages of Q and dO | tiles of
-  // dS | stages of biases | of masks | of rows: pieces, then lse | sums in fp32 | barriers, jobs,
-  // places].
+  // dS | stages of biases | of rows: pieces, then lse | sums in fp32 | barriers, jobs, places].
   // compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as many:
   // something has to follow them.
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
@@ -89,12 +87,11 @@ struct BackwardWgmmaConfig {
     return of_dq < 2 ? 2 : of_dq;
   }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
-  ATTNJIT_CONSTEXPR int mask_bytes() const { return mask_tiles ? block_q * block_kv : 0; }
   ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
   ATTNJIT_CONSTEXPR int lse_bytes() const { return scale_first ? block_q * 4 : 0; }
   ATTNJIT_CONSTEXPR int rows_bytes() const { return piece_bytes() + lse_bytes(); }
   ATTNJIT_CONSTEXPR int k_buffers() const {
-    const int stage = q_bytes() + dout_bytes() + bias_bytes() + mask_bytes() + rows_bytes();
+    const int stage = q_bytes() + dout_bytes() + bias_bytes() + rows_bytes();
     const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
                        num_sums() * kSumBytes + kControlBytes;
     return has_places() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
@@ -104,8 +101,7 @@ struct BackwardWgmmaConfig {
     return stages_offset() + num_stages * (q_bytes() + dout_bytes());
   }
   ATTNJIT_CONSTEXPR int bias_offset() const { return ds_offset() + kSlots * ds_bytes(); }
-  ATTNJIT_CONSTEXPR int mask_offset() const { return bias_offset() + num_stages * bias_bytes(); }
-  ATTNJIT_CONSTEXPR int rows_offset() const { return mask_offset() + num_stages * mask_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_offset() const { return bias_offset() + num_stages * bias_bytes(); }
   ATTNJIT_CONSTEXPR int sums_offset() const { return rows_offset() + num_stages * rows_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const { return sums_offset() + num_sums() * kSumBytes; }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
@@ -159,9 +155,8 @@ struct BackwardWgmmaParams {
   uint32 zero;         // 0, unknown to the compiler: see BackwardKeyScores::score_gradients()
   uint32 zeros_ahead;  // sections between such a place and the sums, which are zeros in as many
                        // first sections; 0: all sums are zeros at first
-  // Boxes of 64 columns: of q, dout and a bias of block_q rows, of k and v of block_kv. Of a mask
-  // 128 columns, of block_q rows. dbias as the bias.
-  TensorMap q, k, v, dout, bias, mask, dbias;
+  // Boxes of 64 columns: of q, dout, a bias and dbias of block_q rows, of k and v of block_kv.
+  TensorMap q, k, v, dout, bias, dbias;
 };
 
 }  // namespace attnjit::kernel

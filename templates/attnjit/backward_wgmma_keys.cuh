@@ -197,7 +197,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
     block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
-    features.receive_tile(shared.operands(stage));
+    features.receive_tile(shared.bias(stage));
     features.fetch(block, kv_tile * kConfig.block_kv,
                    job.masks ? TileUse::kMasked : TileUse::kPlain);
   }

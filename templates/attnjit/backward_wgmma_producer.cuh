@@ -212,8 +212,7 @@ struct BackwardProducer {
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
-                                            kConfig.bias_bytes() + kConfig.mask_bytes() +
-                                            kConfig.rows_bytes());
+                                            kConfig.bias_bytes() + kConfig.rows_bytes());
     const int first_query = job.tile * kConfig.block_q;
     const int row = walk.block.q_begin + first_query, batch = walk.block.tensor_batch;
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
@@ -224,12 +223,12 @@ struct BackwardProducer {
     if constexpr (kConfig.scale_first) {
       load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
     }
-    if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
+    if constexpr (kConfig.bias_tiles) {
       Block block = walk.block;
       block.head = job.head;
       block.first_query = first_query;
-      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
-                              shared.operands(stage), full);
+      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, params.bias,
+                              shared.bias(stage), full);
     }
   }
   // Loads what the preprocess kernel tells of a tile's rows, kWords of each. Of those past a packed

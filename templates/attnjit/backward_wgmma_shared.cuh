@@ -32,9 +32,8 @@ struct BackwardShared : BackwardJobs {
     return base + kConfig.stages_offset() + stage * (kConfig.q_bytes() + kConfig.dout_bytes());
   }
   ATTNJIT_DEVICE uint32 dout(uint32 stage) const { return q(stage) + kConfig.q_bytes(); }
-  ATTNJIT_DEVICE OperandTiles operands(uint32 stage) const {
-    return {base + kConfig.bias_offset() + stage * kConfig.bias_bytes(),
-            base + kConfig.mask_offset() + stage * kConfig.mask_bytes()};
+  ATTNJIT_DEVICE uint32 bias(uint32 stage) const {
+    return base + kConfig.bias_offset() + stage * kConfig.bias_bytes();
   }
   ATTNJIT_DEVICE uint32 rows(uint32 stage) const {
     return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();

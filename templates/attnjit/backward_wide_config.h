@@ -14,7 +14,6 @@ struct BackwardWideConfig {
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scores are scaled, then features add to them, then lse is taken off
   bool bias_tiles;         // a bias with rows of its own comes in tiles
-  bool mask_tiles;         // so does a mask
   int num_stages;          // tiles of Q, and of dO, in their rings
   int producer_registers;  // of a thread that loads: a multiple of 8 from 24 on
 
@@ -54,29 +53,26 @@ struct BackwardWideConfig {
             .gqa_ratio = gqa_ratio};
   }
 
-  // Shared memory, in bytes: [K | V | stages of Q | of dO | of P | of biases | of masks |
-  // of rows: lse, then delta | barriers, jobs].
+  // Shared memory, in bytes: [K | V | stages of Q | of dO | of P | of biases | of rows: lse, then
+  // delta | barriers, jobs].
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
   // P, rounded, and where there is room the bits that rounding drops.
   ATTNJIT_CONSTEXPR bool keeps_residuals() const {
-    const int stage = q_bytes() + dout_bytes() + block_q * block_kv * 3 + bias_bytes() +
-                      mask_bytes() + 2 * row_bytes();
+    const int stage =
+        q_bytes() + dout_bytes() + block_q * block_kv * 3 + bias_bytes() + 2 * row_bytes();
     return k_bytes() + v_bytes() + num_stages * stage + kControlBytes <= kMaxSharedBytes;
   }
   ATTNJIT_CONSTEXPR int p_bytes() const { return block_q * block_kv * (keeps_residuals() ? 3 : 2); }
   ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
-  // A box has lines of 128 bytes, of which the block has use for the first half.
-  ATTNJIT_CONSTEXPR int mask_bytes() const { return mask_tiles ? block_q * 128 : 0; }
   ATTNJIT_CONSTEXPR int row_bytes() const { return block_q * 4; }  // of lse, and of delta
   ATTNJIT_CONSTEXPR int q_offset() const { return k_bytes() + v_bytes(); }
   ATTNJIT_CONSTEXPR int dout_offset() const { return q_offset() + num_stages * q_bytes(); }
   ATTNJIT_CONSTEXPR int p_offset() const { return dout_offset() + num_stages * dout_bytes(); }
   ATTNJIT_CONSTEXPR int bias_offset() const { return p_offset() + num_stages * p_bytes(); }
-  ATTNJIT_CONSTEXPR int mask_offset() const { return bias_offset() + num_stages * bias_bytes(); }
-  ATTNJIT_CONSTEXPR int rows_offset() const { return mask_offset() + num_stages * mask_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_offset() const { return bias_offset() + num_stages * bias_bytes(); }
   ATTNJIT_CONSTEXPR int control_offset() const {
     return rows_offset() + num_stages * 2 * row_bytes();
   }

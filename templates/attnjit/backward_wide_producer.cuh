@@ -61,19 +61,18 @@ struct BackwardWideProducer {
   }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kQueries;
-    const uint32 full = announce(
-        kStream, job, stage,
-        kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes() + kConfig.mask_bytes());
+    const uint32 full = announce(kStream, job, stage,
+                                 kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes());
     load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
                                                            full, tensor_row(job), job.head,
                                                            walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
-    if constexpr (kConfig.bias_tiles || kConfig.mask_tiles) {
+    if constexpr (kConfig.bias_tiles) {
       Block block = walk.block;
       block.head = job.head;
       block.first_query = job.tile * kConfig.block_q;
-      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, {params.bias, params.mask},
-                              shared.operands(stage), full);
+      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, params.bias,
+                              shared.bias(stage), full);
     }
   }
   ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {

@@ -26,7 +26,7 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
     if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
     block.thread_row = block.first_row + kConfig.scores().lane_row(lane);
-    features.receive_tile(shared.operands(stage));
+    features.receive_tile(shared.bias(stage));
     features.fetch(block, kv_tile * kConfig.block_kv,
                    job.masks ? TileUse::kMasked : TileUse::kPlain);
   }

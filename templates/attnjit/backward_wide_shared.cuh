@@ -46,9 +46,8 @@ struct BackwardWideShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 residuals(uint32 stage) const {
     return p(stage) + kConfig.block_q * kConfig.block_kv * 2;
   }
-  ATTNJIT_DEVICE OperandTiles operands(uint32 stage) const {
-    return {base + kConfig.bias_offset() + stage * kConfig.bias_bytes(),
-            base + kConfig.mask_offset() + stage * kConfig.mask_bytes()};
+  ATTNJIT_DEVICE uint32 bias(uint32 stage) const {
+    return base + kConfig.bias_offset() + stage * kConfig.bias_bytes();
   }
 
   // K and V have landed and still have rows to be set to zero; they and the first job are complete.

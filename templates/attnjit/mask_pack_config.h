@@ -5,22 +5,29 @@
 
 namespace attnjit::kernel {
 
-// Specialises the mask prepass. The result is the same whichever kernel will read it.
+// Specialises the mask prepass. What it writes is the same whichever kernel will read it.
 struct MaskPackConfig {
   bool per_pair;    // the mask varies over queries as well as keys
-  bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
-  bool by_keys;     // the bits are written by keys too, which needs per_pair
+  bool vectorized;  // 16 neighbouring keys are an aligned 16-byte load
+  bool by_rows;     // the bits are written by rows, see packed_mask_params.h
+  bool by_keys;     // they are written by keys, which needs per_pair
 
-  // Rows of a tile and words of each, and the threads of a block, one for a word.
+  // A thread block packs rows() queries by kKeys keys; a warp classifies a tile of these at a time.
+  static constexpr int kKeys = 512, kWords = kKeys / 32;
   ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
-  static constexpr int kWords = kMaskTile / 32;
-  ATTNJIT_CONSTEXPR int num_threads() const { return round_up(rows() * kWords, 32); }
+  ATTNJIT_CONSTEXPR int num_threads() const { return per_pair ? 256 : 32; }
+
+  // Shared memory: [row][kWords], one more word a row, so that the words of a column lie in
+  // different banks.
+  static constexpr int kRowBytes = 4 * (kWords + 1);
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return rows() * kRowBytes; }
 };
 
 // Run-time arguments of the prepass.
 struct MaskPackParams {
   const uint8* mask;  // nonzero = keep
-  uint32* words;      // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  uint32* words;      // [plane][row][words_per_row], if the config has by_rows
+  uint64* columns;    // [plane][q tile][32 words_per_row], if it has by_keys
   uint8* classes;     // [plane][q tile][kv tile], a TileUse each, of kMaskTile by kMaskTile
   int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
   int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
@@ -28,9 +35,8 @@ struct MaskPackParams {
   int32 seqlen_kv;
   int32 words_per_row;  // a multiple of kPackedWords
   int32 num_q_tiles;
-  int32 num_kv_tiles;   // those that a row's words make up: the last may lie past the keys
-  uint32* key_words;    // [plane][key][words_per_key], bit i of word w is query 32 w + i; by_keys
-  int32 words_per_key;  // 2 for each tile of queries
+  int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
+  int32 num_key_blocks;  // of MaskPackConfig::kKeys
 };
 
 }  // namespace attnjit::kernel

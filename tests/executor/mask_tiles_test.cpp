@@ -63,9 +63,9 @@ TEST_CASE_FIXTURE(MaskTiles, "caught: a class that a tile forgets") {
 }
 
 TEST_CASE_FIXTURE(MaskTiles, "caught: words past the end of a row") {
-  expect_report(
-      {"attnjit/score/mask_bits.cuh", "return kInside || index < num_words;", "return true;"},
-      {blocks("11qk", 197, 384), kTiles[2]}, {"past the end of packed mask"});
+  expect_report({"attnjit/score/mask_bits.cuh", "kInside || g < num_groups", "true"},
+                {blocks("11qk", 40, 384), kTiles[2]},
+                {"load_global: reads 1 bytes", "past the end of mask classes"});
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ const std::string kMaskPack = "attnjit/mask_pack.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
 const std::string kBias = "attnjit/score/bias.cuh";
 const std::string kOperand = "attnjit/score/operand.cuh";
-const std::string kMaskTile = "attnjit/tile/mask_tile.cuh";
 
 // Rows and keys end within a tile, and there are two tiles of each.
 const ProblemSpec kSmall = {.seqlen_q = 70, .seqlen_kv = 100, .head_dim = 64};
@@ -97,11 +96,12 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
 TEST_CASE_FIXTURE(Mutations, "caught: a barrier that not all threads reach") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
-  expect_report({kMaskTile, "any = ptx::block_any(any);", "if (any) any = ptx::block_any(any);"},
+  const std::string sync = "ptx::block_sync();  // the words of all rows are there";
+  expect_report({kMaskPack, sync,
+                 "if (!(ptx::thread_index() < 32 && ptx::block_any(true))) ptx::block_sync();"},
                 {spec},
                 {"mask_pack, block ",
-                 "block_all: meets threads that wait in block_any: not all "
-                 "take the same way"});
+                 "block_sync: meets threads that wait in block_any: not all take the same way"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught: a copy that is not waited for") {
@@ -173,12 +173,12 @@ TEST_CASE_FIXTURE(Mutations, "caught: a mask prepass that goes too far") {
   ProblemSpec spec = kSmall;
   spec.mask = "11qk";
   expect_report(
-      {kMaskPack, "query < params.seqlen_q)", "query <= params.seqlen_q)"}, {spec},
+      {kMaskPack, "query_of(row) < params.seqlen_q;", "query_of(row) <= params.seqlen_q;"}, {spec},
       {"mask_pack, block ", "load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
   expect_report(
       {kMaskPack, "if (key + i < params.seqlen_kv) {", "if (key + i <= params.seqlen_kv) {"},
       {spec}, {"load_global: reads 1 bytes", "past the end of mask [1, 1, 70, 100]"});
-  expect_report({kMaskTile, "if (ptx::thread_index() == 0) {", "if (true) {"}, {spec},
+  expect_report({kMaskPack, "if (lane == 0) {", "if (true) {"}, {spec},
                 {"store_global: writes byte 0 of mask classes [1, 1, 1, ",
                  "which this kernel has written already"});
 }

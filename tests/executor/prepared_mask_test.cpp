@@ -148,35 +148,26 @@ TEST_CASE_FIXTURE(PreparedMasks, "strides of the mask and odd addresses do not m
 TEST_CASE_FIXTURE(PreparedMasks, "slow: caught: bits by keys that are another's") {
   const Run run{gradients(prepared("bhqk", 197, 136)), wgmma_backward(64)};
   const std::string bits = "attnjit/score/mask_bits.cuh";
-  const std::string pack = "attnjit/mask_pack.cuh";
-  expect_report({bits, "word[i] = static_cast<uint32>(pair) >> shift;",
-                 "word[i] = static_cast<uint32>(pair);"},
-                run, {"dk", "fail"});
-  expect_report(
-      {bits, "const int key = first_key + block.thread_key + 8 * i;\n      const int last",
-       "const int key = first_key + block.thread_key;\n      const int last"},
-      run, {"dk", "fail"});
-  expect_report({pack, "if (ptx::lane_index() == i) of_key = rows;",
-                 "if (ptx::lane_index() == (i ^ 1)) of_key = rows;"},
-                run, {"dk", "fail"});
-  expect_report({pack, "if (key >= params.seqlen_kv) return;", ""},
-                {gradients(prepared("1gqk", 64, 100)), wgmma_backward(64)},
+  expect_report({bits, "+ lane_quarter)", ")"}, run, {"dk", "fail"});
+  expect_report({bits, "(tile * keys + 8 * i)", "(tile * keys)"}, run, {"dk", "fail"});
+  expect_report({"attnjit/tile/bit_matrix.cuh", "block > 0;", "block > 1;"}, run, {"dk", "fail"});
+  expect_report({"attnjit/mask_pack.cuh", "kMaskTile * kv_tile + lane", "kMaskTile * kv_tile"}, run,
                 {"mask_pack, block ", "bits by keys"});
 }
 
 TEST_CASE_FIXTURE(PreparedMasks, "caught: words past the last queries") {
-  expect_report({"attnjit/score/mask_bits.cuh", "if (i == 0 || i < num_words) {", "if (true) {"},
+  expect_report({"attnjit/score/mask_bits.cuh", "tile == 0 || tile < num_tiles", "true"},
                 {gradients(prepared("11qk", 64, 128)), wgmma_backward(128)},
-                {"load_global: reads 8 bytes at byte 0 of mask classes"});
+                {"load_global_now: reads 2 bytes"});
 }
 
 TEST_CASE_FIXTURE(PreparedMasks,
                   "caught: a NaN at a key that one head of a kv head keeps no more") {
   ProblemSpec spec = gradients(prepared("1h1k", 64, 100));
   spec.mask_kind = MaskKind::kScattered;
-  expect_report({"attnjit/score/prepared_mask.cuh", "return (kept & 1) != 0;", "return true;"},
+  expect_report({"attnjit/score/backward_mask.cuh", "return (kept & 1) != 0;", "return true;"},
                 {spec, wgmma_backward(64)}, {"not finite"});
-  expect_report({"attnjit/score/prepared_mask.cuh", "kept |= ptx::load_global(source)",
+  expect_report({"attnjit/score/backward_mask.cuh", "kept |= ptx::load_global(source)",
                  "kept = ptx::load_global(source)"},
                 {spec, wgmma_backward(64)}, {"fail"});
 }

@@ -84,11 +84,11 @@ struct Feature {
 std::vector<Feature> features() {
   return {
       {"bias.cuh", "Bias", with([](BackwardFamily& f) { f.scores.bias = Extent::kPerPair; })},
-      {"byte_mask.cuh", "ByteMask",
+      {"backward_mask.cuh", "BackwardMask",
        with([](BackwardFamily& f) { f.scores.mask = Extent::kPerKey; })},
-      {"prepared_mask.cuh", "PreparedMask", with([](BackwardFamily& f) {
+      {"packed_keys_mask.cuh", "PackedKeysMask", with([](BackwardFamily& f) {
          f.scores.mask = Extent::kPerKey;
-         f.scores.mask_prepared = true;
+         f.scores.mask_packs_keys = true;
        })},
       {"band.cuh", "Band", with([](BackwardFamily& f) { f.scores.bounded_left = true; })},
       {"seqlens.cuh", "Seqlens", with([](BackwardFamily& f) { f.scores.seqlens = true; })},
@@ -144,12 +144,13 @@ TEST_CASE("features of a backward come in one order") {
     all.scores.seqlens = true;
   });
   CHECK(headers(f) ==
-        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "byte_mask.cuh", "band.cuh"});
+        std::vector<std::string>{"seqlens.cuh", "bias.cuh", "backward_mask.cuh", "band.cuh"});
   CHECK(headers(plain()) == std::vector<std::string>{"length.cuh"});
   const std::string stub = dkv(f).stub;
   std::size_t last = 0;
-  for (const char* part : {"BackwardParams params,", "SeqlensParams seqlens,",
-                           "OperandParams bias,", "ByteMaskParams mask,", "BandParams band) {"}) {
+  for (const char* part :
+       {"BackwardParams params,", "SeqlensParams seqlens,", "OperandParams bias,",
+        "BackwardMaskParams mask,", "BandParams band) {"}) {
     CAPTURE(part);
     const std::size_t at = stub.find(part);
     REQUIRE(at != std::string::npos);
@@ -218,13 +219,52 @@ TEST_CASE("entries and titles of a backward's kernels") {
   }
 }
 
+TEST_CASE("a backward packs its mask in the orders in which its kernels read it") {
+  using codegen::DqMethod;
+  const auto config = [](const BackwardFamily& f, codegen::Path path, DqMethod method) {
+    BackwardTunables t{.dq_method = method};
+    t.dkv.path = path;
+    return codegen::mask_pack_config(f, t);
+  };
+  const auto mma = [&](const BackwardFamily& f) {
+    return config(f, codegen::Path::kMma, codegen::DqMethod::kAdd);
+  };
+  CHECK(mma(plain()) == std::nullopt);
+  CHECK(mma(with([](BackwardFamily& f) { f.scores.mask = Extent::kPerQuery; })) == std::nullopt);
+  BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
+  REQUIRE(mma(masked));
+  CHECK(mma(masked)->per_pair);
+  CHECK(mma(masked)->by_rows);
+  CHECK_FALSE(mma(masked)->by_keys);
+  const auto wgmma = config(masked, codegen::Path::kWgmma, DqMethod::kAdd);
+  CHECK_FALSE(wgmma->by_rows);
+  CHECK(wgmma->by_keys);
+  CHECK(config(masked, codegen::Path::kWgmma, DqMethod::kKernel)->by_rows);
+  BackwardTunables dbias{.dbias_method = DbiasMethod::kKernel};
+  dbias.dkv.path = codegen::Path::kWgmma;
+  CHECK(codegen::mask_pack_config(masked, dbias)->by_rows);
+  masked.scores.mask_prepared = true;
+  CHECK(mma(masked) == std::nullopt);
+  // A row that all queries share has no columns.
+  const BackwardFamily row = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerKey; });
+  CHECK(config(row, codegen::Path::kWgmma, DqMethod::kAdd)->by_rows);
+  CHECK_FALSE(config(row, codegen::Path::kWgmma, DqMethod::kAdd)->by_keys);
+}
+
+TEST_CASE("a mask's memory and whoever has packed it make no other kernels of a backward") {
+  BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
+  const std::string texts[] = {dkv(masked).text, dq(masked).text, dbias(masked).text};
+  for (const bool prepared : {false, true}) {
+    masked.scores.mask_vectorized = true;
+    masked.scores.mask_prepared = prepared;
+    CHECK(dkv(masked).text == texts[0]);
+    CHECK(dq(masked).text == texts[1]);
+    CHECK(dbias(masked).text == texts[2]);
+  }
+}
+
 TEST_CASE("a backward's small kernels take what they need from the family") {
-  CHECK(codegen::mask_classes_config(plain()) == std::nullopt);
-  CHECK(codegen::mask_classes_config(
-            with([](BackwardFamily& f) { f.scores.mask = Extent::kPerQuery; })) == std::nullopt);
   const BackwardFamily masked = with([](BackwardFamily& f) { f.scores.mask = Extent::kPerPair; });
-  REQUIRE(codegen::mask_classes_config(masked));
-  CHECK(codegen::mask_classes_config(masked)->per_pair);
   for (const DbiasMethod method : {DbiasMethod::kNone, DbiasMethod::kStore, DbiasMethod::kKernel}) {
     CHECK(codegen::bias_sum_config(masked, method) == std::nullopt);
   }

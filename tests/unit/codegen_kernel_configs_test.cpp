@@ -21,7 +21,7 @@ TEST_CASE("the prepass of a mask over keys follows from the mask alone") {
     REQUIRE(pack.has_value());
     CHECK(pack->per_pair == (extent == Extent::kPerPair));
     CHECK(pack->vectorized == vectorized);
-    CHECK(pack->num_threads() == (extent == Extent::kPerPair ? 128 : 32));
+    CHECK(pack->num_threads() == (extent == Extent::kPerPair ? 256 : 32));
   }
 }
 

@@ -194,11 +194,12 @@ TEST_CASE("the stub states the title and every value of the config") {
 
 TEST_CASE("the mask prepass has a stub of its own") {
   const Source source = codegen::render_mask_pack(
-      {.per_pair = true, .vectorized = false, .by_keys = false}, TemplateSet());
+      {.per_pair = true, .vectorized = false, .by_rows = true, .by_keys = false}, TemplateSet());
   CHECK(source.entry == "mask_pack");
   CHECK(source.title == "mask_pack qk scalar");
   CHECK(contains(source.stub,
-                 "    .per_pair = true,\n    .vectorized = false,\n    .by_keys = false,\n};\n"));
+                 "    .per_pair = true,\n    .vectorized = false,\n    .by_rows = true,\n"
+                 "    .by_keys = false,\n};\n"));
   CHECK(contains(source.text, "// ---- attnjit/mask_pack.cuh"));
   CHECK_FALSE(contains(source.text, "#include"));
 }

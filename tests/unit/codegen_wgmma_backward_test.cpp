@@ -31,16 +31,9 @@ std::string unfit(const BackwardTunables& tunables, const BackwardFamily& family
 
 }  // namespace
 
-TEST_CASE("a prepared mask takes no shared memory on wgmma, and suits a bias beside it") {
+TEST_CASE("a mask over pairs suits wgmma, whatever its memory, and a bias beside it") {
   BackwardFamily family = kFamily;
-  family.scores.mask = problem::Extent::kPerPair;
-  family.scores.mask_vectorized = true;
-  CHECK(codegen::dkv_wgmma_config(family, kTunables).mask_bytes() > 0);
-  CHECK(codegen::mask_classes_config(family).has_value());
-  family.scores.mask_prepared = true;
-  CHECK(codegen::dkv_wgmma_config(family, kTunables).mask_bytes() == 0);
-  CHECK_FALSE(codegen::mask_classes_config(family).has_value());
-  family.scores.bias = problem::Extent::kPerPair;
+  family.scores.mask = family.scores.bias = problem::Extent::kPerPair;
   family.scores.bias_vectorized = true;
   CHECK(unfit(kTunables, family) == "");
 }
@@ -51,8 +44,6 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   const std::pair<void (*)(problem::Family&), std::string> cases[] = {
       {[](auto& f) { f.aligned = false; },
        "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
-      {[](auto& f) { f.mask = problem::Extent::kPerPair; },
-       "wgmma needs rows of the mask to be multiples of 16 bytes"},
       {[](auto& f) { f.bias = problem::Extent::kPerQuery; },
        "wgmma is in no backward with a bias over queries alone"},
       {[](auto& f) { f.bias = problem::Extent::kPerPair; },
@@ -62,11 +53,6 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
          f.bias_dtype = DType::kFloat32;
        },
        "wgmma has no tiles for a bias of fp32"},
-      {[](auto& f) {
-         f.bias = f.mask = problem::Extent::kPerPair;
-         f.bias_vectorized = f.mask_vectorized = true;
-       },
-       "wgmma has no shared memory for tiles of a mask and a bias beside more than 64 columns"},
       {[](auto& f) { f.positive_scale = false; },
        "wgmma needs a positive scale in a backward of up to 128 columns"}};
   for (const auto& [change, expected] : cases) {

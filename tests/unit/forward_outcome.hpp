@@ -126,19 +126,18 @@ inline void put(Members& m, const kernel::PackedMaskParams& params) {
                             words_per_plane, classes_per_plane, planes_per_batch, heads_per_plane,
                             batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles);
 }
-inline void put(Members& m, const kernel::PreparedMaskParams& params) {
-  const auto& [packed, key_words, key_words_per_plane, words_per_key] = params;
-  m["by_keys"] = fmt::format("{} {} {} {}", fmt::ptr(packed.words), fmt::ptr(key_words),
-                             key_words_per_plane, words_per_key);
+inline void put(Members& m, const kernel::BackwardMaskParams& params) {
+  const auto& [packed, columns] = params;
+  m["by_keys"] = fmt::format("{} {}", fmt::ptr(packed.words), fmt::ptr(columns));
 }
 inline void put(Members& m, const kernel::MaskPackParams& params) {
-  const auto& [data, words, classes, batch, head, query, key, num_heads, seqlen_q, seqlen_kv,
-               words_per_row, num_q_tiles, num_kv_tiles, key_words, words_per_key] = params;
+  const auto& [data, words, columns, classes, batch, head, query, key, num_heads, seqlen_q,
+               seqlen_kv, words_per_row, num_q_tiles, num_kv_tiles, num_key_blocks] = params;
   m["packed_from"] = text(data);
   m["pack"] =
       fmt::format("{} {} {},{},{},{} {} {} {} {} {} {} {} {}", fmt::ptr(words), fmt::ptr(classes),
                   batch, head, query, key, num_heads, seqlen_q, seqlen_kv, words_per_row,
-                  num_q_tiles, num_kv_tiles, fmt::ptr(key_words), words_per_key);
+                  num_q_tiles, num_kv_tiles, fmt::ptr(columns), num_key_blocks);
 }
 
 inline void put(Members& m, const kernel::ForwardCombineParams& params) {
@@ -192,7 +191,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto& [forward, features, mask_pack, packed_order, combine, max_logits] =
       arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
-               alibi, row_max, pages, tail_mask, prepared_mask] = features;
+               alibi, row_max, pages, tail_mask, backward_mask] = features;
   if (spec.wgmma) {
     put(o.values, forward);
   } else {
@@ -209,15 +208,15 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
-  put(o.values, prepared_mask);
+  put(o.values, backward_mask);
   put(o.values, mask_pack);
   put(o.values, packed_order);
   put(o.values, combine);
   put(o.values, max_logits);
   o.values["row_max"] = text(row_max.target);
-  o.values["workspace"] = fmt::format(
-      "{} {} {} {} {} {} {} {} {}", layout.words, layout.classes, layout.order, layout.order_counts,
-      layout.partial_out, layout.partial_lse, layout.partial_row_max, layout.row_max, layout.bytes);
+  o.values["workspace"] = fmt::format("{} {} {} {} {} {} {} {}", layout.mask, layout.order,
+                                      layout.order_counts, layout.partial_out, layout.partial_lse,
+                                      layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const auto& [source, threads, shared_bytes, overlaps] = spec.steps[i];
     const auto& [grid, block, shared, overlap] = arguments.shape(i);

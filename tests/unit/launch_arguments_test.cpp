@@ -124,8 +124,8 @@ TEST_CASE("operands tell how many batch elements share a plane, and have no more
   CHECK(features.bias.batches_per_plane == 2);
   CHECK(features.packed_mask.batches_per_plane == 2);
   CHECK(features.packed_mask.planes_per_batch == 1);
-  // Two planes of 128 by 192, whose words make up 256 keys.
-  CHECK(arguments.shape(0).grid[0] == 2u * (128 / 64) * (256 / 64));
+  // Two planes of 128 queries; a thread block packs 64 of them and up to 512 keys.
+  CHECK(arguments.shape(0).grid[0] == 2u * (128 / 64));
 }
 
 TEST_CASE("the values of the forward kernel") {
@@ -219,7 +219,7 @@ TEST_CASE("the packed mask has a plane per batch element and head of the mask") 
     ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
                                encode_nothing);
     const auto& values = arguments.values();
-    CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles * 4);
+    CHECK(arguments.shape(0).grid[0] == c.planes * c.q_tiles);
     CHECK(values.features.packed_mask.planes_per_batch == c.planes_per_batch);
     CHECK(values.features.packed_mask.heads_per_plane == c.heads_per_plane);
     CHECK(values.features.packed_mask.words == values.mask_pack.words);
@@ -243,7 +243,7 @@ TEST_CASE("a prepared mask is read where it is, by the same kernel without a pre
   // Behind the bits by rows and by keys of 32 planes.
   CHECK(reinterpret_cast<const char*>(packed.classes) -
             static_cast<const char*>(args.prepared_mask->data) ==
-        32 * (128 * 8 + 192 * 4) * 4);
+        32 * (128 * 8 * 4 + 2 * 256 * 8));
   CHECK(packed.words_per_plane == 128 * 8);
   CHECK(packed.planes_per_batch == 8);
   CHECK(packed.heads_per_plane == 4);
@@ -262,25 +262,23 @@ TEST_CASE("a prepared mask may lie at any address of the device") {
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
                                    encode_nothing);
   const kernel::PackedMaskParams& packed = arguments.values().features.packed_mask;
-  CHECK(reinterpret_cast<std::uintptr_t>(packed.classes) == kLast + (128 * 8 + 192 * 4) * 4);
+  CHECK(reinterpret_cast<std::uintptr_t>(packed.classes) == kLast + 128 * 8 * 4 + 2 * 256 * 8);
 }
 
-TEST_CASE("the workspace holds words and classes, aligned, and nothing for nothing") {
+TEST_CASE("the workspace holds words and classes, and nothing for nothing") {
   ForwardArgs args =
       forward_args({.batch = 3, .heads_q = 8, .heads_kv = 8, .seqlen_q = 65, .seqlen_kv = 33});
   args.mask = mask(args, "bhqk");
   const Call call(args);
   const auto layout = launch::workspace_layout(call.spec, call.problem);
   // 24 planes of 65 rows of 4 words are 24960 bytes; 2 by 2 tiles a plane are 96.
-  CHECK(layout.words == 0);
-  CHECK(layout.classes == 25088);
-  CHECK(layout.bytes == 25088 + 256);
-  CHECK(layout.classes % launch::kWorkspaceAlignment == 0);
+  CHECK(layout.mask == 0);
+  CHECK(layout.bytes == 25088);
   const ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(),
                                    call.workspace(), encode_nothing);
   CHECK(reinterpret_cast<std::uintptr_t>(arguments.values().mask_pack.classes) -
             reinterpret_cast<std::uintptr_t>(call.workspace()) ==
-        layout.classes);
+        24960);
 }
 
 TEST_CASE("a mask of many planes is counted in 64 bits") {
@@ -288,7 +286,8 @@ TEST_CASE("a mask of many planes is counted in 64 bits") {
   args.mask = mask(args, "bhqk");
   const Call call(args);
   const auto layout = launch::workspace_layout(call.spec, call.problem);
-  CHECK(layout.classes == std::size_t{64} * 32 * 32768 * 1024 * 4);
+  const std::size_t words = std::size_t{64} * 32 * 32768 * 1024, tiles = words / 64 / 2;
+  CHECK(layout.bytes == words * 4 + tiles);
 }
 
 TEST_CASE("keys are split until the device is full, and the splits are added up") {

@@ -87,9 +87,9 @@ TEST_CASE("the steps of a backward, in order") {
   CHECK(kinds(backward_args()) == std::vector{kPreprocess, kDkv, kDqSum, kDkSum, kDvSum});
   CHECK(kinds(deterministic(backward_args())) == std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(everything()) ==
-        std::vector{kMaskClasses, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
+        std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
   CHECK(kinds(deterministic(everything())) ==
-        std::vector{kMaskClasses, kPreprocess, kDkv, kDq, kDbias});
+        std::vector{kMaskPack, kPreprocess, kDkv, kDq, kDbias});
   CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
         std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(bias_args("bhq1")) ==
@@ -121,18 +121,21 @@ TEST_CASE("parameters come in the order in which the kernels name them") {
   const Call call(everything());
   BackwardArguments arguments = call.arguments();
   const auto& values = arguments.values();
-  const std::vector<const void*> dkv = {
-      &values.dkv,           &values.dkv_dbias,          &values.features.seqlens,
-      &values.features.bias, &values.features.byte_mask, &values.features.band};
+  const std::vector<const void*> dkv = {&values.dkv,
+                                        &values.dkv_dbias,
+                                        &values.features.seqlens,
+                                        &values.features.bias,
+                                        &values.features.backward_mask,
+                                        &values.features.band};
   CHECK(std::equal(dkv.begin(), dkv.end(), arguments.parameters(BackwardStep::kDkv)));
   const Call exact(deterministic(everything()));
   BackwardArguments own = exact.arguments();
   const auto& v = own.values();
   const auto& f = v.features;
-  const std::vector<const void*> dq = {&v.dq, &f.seqlens, &f.bias, &f.byte_mask, &f.band};
+  const std::vector<const void*> dq = {&v.dq, &f.seqlens, &f.bias, &f.backward_mask, &f.band};
   CHECK(std::equal(dq.begin(), dq.end(), own.parameters(BackwardStep::kDq)));
-  const std::vector<const void*> dbias = {&v.dbias, &v.planes,    &v.dbias_dbias, &f.seqlens,
-                                          &f.bias,  &f.byte_mask, &f.band};
+  const std::vector<const void*> dbias = {&v.dbias, &v.planes,        &v.dbias_dbias, &f.seqlens,
+                                          &f.bias,  &f.backward_mask, &f.band};
   CHECK(std::equal(dbias.begin(), dbias.end(), own.parameters(BackwardStep::kDbias)));
 }
 
@@ -167,7 +170,7 @@ TEST_CASE("addresses, strides and sizes reach the kernels") {
   CHECK(v.features.band.left == 5);
   CHECK(v.features.seqlens.kv == call.args.forward.seqlens_kv);
   CHECK(v.features.bias.heads_per_plane == 1);
-  CHECK(v.features.byte_mask.heads_per_plane == 4);
+  CHECK(v.features.backward_mask.packed.heads_per_plane == 4);
   CHECK(v.preprocess.lse == call.args.forward.lse);
   CHECK(v.preprocess.out == call.args.forward.out.data);
   CHECK(v.bias_sum.target == call.args.dbias->data);

@@ -41,15 +41,22 @@ struct Workspace {
     if (p.packed) return (p.seqlen_q / 64 + p.batch + 1) * 64 + tile - 64;
     return (p.seqlen_q + tile - 1) / tile * tile;
   }
-  // A byte for each 64 x 64 elements of a mask over keys, unless these are packed.
-  std::int64_t class_bytes() const {
-    if (p.mask.packs_keys) return 0;
+  // A mask over keys that is not prepared, unless these are packed: a bit per element in each order
+  // that kernels read, of keys up to a multiple of 128, and a byte for each 64 x 64 elements.
+  std::int64_t mask_bytes() const {
+    if (p.mask.packs_keys || p.mask_prepared) return 0;
     if (p.mask.extent != problem::Extent::kPerKey && p.mask.extent != problem::Extent::kPerPair) {
       return 0;
     }
     const std::int64_t planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
+    const std::int64_t keys = kernel::round_up(p.mask.keys, 128);
     const bool per_pair = p.mask.extent == problem::Extent::kPerPair;
-    return planes * (per_pair ? ceil64(p.mask.queries) / 64 : 1) * (ceil64(p.mask.keys) / 64);
+    const bool by_keys = per_pair && (spec.wgmma || spec.wide);
+    const bool by_rows = !by_keys || spec.has_dq_kernel() || spec.dbias;
+    const std::int64_t q_tiles = per_pair ? ceil64(p.mask.queries) / 64 : 1;
+    return planes * keys *
+               ((by_rows ? p.mask.queries : 0) + (by_keys ? ceil64(p.mask.queries) : 0)) / 8 +
+           planes * q_tiles * keys / 64;
   }
   // Planes of dS in 16 bits.
   std::int64_t dbias_part_bytes() const {
@@ -81,7 +88,7 @@ struct Workspace {
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
     }
-    return 4 * floats + class_bytes();
+    return 4 * floats + mask_bytes();
   }
   std::vector<Part> parts() const {
     const auto part = [](std::size_t first, std::int64_t bytes) {
@@ -93,7 +100,7 @@ struct Workspace {
     const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
     if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
-    if (class_bytes() > 0) list.push_back(part(layout.classes, class_bytes()));
+    if (mask_bytes() > 0) list.push_back(part(layout.mask, mask_bytes()));
     if (spec.adds_dq()) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
     } else if (spec.whole_planes()) {

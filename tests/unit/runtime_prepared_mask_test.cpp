@@ -7,7 +7,6 @@
 
 #include "attnjit/mask_pack_config.h"
 #include "forward_fixtures.hpp"
-#include "launch/prepared_mask.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"
 #include "silent_driver.hpp"
@@ -48,8 +47,9 @@ PrepareMaskArgs mask_args(const ForwardArgs& call, const char* pattern, bool for
 TEST_CASE("the size of a prepared mask is linear in the mask's") {
   const Dispatcher dispatcher(environment(), {}, recording_driver());
   const ForwardArgs call = test::forward_args({.seqlen_q = 130, .seqlen_kv = 300});
-  // Rows have 12 words of 32 keys, keys 6 of 32 queries, and 3 by 6 tiles a class each.
-  const std::size_t rows = 130 * 12 * 4, keys = 300 * 6 * 4, classes = 3 * 6;
+  // Rows have 12 words of 32 keys, each of these keys one of 64 queries in each of 3 tiles, and 3
+  // by 6 tiles a class each.
+  const std::size_t rows = 130 * 12 * 4, keys = 3 * 12 * 32 * 8, classes = 3 * 6;
   CHECK(dispatcher.prepared_mask_size(mask_args(call, "11qk", false)) == rows + classes);
   CHECK(dispatcher.prepared_mask_size(mask_args(call, "11qk", true)) == rows + keys + classes);
   CHECK(dispatcher.prepared_mask_size(mask_args(call, "bgqk", true)) ==
@@ -66,16 +66,15 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   PrepareMaskArgs args = mask_args(call, "1gqk", true);
   call.prepared_mask = dispatcher.prepare_mask(args, nullptr);
   REQUIRE(grids.size() == 1);
-  CHECK(grids[0] == 8u * (128 / 64) * (256 / 64));
+  CHECK(grids[0] == 8u * (128 / 64));  // 512 keys each
   CHECK(last_pack.mask == args.mask.data);
   CHECK(last_pack.words == args.memory);
-  CHECK(last_pack.words_per_key == 4);
   const auto offset = [&](const void* part) {
     return static_cast<const char*>(part) - static_cast<const char*>(args.memory);
   };
   const std::int64_t bits = 8 * 128 * 8 * 4;
-  CHECK(offset(last_pack.key_words) == bits);
-  CHECK(offset(last_pack.classes) == bits + 8 * 192 * 4 * 4);
+  CHECK(offset(last_pack.columns) == bits);
+  CHECK(offset(last_pack.classes) == bits + 8 * 2 * 256 * 8);
   CHECK(dispatcher.counters().compiles == 1);
   CHECK(dispatcher.forward_workspace_size(call) == 0);
   dispatcher.forward(call, nullptr);
@@ -86,7 +85,7 @@ TEST_CASE("a mask is prepared by one launch, and calls with it have no prepass")
   constexpr std::uintptr_t kLast = std::uintptr_t{0} - 16;  // any address of the device will do
   args.memory = reinterpret_cast<void*>(kLast);
   dispatcher.prepare_mask(args, nullptr);
-  CHECK(reinterpret_cast<std::uintptr_t>(last_pack.classes) == kLast + bits + 8 * 192 * 4 * 4);
+  CHECK(reinterpret_cast<std::uintptr_t>(last_pack.classes) == kLast + bits + 8 * 2 * 256 * 8);
   grids.pop_back();
   args.mask.shape[3] = 0;
   dispatcher.prepare_mask(args, nullptr);

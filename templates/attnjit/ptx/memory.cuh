@@ -39,6 +39,11 @@ ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return static_cast<uint8>(value);
 }
+ATTNJIT_DEVICE uint16 load_global_written(const uint16* address) {
+  uint16 value;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -68,7 +73,8 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
 
 // A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
 // barriers and products that follow.
-ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+template <class Vector>
+ATTNJIT_DEVICE Vector load_global_now(const Vector* address) {
   return load_global_written(address);
 }
 

@@ -6,9 +6,8 @@ namespace attnjit::kernel::ptx {
 
 // Barrier of the whole block; orders its shared and global accesses.
 ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
-// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+// Barrier of the whole block that also tells whether `value` holds for any thread.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
 // Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
 ATTNJIT_DEVICE void let_next_kernel_begin() {

@@ -30,9 +30,9 @@ struct BatchGroups : Inner {
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     Inner::prefetch_tile(group_of(block), first_key, bias);
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
-    Inner::load_tile(group_of(block), first_key, maps, tiles, full);
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias,
+                                uint32 tile, uint32 full) {
+    Inner::load_tile(group_of(block), first_key, bias, tile, full);
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     Inner::finish(group_of(block), owner, row);

@@ -34,7 +34,7 @@ struct Bias : Feature {
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
   typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
-  uint32 tile = 0;  // in shared memory
+  uint32 shared_tile = 0;  // where the copy engine brings it
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
@@ -77,7 +77,7 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
-      bias.read(tile, block);
+      bias.read(shared_tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
@@ -104,19 +104,18 @@ struct Bias : Feature {
                            params.batch_stride == 0 ? 0 : block.batch);
     }
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias_map,
+                                uint32 tile, uint32 full) {
     if constexpr (kByTile) {
 #pragma unroll 1
       for (int slab = 0; slab < kShape.block_kv / 64; ++slab) {
-        ptx::tensor_load(tiles.bias + slab * kShape.block_q * 128, maps.bias, full,
-                         first_key + 64 * slab, block.first_query,
-                         block.head / params.heads_per_plane,
+        ptx::tensor_load(tile + slab * kShape.block_q * 128, bias_map, full, first_key + 64 * slab,
+                         block.first_query, block.head / params.heads_per_plane,
                          params.batch_stride == 0 ? 0 : block.batch);
       }
     }
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.bias; }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { shared_tile = tile; }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,

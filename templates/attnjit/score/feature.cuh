@@ -13,14 +13,6 @@ struct PlainTile {
   ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
 };
 
-// Where the copy engine brings tiles of operands to in shared memory, and from where.
-struct OperandTiles {
-  uint32 bias, mask;
-};
-struct OperandMaps {
-  const TensorMap &bias, &mask;
-};
-
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
@@ -92,12 +84,11 @@ struct Feature {
   // thread does.
   ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
 
-  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
-  // place in shared memory, which lands at the mbarrier `full`; one thread does.
-  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
-                                uint32) {}
+  // Starts loading the tile of a bias that begins at `first_key` and block.first_query to shared
+  // memory at `tile`, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const TensorMap&, uint32, uint32) {}
   // Learns where the tile at hand has landed.
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
+  ATTNJIT_DEVICE void receive_tile(uint32) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -187,13 +178,11 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
-    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias,
+                                uint32 tile, uint32 full) {
+    (Features::load_tile(block, first_key, bias, tile, full), ...);
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
-    (Features::receive_tile(tiles), ...);
-  }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { (Features::receive_tile(tile), ...); }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);

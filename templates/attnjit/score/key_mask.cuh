@@ -20,7 +20,7 @@ struct KeyMask : Feature {
   const ByteMaskParams& params;
   const uint8* plane;  // of the block
   TileVotes votes;
-  ByteRegisters<kShape, kVectorized, false> kept;
+  ByteRegisters<kShape, kVectorized> kept;
 
   ATTNJIT_DEVICE explicit KeyMask(const ByteMaskParams& p) : params(p), plane(nullptr) {}
 

@@ -1,36 +1,39 @@
 #pragma once
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/ptx/permute.cuh"
 #include "attnjit/score/block.cuh"
 #include "attnjit/score/packed_mask_params.h"
 #include "attnjit/score/score_shape.h"
+#include "attnjit/tile/tile_use.h"
 
 // Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
-// read from a source whose `bytes` are those of the plane at hand, and whose params have the words
-// of a row.
+// read from a source that has the beginning of the plane at hand and params of the mask. read()
+// only begins to: what it has read is not looked at before settle(), so that nobody waits for
+// memory where products could already be under way.
 namespace attnjit::kernel {
 
-// Of a plane whose bits lie by rows, for scores with queries in rows: byte i of a row holds keys 8
-// i to 8 i + 7.
+// Of a plane whose bits lie by rows, for scores with queries in rows.
 template <ScoreShape kShape, Extent kExtent>
 struct RowBits {
   static_assert(kShape.queries_in_rows());
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kRows = kPerPair ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
-  // Whether the words of a tile of keys always lie inside of their row.
-  static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
-  // The thread's eight keys of each span: a word a span, or as keep() wants them, close together.
-  static constexpr bool kClose = kShape.strided_keys > 0;
-  static constexpr int kBits = kShape.neighbours();
+  static constexpr int kWords = ceil_div(kSpans, kPackedWords);  // of a row's bits
+  // Words of a group of kPackedKeys that have keys of the thread.
+  static constexpr int kParts = 8 / kShape.neighbours();
+  // Groups that the thread's keys of a row may touch: they begin at a multiple of kStep spans.
+  static constexpr int kStep = kSpans % 4 == 0 ? 4 : kSpans % 2 == 0 ? 2 : 1;
+  static constexpr int kGroups = ceil_div(kPackedWords - kStep + kSpans, kPackedWords);
+  // Whether the groups of a tile of keys always lie inside of their row.
+  static constexpr bool kInside = kPackedKeys % kShape.block_kv == 0;
 
-  uint32 word[kRows][kClose ? ceil_div(kSpans, 4) : kSpans];
+  // Once settled: those of span s follow those of span s - 1, as KeptKeys has them.
+  uint32 word[kRows][kGroups * kParts];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
-    const int byte = (first_key + block.thread_key) / 8;
-    // From the tile's first key on.
-    const int num_words = source.params.words_per_row - first_key / 32;
+    const int key = first_key + block.thread_key, first_group = key / kPackedKeys;
+    const int num_groups = source.params.words_per_row / kPackedWords - first_group;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + ScoreShape(kShape).row(r);
@@ -38,112 +41,109 @@ struct RowBits {
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = source.bytes + query * source.params.words_per_row * 4;
-      if constexpr (kClose) {
-        gather(word[r], words + first_key / 8, block.thread_key, num_words);
-      } else {
+      const uint32* const words = source.words + query * source.params.words_per_row +
+                                  first_group * kPackedWords + key % 32 / 8;
 #pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          word[r][s] = inside(s, num_words) ? ptx::load_global(words + byte + 4 * s) : 0;
+      for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          word[r][g * kParts + part] =
+              kInside || g < num_groups
+                  ? ptx::load_global_written(words + g * kPackedWords + 2 * part)
+                  : 0;
+        }
+      }
+    }
+  }
+  ATTNJIT_DEVICE void settle(const Block& block, int first_key) {
+    if constexpr (kParts == 2) {
+      const int nibble = block.thread_key & 4;
+      constexpr uint32 kLow = 0x0f0f0f0fu;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          word[r][g] = (word[r][2 * g] >> nibble & kLow) | (word[r][2 * g + 1] >> nibble & kLow)
+                                                               << 4;
+        }
+      }
+    }
+    if constexpr (kStep < 4) {
+      const int shift = (first_key + block.thread_key) / 32 % 4 * 8;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+          const uint64 high = i + 1 < kGroups ? word[r][i + 1] : 0;
+          word[r][i] = static_cast<uint32>((high << 32 | word[r][i]) >> shift);
         }
       }
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int r = kPerPair ? line : 0;
-    if constexpr (kClose) {
-      constexpr int kPerWord = 32 / kBits;
-      const int span = key / kShape.span();
-      const int bit = kBits * (span % kPerWord) + key % kShape.span();
-      return (word[r][span / kPerWord] >> bit & 1) == 0;
-    }
-    return (word[r][key >> 5] >> (key & 31) & 1) == 0;
+    constexpr int kBits = kShape.neighbours(), kPerWord = 32 / kBits;
+    const int span = key / kShape.span();
+    const int bit = kBits * (span % kPerWord) + key % kShape.span();
+    return (word[kPerPair ? line : 0][span / kPerWord] >> bit & 1) == 0;
   }
-
- private:
-  // Whether word `index` of a tile is one of the `num_words` that the row has left.
-  ATTNJIT_DEVICE static bool inside(int index, int num_words) {
-    return kInside || index < num_words;
-  }
-  // Of each of a row's words of a tile, the bits that are the thread's, from `key` on; byte s of
-  // the result is that of word s.
-  template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int key,
-                                    int num_words) {
-    // The byte of two words.
-    const uint32 pick = kBits == 8 ? static_cast<uint32>(key / 8) * 0x11 + 0x40 : 0x40;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      ptx::Vector16 v{};
-      if constexpr (kSpans % 4 == 0) {
-        if (inside(4 * i, num_words)) {
-          v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(words) + i);
-        }
-      } else {
-#pragma unroll
-        for (int s = 4 * i; s < kSpans; ++s) {
-          if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global_written(reinterpret_cast<const uint32*>(words) + s);
-        }
-      }
-      if constexpr (kBits == 4) {
-#pragma unroll
-        for (int s = 0; s < 4; ++s) v.word[s] = two_spans(v.word[s] >> key);
-      }
-      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
-                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
-    }
-  }
-  // The lowest four bits of either half of a word, as a byte.
-  ATTNJIT_DEVICE static uint32 two_spans(uint32 word) { return (word & 0xf) | (word >> 12 & 0xf0); }
 };
 
-// For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the
-// source has PreparedMaskParams too then, as `prepared`.
-template <ScoreShape kShape, Extent kExtent>
+// For scores with keys in rows, of a plane that all queries share.
+template <ScoreShape kShape>
 struct KeyBits {
   static_assert(!kShape.queries_in_rows());
-  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
-  static constexpr int kWords = kPerPair ? kShape.block_q / 32 : 1;
 
-  uint32 word[kKeys][kWords];  // bit 0 is that of the thread's first query
+  uint32 byte[kKeys];
 
-  // Keys past the tensor repeat its last one; they are dropped.
+  // Keys past the tensor are bits too, up to those that its words make up.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const auto* const bytes = reinterpret_cast<const uint8*>(source.words);
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
-      const int key = first_key + block.thread_key + 8 * i;
-      const int last = key < block.operand_keys ? key : block.operand_keys - 1;
-      if constexpr (kPerPair) {
-        const int words = source.prepared.words_per_key, first_word = block.first_query / 32;
-        const auto* const of_key = reinterpret_cast<const uint32*>(source.bytes) +
-                                   static_cast<int64>(last) * words + first_word;
-        read_queries(word[i], of_key, words - first_word, block.thread_row & 31);
-      } else {
-        word[i][0] = ptx::load_global(source.bytes + last / 8) >> (last & 7);
-      }
+      byte[i] = ptx::load_global_now(bytes + packed_byte(first_key + block.thread_key + 8 * i));
     }
   }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int query = kPerPair ? ScoreShape(kShape).row(line) : 0;
-    return (word[key / 8][query >> 5] >> (query & 31) & 1) == 0;
-  }
-
- private:
-  // Words come in pairs, 64 queries; those past the last are of no query.
-  ATTNJIT_DEVICE static void read_queries(uint32 (&word)[kWords], const uint32* source,
-                                          int num_words, int shift) {
+  ATTNJIT_DEVICE void settle(const Block& block, int) {
 #pragma unroll
-    for (int i = 0; i < kWords; i += 2) {
-      uint64 pair = 0;
-      if (i == 0 || i < num_words) {
-        pair = ptx::load_global(reinterpret_cast<const uint64*>(source + i));
+    for (int i = 0; i < kKeys; ++i) byte[i] >>= block.thread_key & 7;
+  }
+  ATTNJIT_DEVICE bool is_zero(int, int key) const { return (byte[key / 8] & 1) == 0; }
+};
+
+// For scores with keys in rows, of a plane whose bits lie by keys, the source's `columns`.
+template <ScoreShape kShape>
+struct ColumnBits {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+  static constexpr int kTiles = kShape.block_q / kMaskTile;
+
+  uint32 quarter[kKeys][kTiles];  // of a column: bit i is that of line i of its tile
+
+  // Keys past the tensor are bits too, up to those that its words make up; tiles past the last are
+  // of no query.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const int first_tile = block.first_query / kMaskTile, keys = source.params.padded_keys();
+    const int num_tiles = source.params.num_q_tiles - first_tile;
+    const auto* const columns = reinterpret_cast<const uint16*>(
+        source.columns + static_cast<int64>(first_tile) * keys + first_key + block.thread_key);
+    const int lane_quarter = block.thread_row % 8 / 2;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < kKeys; ++i) {
+        quarter[i][tile] =
+            tile == 0 || tile < num_tiles
+                ? ptx::load_global_now(columns + 4 * (tile * keys + 8 * i) + lane_quarter)
+                : 0;
       }
-      word[i] = static_cast<uint32>(pair) >> shift;
-      word[i + 1] = static_cast<uint32>(pair >> 32) >> shift;
     }
+  }
+  ATTNJIT_DEVICE void settle(const Block&, int) {}
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (quarter[key / 8][line / 16] >> line % 16 & 1) == 0;
   }
 };
 

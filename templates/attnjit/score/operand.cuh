@@ -126,34 +126,26 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a source whose
-// row_address(block, row) is where the row's elements begin.
-template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+// Elements that are a byte each, of the row that all queries share, from a source whose
+// row_address(block, row) is where the row begins.
+template <ScoreShape kShape, bool kVectorized>
 struct ByteRegisters {
   static_assert(kShape.queries_in_rows());
-  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines][kSpans];
+  uint64 bytes[kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const uint8* row = source.row_address(block, 0);
 #pragma unroll
-    for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
-      // Rows past the tensor repeat its last one; they are dead.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
-      const int last = row_index < num_rows ? row_index : num_rows - 1;
-      const uint8* row = source.row_address(block, last);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                                    block.operand_keys);
-      }
+    for (int s = 0; s < kSpans; ++s) {
+      bytes[s] =
+          eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.operand_keys);
     }
   }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
+  ATTNJIT_DEVICE bool is_zero(int, int key) const {
+    return (bytes[key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:

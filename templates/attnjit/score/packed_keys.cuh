@@ -1,9 +1,8 @@
 #pragma once
 #include "attnjit/score/feature.cuh"
 
-// Policies for a mask, a bias or a dbias with one row of the keys of all packed sequences, read
-// where the caller keeps it. Each is the policy for a row per sequence, which begins at the
-// sequence's keys.
+// Policies for a bias or a dbias with one row of the keys of all packed sequences, read where the
+// caller keeps it. Each is the policy for a row per sequence, which begins at the sequence's keys.
 namespace attnjit::kernel {
 
 template <class Inner>
@@ -14,20 +13,6 @@ struct PackedKeys : Inner {
     Inner::begin(block);
     this->plane += block.kv_begin * this->params.key_stride * Inner::kElementBytes;
   }
-};
-
-// A ByteMask, of either pass. Its tiles have no classes, for a sequence's keys begin anywhere in
-// them.
-template <class Inner>
-struct PackedKeysMask : PackedKeys<Inner> {
-  using PackedKeys<Inner>::PackedKeys;
-
-  ATTNJIT_DEVICE void begin(const Block& block) {
-    PackedKeys<Inner>::begin(block);
-    this->first_plane += block.kv_begin * this->params.key_stride;
-  }
-  ATTNJIT_DEVICE TileUse use(const Block&, int) { return TileUse::kMasked; }
-  ATTNJIT_DEVICE TileUse tile_use(int, int, int, int) const { return TileUse::kMasked; }
 };
 
 // A gradient of the bias whose queries are reduced, on path wgmma and on path mma.

@@ -19,19 +19,19 @@ struct PackedMask : Feature {
   static constexpr bool kAwaits = true;
 
   const PackedMaskParams& params;
-  const uint8* bytes;    // bits of the block's plane
+  const uint32* words;   // of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
   TileVotes votes;
   RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
-      : params(p), bytes(nullptr), classes(nullptr), class_rows(0) {}
+      : params(p), words(nullptr), classes(nullptr), class_rows(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
-    bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
+    words = params.words + plane * params.words_per_plane;
     // Found here and not for each group of tiles: registers are scarce in the loop.
     const int first_class = kPerPair ? block.first_query / kMaskTile : 0;
     classes = params.classes + plane * params.classes_per_plane +
@@ -51,20 +51,23 @@ struct PackedMask : Feature {
   // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    return (ptx::load_global_written(bytes + key / 8) >> (key & 7) & 1) != 0;
+    const auto* const bytes = reinterpret_cast<const uint8*>(words);
+    return (ptx::load_global_written(bytes + packed_byte(key)) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
   }
   template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    bits.settle(block, first_key);
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
   }
 
   template <class K>
-  ATTNJIT_DEVICE void keep(const Block&, K& kept, int) {
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    bits.settle(block, first_key);
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
 #pragma unroll

@@ -3,13 +3,24 @@
 
 namespace attnjit::kernel {
 
-// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
-inline constexpr int kPackedWords = 4;
+// Bits by rows. A row's keys come in groups of kPackedKeys, kPackedWords words each, so that a row
+// begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32, which are
+// those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kPackedWords = 4, kPackedKeys = 32 * kPackedWords;
+
+// The byte of a row that has a key, as bit key % 8.
+ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
+  return key / kPackedKeys * 4 * kPackedWords + key % 32 / 8 * 4 + key % kPackedKeys / 32;
+}
+
+// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
+// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
+// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
 
 // A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
 // mask_pack.cuh.
 struct PackedMaskParams {
-  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
   int64 words_per_plane;
   int64 classes_per_plane;
@@ -19,14 +30,16 @@ struct PackedMaskParams {
   int32 words_per_row;      // a multiple of kPackedWords
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
+
+  // The keys of a row's words.
+  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
 };
 
-// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
-struct PreparedMaskParams {
+// One for a backward: where it varies over queries, with the bits by keys too. Those of the two
+// that no kernel of the call reads may be null.
+struct BackwardMaskParams {
   PackedMaskParams packed;
-  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
-  int64 key_words_per_plane;
-  int32 words_per_key;  // 2 for each tile of queries
+  const uint64* columns;  // [plane][q tile][padded key]
 };
 
 }  // namespace attnjit::kernel

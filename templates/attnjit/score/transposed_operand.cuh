@@ -75,35 +75,4 @@ struct TransposedTileRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a tile [query][128 keys], swizzled by 128 bytes.
-// ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
-template <ScoreShape kShape>
-struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
-
-  uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
-
-  ATTNJIT_DEVICE void read(uint32 tile, const Block& block) {
-    const int lane = ptx::lane_index();
-    const int chunk = (block.thread_key - lane / 4) / 16;  // 16 keys, the warp's
-    const uint32 line = tile + lane * 128 + ((chunk ^ (lane & 7)) << 4);
-    const int low = lane / 8 * 4 + (lane & 3), high = low + 16;  // lanes with the pairs of the keys
-    const uint32 odd = lane / 4 & 1;
-#pragma unroll
-    for (int n = 0; n < kShape.groups; n += 4) {
-      uint32 pairs[4];
-      ptx::load_matrices_transposed(pairs, line + n * 8 * 128);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32 first = ptx::warp_broadcast(pairs[i], low) >> (8 * odd) & 0x00ff00ffu;
-        const uint32 second = ptx::warp_broadcast(pairs[i], high) >> (8 * odd) & 0x00ff00ffu;
-        word[n + i] = first | second << 8;
-      }
-    }
-  }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (word[line / 2] >> (16 * (line & 1) + key) & 0xff) == 0;
-  }
-};
-
 }  // namespace attnjit::kernel

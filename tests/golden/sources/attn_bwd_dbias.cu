@@ -200,6 +200,11 @@ ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return static_cast<uint8>(value);
 }
+ATTNJIT_DEVICE uint16 load_global_written(const uint16* address) {
+  uint16 value;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -229,7 +234,8 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
 
 // A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
 // barriers and products that follow.
-ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+template <class Vector>
+ATTNJIT_DEVICE Vector load_global_now(const Vector* address) {
   return load_global_written(address);
 }
 
@@ -301,9 +307,8 @@ namespace attnjit::kernel::ptx {
 
 // Barrier of the whole block; orders its shared and global accesses.
 ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
-// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+// Barrier of the whole block that also tells whether `value` holds for any thread.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
 // Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
 ATTNJIT_DEVICE void let_next_kernel_begin() {
@@ -453,14 +458,6 @@ struct PlainTile {
   ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
 };
 
-// Where the copy engine brings tiles of operands to in shared memory, and from where.
-struct OperandTiles {
-  uint32 bias, mask;
-};
-struct OperandMaps {
-  const TensorMap &bias, &mask;
-};
-
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
@@ -532,12 +529,11 @@ struct Feature {
   // thread does.
   ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
 
-  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
-  // place in shared memory, which lands at the mbarrier `full`; one thread does.
-  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
-                                uint32) {}
+  // Starts loading the tile of a bias that begins at `first_key` and block.first_query to shared
+  // memory at `tile`, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const TensorMap&, uint32, uint32) {}
   // Learns where the tile at hand has landed.
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
+  ATTNJIT_DEVICE void receive_tile(uint32) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -627,13 +623,11 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
-    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias,
+                                uint32 tile, uint32 full) {
+    (Features::load_tile(block, first_key, bias, tile, full), ...);
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
-    (Features::receive_tile(tiles), ...);
-  }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { (Features::receive_tile(tile), ...); }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);
@@ -2710,34 +2704,26 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a source whose
-// row_address(block, row) is where the row's elements begin.
-template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+// Elements that are a byte each, of the row that all queries share, from a source whose
+// row_address(block, row) is where the row begins.
+template <ScoreShape kShape, bool kVectorized>
 struct ByteRegisters {
   static_assert(kShape.queries_in_rows());
-  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines][kSpans];
+  uint64 bytes[kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const uint8* row = source.row_address(block, 0);
 #pragma unroll
-    for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
-      // Rows past the tensor repeat its last one; they are dead.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
-      const int last = row_index < num_rows ? row_index : num_rows - 1;
-      const uint8* row = source.row_address(block, last);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                                    block.operand_keys);
-      }
+    for (int s = 0; s < kSpans; ++s) {
+      bytes[s] =
+          eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.operand_keys);
     }
   }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
+  ATTNJIT_DEVICE bool is_zero(int, int key) const {
+    return (bytes[key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:
@@ -2903,37 +2889,6 @@ struct TransposedTileRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a tile [query][128 keys], swizzled by 128 bytes.
-// ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
-template <ScoreShape kShape>
-struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
-
-  uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
-
-  ATTNJIT_DEVICE void read(uint32 tile, const Block& block) {
-    const int lane = ptx::lane_index();
-    const int chunk = (block.thread_key - lane / 4) / 16;  // 16 keys, the warp's
-    const uint32 line = tile + lane * 128 + ((chunk ^ (lane & 7)) << 4);
-    const int low = lane / 8 * 4 + (lane & 3), high = low + 16;  // lanes with the pairs of the keys
-    const uint32 odd = lane / 4 & 1;
-#pragma unroll
-    for (int n = 0; n < kShape.groups; n += 4) {
-      uint32 pairs[4];
-      ptx::load_matrices_transposed(pairs, line + n * 8 * 128);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32 first = ptx::warp_broadcast(pairs[i], low) >> (8 * odd) & 0x00ff00ffu;
-        const uint32 second = ptx::warp_broadcast(pairs[i], high) >> (8 * odd) & 0x00ff00ffu;
-        word[n + i] = first | second << 8;
-      }
-    }
-  }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (word[line / 2] >> (16 * (line & 1) + key) & 0xff) == 0;
-  }
-};
-
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -2961,7 +2916,7 @@ struct Bias : Feature {
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
   typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
-  uint32 tile = 0;  // in shared memory
+  uint32 shared_tile = 0;  // where the copy engine brings it
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
@@ -3004,7 +2959,7 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
-      bias.read(tile, block);
+      bias.read(shared_tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
@@ -3031,19 +2986,18 @@ struct Bias : Feature {
                            params.batch_stride == 0 ? 0 : block.batch);
     }
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias_map,
+                                uint32 tile, uint32 full) {
     if constexpr (kByTile) {
 #pragma unroll 1
       for (int slab = 0; slab < kShape.block_kv / 64; ++slab) {
-        ptx::tensor_load(tiles.bias + slab * kShape.block_q * 128, maps.bias, full,
-                         first_key + 64 * slab, block.first_query,
-                         block.head / params.heads_per_plane,
+        ptx::tensor_load(tile + slab * kShape.block_q * 128, bias_map, full, first_key + 64 * slab,
+                         block.first_query, block.head / params.heads_per_plane,
                          params.batch_stride == 0 ? 0 : block.batch);
       }
     }
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.bias; }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { shared_tile = tile; }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
@@ -3070,22 +3024,195 @@ struct Bias : Feature {
 
 }  // namespace attnjit::kernel
 
-// ---- attnjit/score/byte_mask.cuh
+// ---- attnjit/score/backward_mask.cuh
 
-// ---- attnjit/score/byte_mask_params.h
+// ---- attnjit/score/mask_bits.cuh
+
+// ---- attnjit/score/packed_mask_params.h
 
 namespace attnjit::kernel {
 
-// A boolean mask as its caller stores it, with a class for each tile of kMaskTile by kMaskTile.
-struct ByteMaskParams {
-  const uint8* mask;     // nonzero = keep
+// Bits by rows. A row's keys come in groups of kPackedKeys, kPackedWords words each, so that a row
+// begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32, which are
+// those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kPackedWords = 4, kPackedKeys = 32 * kPackedWords;
+
+// The byte of a row that has a key, as bit key % 8.
+ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
+  return key / kPackedKeys * 4 * kPackedWords + key % 32 / 8 * 4 + key % kPackedKeys / 32;
+}
+
+// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
+// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
+// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
+
+// A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
+// mask_pack.cuh.
+struct PackedMaskParams {
+  const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
-  int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
-  int32 heads_per_plane;                                      // query heads that share one plane
-  int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
-  int32 planes_per_batch;   // 0 if the mask is broadcast over the batch
+  int64 words_per_plane;
+  int64 classes_per_plane;
+  int32 planes_per_batch;  // 0 if the mask is broadcast over the batch
+  int32 heads_per_plane;
+  int32 batches_per_plane;  // batch elements that share a plane, see batch_groups.cuh
+  int32 words_per_row;      // a multiple of kPackedWords
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
+
+  // The keys of a row's words.
+  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
+};
+
+// One for a backward: where it varies over queries, with the bits by keys too. Those of the two
+// that no kernel of the call reads may be null.
+struct BackwardMaskParams {
+  PackedMaskParams packed;
+  const uint64* columns;  // [plane][q tile][padded key]
+};
+
+}  // namespace attnjit::kernel
+
+// Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
+// read from a source that has the beginning of the plane at hand and params of the mask. read()
+// only begins to: what it has read is not looked at before settle(), so that nobody waits for
+// memory where products could already be under way.
+namespace attnjit::kernel {
+
+// Of a plane whose bits lie by rows, for scores with queries in rows.
+template <ScoreShape kShape, Extent kExtent>
+struct RowBits {
+  static_assert(kShape.queries_in_rows());
+  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
+  static constexpr int kRows = kPerPair ? kShape.lines() : 1;
+  static constexpr int kSpans = kShape.keys() / 32;
+  static constexpr int kWords = ceil_div(kSpans, kPackedWords);  // of a row's bits
+  // Words of a group of kPackedKeys that have keys of the thread.
+  static constexpr int kParts = 8 / kShape.neighbours();
+  // Groups that the thread's keys of a row may touch: they begin at a multiple of kStep spans.
+  static constexpr int kStep = kSpans % 4 == 0 ? 4 : kSpans % 2 == 0 ? 2 : 1;
+  static constexpr int kGroups = ceil_div(kPackedWords - kStep + kSpans, kPackedWords);
+  // Whether the groups of a tile of keys always lie inside of their row.
+  static constexpr bool kInside = kPackedKeys % kShape.block_kv == 0;
+
+  // Once settled: those of span s follow those of span s - 1, as KeptKeys has them.
+  uint32 word[kRows][kGroups * kParts];
+
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const int key = first_key + block.thread_key, first_group = key / kPackedKeys;
+    const int num_groups = source.params.words_per_row / kPackedWords - first_group;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int row = block.thread_row + ScoreShape(kShape).row(r);
+      // Rows past the tensor repeat its last one; their results are never stored.
+      const int num_rows = block.operand_queries * kShape.packed_heads;
+      const int last = row < num_rows ? row : num_rows - 1;
+      const int64 query = kPerPair ? last / kShape.packed_heads : 0;
+      const uint32* const words = source.words + query * source.params.words_per_row +
+                                  first_group * kPackedWords + key % 32 / 8;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          word[r][g * kParts + part] =
+              kInside || g < num_groups
+                  ? ptx::load_global_written(words + g * kPackedWords + 2 * part)
+                  : 0;
+        }
+      }
+    }
+  }
+  ATTNJIT_DEVICE void settle(const Block& block, int first_key) {
+    if constexpr (kParts == 2) {
+      const int nibble = block.thread_key & 4;
+      constexpr uint32 kLow = 0x0f0f0f0fu;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          word[r][g] = (word[r][2 * g] >> nibble & kLow) | (word[r][2 * g + 1] >> nibble & kLow)
+                                                               << 4;
+        }
+      }
+    }
+    if constexpr (kStep < 4) {
+      const int shift = (first_key + block.thread_key) / 32 % 4 * 8;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+          const uint64 high = i + 1 < kGroups ? word[r][i + 1] : 0;
+          word[r][i] = static_cast<uint32>((high << 32 | word[r][i]) >> shift);
+        }
+      }
+    }
+  }
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    constexpr int kBits = kShape.neighbours(), kPerWord = 32 / kBits;
+    const int span = key / kShape.span();
+    const int bit = kBits * (span % kPerWord) + key % kShape.span();
+    return (word[kPerPair ? line : 0][span / kPerWord] >> bit & 1) == 0;
+  }
+};
+
+// For scores with keys in rows, of a plane that all queries share.
+template <ScoreShape kShape>
+struct KeyBits {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+
+  uint32 byte[kKeys];
+
+  // Keys past the tensor are bits too, up to those that its words make up.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const auto* const bytes = reinterpret_cast<const uint8*>(source.words);
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) {
+      byte[i] = ptx::load_global_now(bytes + packed_byte(first_key + block.thread_key + 8 * i));
+    }
+  }
+  ATTNJIT_DEVICE void settle(const Block& block, int) {
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) byte[i] >>= block.thread_key & 7;
+  }
+  ATTNJIT_DEVICE bool is_zero(int, int key) const { return (byte[key / 8] & 1) == 0; }
+};
+
+// For scores with keys in rows, of a plane whose bits lie by keys, the source's `columns`.
+template <ScoreShape kShape>
+struct ColumnBits {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+  static constexpr int kTiles = kShape.block_q / kMaskTile;
+
+  uint32 quarter[kKeys][kTiles];  // of a column: bit i is that of line i of its tile
+
+  // Keys past the tensor are bits too, up to those that its words make up; tiles past the last are
+  // of no query.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const int first_tile = block.first_query / kMaskTile, keys = source.params.padded_keys();
+    const int num_tiles = source.params.num_q_tiles - first_tile;
+    const auto* const columns = reinterpret_cast<const uint16*>(
+        source.columns + static_cast<int64>(first_tile) * keys + first_key + block.thread_key);
+    const int lane_quarter = block.thread_row % 8 / 2;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < kKeys; ++i) {
+        quarter[i][tile] =
+            tile == 0 || tile < num_tiles
+                ? ptx::load_global_now(columns + 4 * (tile * keys + 8 * i) + lane_quarter)
+                : 0;
+      }
+    }
+  }
+  ATTNJIT_DEVICE void settle(const Block&, int) {}
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (quarter[key / 8][line / 16] >> line % 16 & 1) == 0;
+  }
 };
 
 }  // namespace attnjit::kernel
@@ -3147,82 +3274,77 @@ ATTNJIT_DEVICE TileUse united_use(const uint8* classes, int num_q_tiles, int num
 
 namespace attnjit::kernel {
 
-// Drops keys by a boolean mask that is read where the caller keeps it: the backward's workspace has
-// no room for a copy. Empty tiles are skipped, full ones run without mask code. kLate as for Bias.
-template <ScoreShape kShape, Extent kExtent, bool kVectorized, bool kLate>
-struct ByteMask : Feature {
-  static constexpr int kElementBytes = 1;
+// Drops keys in a backward by a boolean mask that mask_pack.cuh has packed to bits and classified:
+// the bits lie in the order in which the kernel has its scores. Empty tiles are skipped, full ones
+// run without mask code. kLate as for Bias.
+template <ScoreShape kShape, Extent kExtent, bool kLate>
+struct BackwardMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
-  static constexpr bool kByTile = kPerPair && !kShape.queries_in_rows();
-  using Registers =
-      TypeIf<kByTile, TransposedByteRegisters<kShape>,
-             TypeIf<kShape.queries_in_rows(), ByteRegisters<kShape, kVectorized, kPerPair>,
-                    KeyRegisters<kShape, 1>>>;
+  static constexpr bool kByKeys = kPerPair && !kShape.queries_in_rows();
+  using Bits = TypeIf<kShape.queries_in_rows(), RowBits<kShape, kExtent>,
+                      TypeIf<kPerPair, ColumnBits<kShape>, KeyBits<kShape>>>;
 
-  const ByteMaskParams& params;
-  const uint8* plane;        // of the head at hand
-  const uint8* first_plane;  // of the first head that shares its kv head
-  Registers keep;
-  uint32 tile = 0;  // in shared memory, where the copy engine brings it
+  const PackedMaskParams& params;
+  const uint64* const all_columns;
+  const uint32* words = nullptr;        // by rows, of the head at hand
+  const uint64* columns = nullptr;      // by keys, likewise
+  const uint32* first_words = nullptr;  // by rows, of the first head that shares its kv head
+  Bits bits;
 
-  ATTNJIT_DEVICE explicit ByteMask(const ByteMaskParams& p)
-      : params(p), plane(nullptr), first_plane(nullptr) {}
+  ATTNJIT_DEVICE explicit BackwardMask(const BackwardMaskParams& p)
+      : params(p.packed), all_columns(p.columns) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
-    const uint8* batch = params.mask + block.batch * params.batch_stride;
-    const int first_head = block.head - block.head % kShape.gqa_ratio;
-    plane = batch + block.head / params.heads_per_plane * params.head_stride;
-    first_plane = batch + first_head / params.heads_per_plane * params.head_stride;
+    const int64 index = plane_of(block.batch, block.head);
+    if constexpr (kByKeys) {
+      columns = all_columns + index * params.num_q_tiles * params.padded_keys();
+    } else {
+      words = words_of(index);
+    }
+    if constexpr (!kPerPair) {
+      first_words = words_of(plane_of(block.batch, block.head - block.head % kShape.gqa_ratio));
+    }
   }
   // The use of a tile of block_q by block_kv, by the classes of its parts.
   ATTNJIT_DEVICE TileUse tile_use(int batch, int head, int q_tile, int kv_tile) const {
-    const int64 mask_plane =
-        static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
     constexpr int kQueries = kPerPair ? kShape.block_q : 1;
     return united_use<kQueries, kShape.block_kv>(
-        params.classes + mask_plane * params.num_q_tiles * params.num_kv_tiles, params.num_q_tiles,
+        params.classes + plane_of(batch, head) * params.classes_per_plane, params.num_q_tiles,
         params.num_kv_tiles, kPerPair ? q_tile * kShape.block_q : 0, kv_tile * kShape.block_kv);
   }
   // A key that no query of the kv head keeps is dropped here already, so that a NaN stored there
   // stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    bool kept = false;
-    const uint8* source = first_plane + key * params.key_stride;
+    uint32 kept = 0;
+    const auto* source = reinterpret_cast<const uint8*>(first_words) + packed_byte(key);
     for (int head = 0; head < kShape.gqa_ratio; head += params.heads_per_plane) {
-      kept |= ptx::load_global(source) != 0;
-      source += params.head_stride;
+      kept |= ptx::load_global(source) >> (key & 7);
+      source += params.words_per_plane * 4;
     }
-    return kept;
-  }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
-    if constexpr (kByTile) {
-      ptx::tensor_load(tiles.mask, maps.mask, full, first_key, block.first_query,
-                       block.head / params.heads_per_plane,
-                       params.batch_stride == 0 ? 0 : block.batch);
-    }
-  }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.mask; }
-  ATTNJIT_DEVICE const uint8* row_address(const Block&, int row) const {
-    return plane + (kPerPair ? row * params.query_stride : 0);
+    return (kept & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
-    if constexpr (!kLate && !kByTile) {
-      if (tile_use == TileUse::kMasked) keep.read(*this, block, first_key);
+    if constexpr (!kLate) {
+      if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
     }
   }
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
-    if constexpr (kByTile) {
-      keep.read(tile, block);
-    } else if constexpr (kLate) {
-      keep.read(*this, block, first_key);
-    }
+    if constexpr (kLate) bits.read(*this, block, first_key);
+    bits.settle(block, first_key);
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
-      if (keep.is_zero(line, key)) score = -ptx::infinity();
+      if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
+  }
+
+ private:
+  ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
+    return static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
+  }
+  ATTNJIT_DEVICE const uint32* words_of(int64 index) const {
+    return params.words + index * params.words_per_plane;
   }
 };
 
@@ -3340,12 +3462,12 @@ attn_bwd_dbias(
     const __grid_constant__ BiasPlanes planes,
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
   backward_dbias<kConfig>(params,
     planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerPair, kConfig.late>(mask),
     Band<kScores, false, true>(band));
 }

@@ -463,14 +463,6 @@ struct PlainTile {
   ATTNJIT_DEVICE operator TileUse() const { return TileUse::kPlain; }
 };
 
-// Where the copy engine brings tiles of operands to in shared memory, and from where.
-struct OperandTiles {
-  uint32 bias, mask;
-};
-struct OperandMaps {
-  const TensorMap &bias, &mask;
-};
-
 // Keys that any query of the block may see.
 struct KeyRange {
   int begin, end;
@@ -542,12 +534,11 @@ struct Feature {
   // thread does.
   ATTNJIT_DEVICE void prefetch_tile(const Block&, int, const TensorMap&) {}
 
-  // Starts loading the tile of an operand that begins at `first_key` and block.first_query to its
-  // place in shared memory, which lands at the mbarrier `full`; one thread does.
-  ATTNJIT_DEVICE void load_tile(const Block&, int, const OperandMaps&, const OperandTiles&,
-                                uint32) {}
+  // Starts loading the tile of a bias that begins at `first_key` and block.first_query to shared
+  // memory at `tile`, which lands at the mbarrier `full`; one thread does.
+  ATTNJIT_DEVICE void load_tile(const Block&, int, const TensorMap&, uint32, uint32) {}
   // Learns where the tile at hand has landed.
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles&) {}
+  ATTNJIT_DEVICE void receive_tile(uint32) {}
 
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
@@ -637,13 +628,11 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias) {
     (Features::prefetch_tile(block, first_key, bias), ...);
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
-    (Features::load_tile(block, first_key, maps, tiles, full), ...);
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias,
+                                uint32 tile, uint32 full) {
+    (Features::load_tile(block, first_key, bias, tile, full), ...);
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) {
-    (Features::receive_tile(tiles), ...);
-  }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { (Features::receive_tile(tile), ...); }
   template <class Use>
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);
@@ -910,6 +899,11 @@ ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return static_cast<uint8>(value);
 }
+ATTNJIT_DEVICE uint16 load_global_written(const uint16* address) {
+  uint16 value;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -939,7 +933,8 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
 
 // A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
 // barriers and products that follow.
-ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+template <class Vector>
+ATTNJIT_DEVICE Vector load_global_now(const Vector* address) {
   return load_global_written(address);
 }
 
@@ -1148,9 +1143,8 @@ namespace attnjit::kernel::ptx {
 
 // Barrier of the whole block; orders its shared and global accesses.
 ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
-// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+// Barrier of the whole block that also tells whether `value` holds for any thread.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
 // Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
 ATTNJIT_DEVICE void let_next_kernel_begin() {
@@ -2411,34 +2405,26 @@ struct OperandRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a source whose
-// row_address(block, row) is where the row's elements begin.
-template <ScoreShape kShape, bool kVectorized, bool kOwnRows>
+// Elements that are a byte each, of the row that all queries share, from a source whose
+// row_address(block, row) is where the row begins.
+template <ScoreShape kShape, bool kVectorized>
 struct ByteRegisters {
   static_assert(kShape.queries_in_rows());
-  static constexpr int kLines = kOwnRows ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
 
-  uint64 bytes[kLines][kSpans];
+  uint64 bytes[kSpans];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const uint8* row = source.row_address(block, 0);
 #pragma unroll
-    for (int line = 0; line < kLines; ++line) {
-      const int row_index = block.thread_row + ScoreShape(kShape).row(line);
-      // Rows past the tensor repeat its last one; they are dead.
-      const int num_rows = block.operand_queries * kShape.packed_heads;
-      const int last = row_index < num_rows ? row_index : num_rows - 1;
-      const uint8* row = source.row_address(block, last);
-#pragma unroll
-      for (int s = 0; s < kSpans; ++s) {
-        bytes[line][s] = eight_keys(row, first_key + 32 * s + block.thread_key, source.params,
-                                    block.operand_keys);
-      }
+    for (int s = 0; s < kSpans; ++s) {
+      bytes[s] =
+          eight_keys(row, first_key + 32 * s + block.thread_key, source.params, block.operand_keys);
     }
   }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (bytes[kOwnRows ? line : 0][key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
+  ATTNJIT_DEVICE bool is_zero(int, int key) const {
+    return (bytes[key >> 5] >> (8 * (key & 31)) & 0xff) == 0;
   }
 
  private:
@@ -2604,37 +2590,6 @@ struct TransposedTileRegisters {
   }
 };
 
-// The same of elements that are a byte each, from a tile [query][128 keys], swizzled by 128 bytes.
-// ldmatrix moves pairs of keys, whose lanes hand each byte to the lane that has its key.
-template <ScoreShape kShape>
-struct TransposedByteRegisters {
-  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1 && kShape.block_kv <= 128);
-
-  uint32 word[kShape.groups];  // of 8 queries: bytes of (query, key) (0, 0) (0, 8) (1, 0) (1, 8)
-
-  ATTNJIT_DEVICE void read(uint32 tile, const Block& block) {
-    const int lane = ptx::lane_index();
-    const int chunk = (block.thread_key - lane / 4) / 16;  // 16 keys, the warp's
-    const uint32 line = tile + lane * 128 + ((chunk ^ (lane & 7)) << 4);
-    const int low = lane / 8 * 4 + (lane & 3), high = low + 16;  // lanes with the pairs of the keys
-    const uint32 odd = lane / 4 & 1;
-#pragma unroll
-    for (int n = 0; n < kShape.groups; n += 4) {
-      uint32 pairs[4];
-      ptx::load_matrices_transposed(pairs, line + n * 8 * 128);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32 first = ptx::warp_broadcast(pairs[i], low) >> (8 * odd) & 0x00ff00ffu;
-        const uint32 second = ptx::warp_broadcast(pairs[i], high) >> (8 * odd) & 0x00ff00ffu;
-        word[n + i] = first | second << 8;
-      }
-    }
-  }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (word[line / 2] >> (16 * (line & 1) + key) & 0xff) == 0;
-  }
-};
-
 }  // namespace attnjit::kernel
 
 namespace attnjit::kernel {
@@ -2662,7 +2617,7 @@ struct Bias : Feature {
   const uint8* plane;  // of the block's head, or of its batch element where heads are packed
   typename Registers::Row rows[Registers::kLines];  // the thread's, for whole tiles
   Registers bias;
-  uint32 tile = 0;  // in shared memory
+  uint32 shared_tile = 0;  // where the copy engine brings it
 
   ATTNJIT_DEVICE explicit Bias(const OperandParams& p) : params(p), plane(nullptr), rows{} {}
 
@@ -2705,7 +2660,7 @@ struct Bias : Feature {
   }
   ATTNJIT_DEVICE void begin_add(const Block& block, int first_key) {
     if constexpr (kByTile) {
-      bias.read(tile, block);
+      bias.read(shared_tile, block);
     } else if constexpr (!kEarly) {
       bias.read(*this, block, first_key);
     }
@@ -2732,19 +2687,18 @@ struct Bias : Feature {
                            params.batch_stride == 0 ? 0 : block.batch);
     }
   }
-  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const OperandMaps& maps,
-                                const OperandTiles& tiles, uint32 full) {
+  ATTNJIT_DEVICE void load_tile(const Block& block, int first_key, const TensorMap& bias_map,
+                                uint32 tile, uint32 full) {
     if constexpr (kByTile) {
 #pragma unroll 1
       for (int slab = 0; slab < kShape.block_kv / 64; ++slab) {
-        ptx::tensor_load(tiles.bias + slab * kShape.block_q * 128, maps.bias, full,
-                         first_key + 64 * slab, block.first_query,
-                         block.head / params.heads_per_plane,
+        ptx::tensor_load(tile + slab * kShape.block_q * 128, bias_map, full, first_key + 64 * slab,
+                         block.first_query, block.head / params.heads_per_plane,
                          params.batch_stride == 0 ? 0 : block.batch);
       }
     }
   }
-  ATTNJIT_DEVICE void receive_tile(const OperandTiles& tiles) { tile = tiles.bias; }
+  ATTNJIT_DEVICE void receive_tile(uint32 tile) { shared_tile = tile; }
   // Asks for a tile of the head at hand, as far as L2, where it will be read late.
   template <class Team>
   ATTNJIT_DEVICE void prefetch(Team team, const Block& block, int head, int q_tile,
@@ -2775,29 +2729,28 @@ struct Bias : Feature {
 
 // ---- attnjit/score/mask_bits.cuh
 
-// ---- attnjit/ptx/permute.cuh
-
-namespace attnjit::kernel::ptx {
-
-// Byte i of the result is the byte of `low` (0 to 3) or `high` (4 to 7) that hexadecimal digit i of
-// `digits` names.
-ATTNJIT_DEVICE uint32 permute_bytes(uint32 low, uint32 high, uint32 digits) {
-  return __byte_perm(low, high, digits);
-}
-
-}  // namespace attnjit::kernel::ptx
-
 // ---- attnjit/score/packed_mask_params.h
 
 namespace attnjit::kernel {
 
-// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
-inline constexpr int kPackedWords = 4;
+// Bits by rows. A row's keys come in groups of kPackedKeys, kPackedWords words each, so that a row
+// begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32, which are
+// those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kPackedWords = 4, kPackedKeys = 32 * kPackedWords;
+
+// The byte of a row that has a key, as bit key % 8.
+ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
+  return key / kPackedKeys * 4 * kPackedWords + key % 32 / 8 * 4 + key % kPackedKeys / 32;
+}
+
+// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
+// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
+// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
 
 // A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
 // mask_pack.cuh.
 struct PackedMaskParams {
-  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
   int64 words_per_plane;
   int64 classes_per_plane;
@@ -2807,44 +2760,49 @@ struct PackedMaskParams {
   int32 words_per_row;      // a multiple of kPackedWords
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
+
+  // The keys of a row's words.
+  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
 };
 
-// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
-struct PreparedMaskParams {
+// One for a backward: where it varies over queries, with the bits by keys too. Those of the two
+// that no kernel of the call reads may be null.
+struct BackwardMaskParams {
   PackedMaskParams packed;
-  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
-  int64 key_words_per_plane;
-  int32 words_per_key;  // 2 for each tile of queries
+  const uint64* columns;  // [plane][q tile][padded key]
 };
 
 }  // namespace attnjit::kernel
 
 // Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
-// read from a source whose `bytes` are those of the plane at hand, and whose params have the words
-// of a row.
+// read from a source that has the beginning of the plane at hand and params of the mask. read()
+// only begins to: what it has read is not looked at before settle(), so that nobody waits for
+// memory where products could already be under way.
 namespace attnjit::kernel {
 
-// Of a plane whose bits lie by rows, for scores with queries in rows: byte i of a row holds keys 8
-// i to 8 i + 7.
+// Of a plane whose bits lie by rows, for scores with queries in rows.
 template <ScoreShape kShape, Extent kExtent>
 struct RowBits {
   static_assert(kShape.queries_in_rows());
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kRows = kPerPair ? kShape.lines() : 1;
   static constexpr int kSpans = kShape.keys() / 32;
-  // Whether the words of a tile of keys always lie inside of their row.
-  static constexpr bool kInside = 32 * kPackedWords % kShape.block_kv == 0;
-  // The thread's eight keys of each span: a word a span, or as keep() wants them, close together.
-  static constexpr bool kClose = kShape.strided_keys > 0;
-  static constexpr int kBits = kShape.neighbours();
+  static constexpr int kWords = ceil_div(kSpans, kPackedWords);  // of a row's bits
+  // Words of a group of kPackedKeys that have keys of the thread.
+  static constexpr int kParts = 8 / kShape.neighbours();
+  // Groups that the thread's keys of a row may touch: they begin at a multiple of kStep spans.
+  static constexpr int kStep = kSpans % 4 == 0 ? 4 : kSpans % 2 == 0 ? 2 : 1;
+  static constexpr int kGroups = ceil_div(kPackedWords - kStep + kSpans, kPackedWords);
+  // Whether the groups of a tile of keys always lie inside of their row.
+  static constexpr bool kInside = kPackedKeys % kShape.block_kv == 0;
 
-  uint32 word[kRows][kClose ? ceil_div(kSpans, 4) : kSpans];
+  // Once settled: those of span s follow those of span s - 1, as KeptKeys has them.
+  uint32 word[kRows][kGroups * kParts];
 
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
-    const int byte = (first_key + block.thread_key) / 8;
-    // From the tile's first key on.
-    const int num_words = source.params.words_per_row - first_key / 32;
+    const int key = first_key + block.thread_key, first_group = key / kPackedKeys;
+    const int num_groups = source.params.words_per_row / kPackedWords - first_group;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = block.thread_row + ScoreShape(kShape).row(r);
@@ -2852,112 +2810,109 @@ struct RowBits {
       const int num_rows = block.operand_queries * kShape.packed_heads;
       const int last = row < num_rows ? row : num_rows - 1;
       const int64 query = kPerPair ? last / kShape.packed_heads : 0;
-      const uint8* words = source.bytes + query * source.params.words_per_row * 4;
-      if constexpr (kClose) {
-        gather(word[r], words + first_key / 8, block.thread_key, num_words);
-      } else {
+      const uint32* const words = source.words + query * source.params.words_per_row +
+                                  first_group * kPackedWords + key % 32 / 8;
 #pragma unroll
-        for (int s = 0; s < kSpans; ++s) {
-          word[r][s] = inside(s, num_words) ? ptx::load_global(words + byte + 4 * s) : 0;
+      for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          word[r][g * kParts + part] =
+              kInside || g < num_groups
+                  ? ptx::load_global_written(words + g * kPackedWords + 2 * part)
+                  : 0;
+        }
+      }
+    }
+  }
+  ATTNJIT_DEVICE void settle(const Block& block, int first_key) {
+    if constexpr (kParts == 2) {
+      const int nibble = block.thread_key & 4;
+      constexpr uint32 kLow = 0x0f0f0f0fu;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) {
+          word[r][g] = (word[r][2 * g] >> nibble & kLow) | (word[r][2 * g + 1] >> nibble & kLow)
+                                                               << 4;
+        }
+      }
+    }
+    if constexpr (kStep < 4) {
+      const int shift = (first_key + block.thread_key) / 32 % 4 * 8;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int i = 0; i < kWords; ++i) {
+          const uint64 high = i + 1 < kGroups ? word[r][i + 1] : 0;
+          word[r][i] = static_cast<uint32>((high << 32 | word[r][i]) >> shift);
         }
       }
     }
   }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int r = kPerPair ? line : 0;
-    if constexpr (kClose) {
-      constexpr int kPerWord = 32 / kBits;
-      const int span = key / kShape.span();
-      const int bit = kBits * (span % kPerWord) + key % kShape.span();
-      return (word[r][span / kPerWord] >> bit & 1) == 0;
-    }
-    return (word[r][key >> 5] >> (key & 31) & 1) == 0;
+    constexpr int kBits = kShape.neighbours(), kPerWord = 32 / kBits;
+    const int span = key / kShape.span();
+    const int bit = kBits * (span % kPerWord) + key % kShape.span();
+    return (word[kPerPair ? line : 0][span / kPerWord] >> bit & 1) == 0;
   }
-
- private:
-  // Whether word `index` of a tile is one of the `num_words` that the row has left.
-  ATTNJIT_DEVICE static bool inside(int index, int num_words) {
-    return kInside || index < num_words;
-  }
-  // Of each of a row's words of a tile, the bits that are the thread's, from `key` on; byte s of
-  // the result is that of word s.
-  template <int kWords>
-  ATTNJIT_DEVICE static void gather(uint32 (&kept)[kWords], const uint8* words, int key,
-                                    int num_words) {
-    // The byte of two words.
-    const uint32 pick = kBits == 8 ? static_cast<uint32>(key / 8) * 0x11 + 0x40 : 0x40;
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      ptx::Vector16 v{};
-      if constexpr (kSpans % 4 == 0) {
-        if (inside(4 * i, num_words)) {
-          v = ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(words) + i);
-        }
-      } else {
-#pragma unroll
-        for (int s = 4 * i; s < kSpans; ++s) {
-          if (!inside(s, num_words)) continue;
-          v.word[s - 4 * i] = ptx::load_global_written(reinterpret_cast<const uint32*>(words) + s);
-        }
-      }
-      if constexpr (kBits == 4) {
-#pragma unroll
-        for (int s = 0; s < 4; ++s) v.word[s] = two_spans(v.word[s] >> key);
-      }
-      kept[i] = ptx::permute_bytes(ptx::permute_bytes(v.word[0], v.word[1], pick),
-                                   ptx::permute_bytes(v.word[2], v.word[3], pick), 0x5410);
-    }
-  }
-  // The lowest four bits of either half of a word, as a byte.
-  ATTNJIT_DEVICE static uint32 two_spans(uint32 word) { return (word & 0xf) | (word >> 12 & 0xf0); }
 };
 
-// For scores with keys in rows, of a plane that all queries share, or whose bits lie by keys: the
-// source has PreparedMaskParams too then, as `prepared`.
-template <ScoreShape kShape, Extent kExtent>
+// For scores with keys in rows, of a plane that all queries share.
+template <ScoreShape kShape>
 struct KeyBits {
   static_assert(!kShape.queries_in_rows());
-  static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
-  static constexpr int kWords = kPerPair ? kShape.block_q / 32 : 1;
 
-  uint32 word[kKeys][kWords];  // bit 0 is that of the thread's first query
+  uint32 byte[kKeys];
 
-  // Keys past the tensor repeat its last one; they are dropped.
+  // Keys past the tensor are bits too, up to those that its words make up.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const auto* const bytes = reinterpret_cast<const uint8*>(source.words);
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
-      const int key = first_key + block.thread_key + 8 * i;
-      const int last = key < block.operand_keys ? key : block.operand_keys - 1;
-      if constexpr (kPerPair) {
-        const int words = source.prepared.words_per_key, first_word = block.first_query / 32;
-        const auto* const of_key = reinterpret_cast<const uint32*>(source.bytes) +
-                                   static_cast<int64>(last) * words + first_word;
-        read_queries(word[i], of_key, words - first_word, block.thread_row & 31);
-      } else {
-        word[i][0] = ptx::load_global(source.bytes + last / 8) >> (last & 7);
-      }
+      byte[i] = ptx::load_global_now(bytes + packed_byte(first_key + block.thread_key + 8 * i));
     }
   }
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    const int query = kPerPair ? ScoreShape(kShape).row(line) : 0;
-    return (word[key / 8][query >> 5] >> (query & 31) & 1) == 0;
-  }
-
- private:
-  // Words come in pairs, 64 queries; those past the last are of no query.
-  ATTNJIT_DEVICE static void read_queries(uint32 (&word)[kWords], const uint32* source,
-                                          int num_words, int shift) {
+  ATTNJIT_DEVICE void settle(const Block& block, int) {
 #pragma unroll
-    for (int i = 0; i < kWords; i += 2) {
-      uint64 pair = 0;
-      if (i == 0 || i < num_words) {
-        pair = ptx::load_global(reinterpret_cast<const uint64*>(source + i));
+    for (int i = 0; i < kKeys; ++i) byte[i] >>= block.thread_key & 7;
+  }
+  ATTNJIT_DEVICE bool is_zero(int, int key) const { return (byte[key / 8] & 1) == 0; }
+};
+
+// For scores with keys in rows, of a plane whose bits lie by keys, the source's `columns`.
+template <ScoreShape kShape>
+struct ColumnBits {
+  static_assert(!kShape.queries_in_rows());
+  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+  static constexpr int kTiles = kShape.block_q / kMaskTile;
+
+  uint32 quarter[kKeys][kTiles];  // of a column: bit i is that of line i of its tile
+
+  // Keys past the tensor are bits too, up to those that its words make up; tiles past the last are
+  // of no query.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+    const int first_tile = block.first_query / kMaskTile, keys = source.params.padded_keys();
+    const int num_tiles = source.params.num_q_tiles - first_tile;
+    const auto* const columns = reinterpret_cast<const uint16*>(
+        source.columns + static_cast<int64>(first_tile) * keys + first_key + block.thread_key);
+    const int lane_quarter = block.thread_row % 8 / 2;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < kKeys; ++i) {
+        quarter[i][tile] =
+            tile == 0 || tile < num_tiles
+                ? ptx::load_global_now(columns + 4 * (tile * keys + 8 * i) + lane_quarter)
+                : 0;
       }
-      word[i] = static_cast<uint32>(pair) >> shift;
-      word[i + 1] = static_cast<uint32>(pair >> 32) >> shift;
     }
+  }
+  ATTNJIT_DEVICE void settle(const Block&, int) {}
+  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
+    return (quarter[key / 8][line / 16] >> line % 16 & 1) == 0;
   }
 };
 
@@ -3058,19 +3013,19 @@ struct PackedMask : Feature {
   static constexpr bool kAwaits = true;
 
   const PackedMaskParams& params;
-  const uint8* bytes;    // bits of the block's plane
+  const uint32* words;   // of the block's plane
   const uint8* classes;  // of that plane, from the first row of them that the block touches
   int class_rows;        // from there on
   TileVotes votes;
   RowBits<kShape, kExtent> bits;
 
   ATTNJIT_DEVICE explicit PackedMask(const PackedMaskParams& p)
-      : params(p), bytes(nullptr), classes(nullptr), class_rows(0) {}
+      : params(p), words(nullptr), classes(nullptr), class_rows(0) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 plane = static_cast<int64>(block.batch) * params.planes_per_batch +
                         block.head / params.heads_per_plane;
-    bytes = reinterpret_cast<const uint8*>(params.words + plane * params.words_per_plane);
+    words = params.words + plane * params.words_per_plane;
     // Found here and not for each group of tiles: registers are scarce in the loop.
     const int first_class = kPerPair ? block.first_query / kMaskTile : 0;
     classes = params.classes + plane * params.classes_per_plane +
@@ -3090,20 +3045,23 @@ struct PackedMask : Feature {
   // A key that no query keeps is dropped here already, so that a NaN stored there stays there.
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
-    return (ptx::load_global_written(bytes + key / 8) >> (key & 7) & 1) != 0;
+    const auto* const bytes = reinterpret_cast<const uint8*>(words);
+    return (ptx::load_global_written(bytes + packed_byte(key)) >> (key & 7) & 1) != 0;
   }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
   }
   template <class S>
-  ATTNJIT_DEVICE void mask(const Block&, S& scores, int) {
+  ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
+    bits.settle(block, first_key);
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
   }
 
   template <class K>
-  ATTNJIT_DEVICE void keep(const Block&, K& kept, int) {
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    bits.settle(block, first_key);
 #pragma unroll
     for (int line = 0; line < kShape.lines(); ++line) {
 #pragma unroll

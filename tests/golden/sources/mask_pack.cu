@@ -64,13 +64,24 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 
 namespace attnjit::kernel {
 
-// Words of 32 keys come in fours, 16 bytes, so that each row begins at a multiple of them.
-inline constexpr int kPackedWords = 4;
+// Bits by rows. A row's keys come in groups of kPackedKeys, kPackedWords words each, so that a row
+// begins at a multiple of 16 bytes. Word t of a group has keys 8 t to 8 t + 7 of each 32, which are
+// those of a thread in KeyOrder: bit 8 s + i is key 32 s + 8 t + i of the group.
+inline constexpr int kPackedWords = 4, kPackedKeys = 32 * kPackedWords;
+
+// The byte of a row that has a key, as bit key % 8.
+ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
+  return key / kPackedKeys * 4 * kPackedWords + key % 32 / 8 * 4 + key % kPackedKeys / 32;
+}
+
+// Bits by keys. A column has the queries of a tile of kMaskTile for one key, 64 bits. Quarter t of
+// it has queries 2 t and 2 t + 1 of each 8, which are those of a lane with keys in the rows of its
+// scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
 
 // A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
 // mask_pack.cuh.
 struct PackedMaskParams {
-  const uint32* words;   // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each
   int64 words_per_plane;
   int64 classes_per_plane;
@@ -80,14 +91,16 @@ struct PackedMaskParams {
   int32 words_per_row;      // a multiple of kPackedWords
   int32 num_q_tiles;        // 1 if all queries share the mask
   int32 num_kv_tiles;
+
+  // The keys of a row's words.
+  ATTNJIT_CONSTEXPR int padded_keys() const { return 32 * words_per_row; }
 };
 
-// One that was prepared for a backward: where it varies over queries, with the bits by keys too.
-struct PreparedMaskParams {
+// One for a backward: where it varies over queries, with the bits by keys too. Those of the two
+// that no kernel of the call reads may be null.
+struct BackwardMaskParams {
   PackedMaskParams packed;
-  const uint32* key_words;  // [plane][key][words_per_key], bit i of word w is query 32 w + i
-  int64 key_words_per_plane;
-  int32 words_per_key;  // 2 for each tile of queries
+  const uint64* columns;  // [plane][q tile][padded key]
 };
 
 }  // namespace attnjit::kernel
@@ -107,22 +120,29 @@ inline constexpr int kMaskTile = 64;
 
 namespace attnjit::kernel {
 
-// Specialises the mask prepass. The result is the same whichever kernel will read it.
+// Specialises the mask prepass. What it writes is the same whichever kernel will read it.
 struct MaskPackConfig {
   bool per_pair;    // the mask varies over queries as well as keys
-  bool vectorized;  // 32 neighbouring keys are two aligned 16-byte loads
-  bool by_keys;     // the bits are written by keys too, which needs per_pair
+  bool vectorized;  // 16 neighbouring keys are an aligned 16-byte load
+  bool by_rows;     // the bits are written by rows, see packed_mask_params.h
+  bool by_keys;     // they are written by keys, which needs per_pair
 
-  // Rows of a tile and words of each, and the threads of a block, one for a word.
+  // A thread block packs rows() queries by kKeys keys; a warp classifies a tile of these at a time.
+  static constexpr int kKeys = 512, kWords = kKeys / 32;
   ATTNJIT_CONSTEXPR int rows() const { return per_pair ? kMaskTile : 1; }
-  static constexpr int kWords = kMaskTile / 32;
-  ATTNJIT_CONSTEXPR int num_threads() const { return round_up(rows() * kWords, 32); }
+  ATTNJIT_CONSTEXPR int num_threads() const { return per_pair ? 256 : 32; }
+
+  // Shared memory: [row][kWords], one more word a row, so that the words of a column lie in
+  // different banks.
+  static constexpr int kRowBytes = 4 * (kWords + 1);
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return rows() * kRowBytes; }
 };
 
 // Run-time arguments of the prepass.
 struct MaskPackParams {
   const uint8* mask;  // nonzero = keep
-  uint32* words;      // [plane][row][words_per_row], bit j of word w is key 32 w + j
+  uint32* words;      // [plane][row][words_per_row], if the config has by_rows
+  uint64* columns;    // [plane][q tile][32 words_per_row], if it has by_keys
   uint8* classes;     // [plane][q tile][kv tile], a TileUse each, of kMaskTile by kMaskTile
   int64 batch_stride, head_stride, query_stride, key_stride;  // of the mask, in bytes
   int32 num_heads;  // of the mask: planes are (batch, head) pairs of its own axes
@@ -130,9 +150,8 @@ struct MaskPackParams {
   int32 seqlen_kv;
   int32 words_per_row;  // a multiple of kPackedWords
   int32 num_q_tiles;
-  int32 num_kv_tiles;   // those that a row's words make up: the last may lie past the keys
-  uint32* key_words;    // [plane][key][words_per_key], bit i of word w is query 32 w + i; by_keys
-  int32 words_per_key;  // 2 for each tile of queries
+  int32 num_kv_tiles;    // those that a row's words make up: the last may lie past the keys
+  int32 num_key_blocks;  // of MaskPackConfig::kKeys
 };
 
 }  // namespace attnjit::kernel
@@ -180,6 +199,11 @@ ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return static_cast<uint8>(value);
 }
+ATTNJIT_DEVICE uint16 load_global_written(const uint16* address) {
+  uint16 value;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -209,7 +233,8 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
 
 // A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
 // barriers and products that follow.
-ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+template <class Vector>
+ATTNJIT_DEVICE Vector load_global_now(const Vector* address) {
   return load_global_written(address);
 }
 
@@ -281,9 +306,8 @@ namespace attnjit::kernel::ptx {
 
 // Barrier of the whole block; orders its shared and global accesses.
 ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
-// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+// Barrier of the whole block that also tells whether `value` holds for any thread.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
 // Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
 ATTNJIT_DEVICE void let_next_kernel_begin() {
@@ -346,50 +370,106 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
-// ---- attnjit/tile/mask_tile.cuh
+// ---- attnjit/tile/bit_matrix.cuh
+
+// ---- attnjit/ptx/permute.cuh
+
+namespace attnjit::kernel::ptx {
+
+// Byte i of the result is the byte of `low` (0 to 3) or `high` (4 to 7) that hexadecimal digit i of
+// `digits` names.
+ATTNJIT_DEVICE uint32 permute_bytes(uint32 low, uint32 high, uint32 digits) {
+  return __byte_perm(low, high, digits);
+}
+
+}  // namespace attnjit::kernel::ptx
+
+// ---- attnjit/ptx/shuffle.cuh
+
+namespace attnjit::kernel::ptx {
+
+// The value that `lane` holds; lanes may ask for different ones.
+ATTNJIT_DEVICE uint32 warp_broadcast(uint32 value, int lane) {
+  return __shfl_sync(0xffffffffu, value, lane);
+}
+
+// The sum over the eight lanes that hold the same columns of an accumulator fragment.
+ATTNJIT_DEVICE float column_sum(float value) {
+#pragma unroll
+  for (int distance = 4; distance < 32; distance *= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  }
+  return value;
+}
+
+}  // namespace attnjit::kernel::ptx
 
 namespace attnjit::kernel {
 
-// The tile of a boolean mask that a thread block looks at: the prepasses have one block per tile.
-struct MaskTile {
-  uint32 index;  // of [plane][q tile][kv tile]
-  int q_tile, kv_tile;
-  int64 plane;
-  const uint8* mask;  // of the plane
-
-  template <class Params>
-  ATTNJIT_DEVICE explicit MaskTile(const Params& params) : index(ptx::block_index()) {
-    kv_tile = static_cast<int>(index % params.num_kv_tiles);
-    const uint32 rest = index / params.num_kv_tiles;
-    q_tile = static_cast<int>(rest % params.num_q_tiles);
-    plane = rest / params.num_q_tiles;
-    mask = params.mask + plane / params.num_heads * params.batch_stride +
-           plane % params.num_heads * params.head_stride;
+// The transpose of a matrix of 32 by 32 bits: bit i of lane j's word becomes bit j of lane i's.
+// Five steps exchange blocks of 16, 8, 4, 2 and 1 bits (H. S. Warren, Hacker's Delight, 7-3). Warps
+// call it whole.
+ATTNJIT_DEVICE uint32 transpose_bits(uint32 word) {
+  const int lane = ptx::lane_index();
+  uint32 low = 0x0000ffffu;  // bits whose number has no `block`
+#pragma unroll
+  for (int block = 16; block > 0; block /= 2) {
+    const uint32 other = ptx::warp_broadcast(word, lane ^ block);
+    word = (lane & block) == 0 ? (word & low) | (other & low) << block
+                               : (word & ~low) | (other >> block & low);
+    low ^= low << (block / 2);
   }
+  return word;
+}
 
-  // Writes what the tile needs: whether any and all of the keys that the thread has seen are kept.
-  ATTNJIT_DEVICE void classify(uint8* classes, bool any, bool all) const {
-    any = ptx::block_any(any);
-    all = ptx::block_all(all);
-    if (ptx::thread_index() == 0) {
-      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
-      ptx::store_global(classes + index, static_cast<uint8>(use));
-    }
-  }
-};
+// Byte s of word t becomes byte t of word s.
+ATTNJIT_DEVICE ptx::Vector16 transpose_bytes(const uint32 (&word)[4]) {
+  constexpr uint32 kLowPairs = 0x5140, kHighPairs = 0x7362;  // bytes 0 and 1 of both, 2 and 3
+  constexpr uint32 kLowHalves = 0x5410, kHighHalves = 0x7632;
+  const uint32 low[2] = {ptx::permute_bytes(word[0], word[1], kLowPairs),
+                         ptx::permute_bytes(word[2], word[3], kLowPairs)};
+  const uint32 high[2] = {ptx::permute_bytes(word[0], word[1], kHighPairs),
+                          ptx::permute_bytes(word[2], word[3], kHighPairs)};
+  return {{ptx::permute_bytes(low[0], low[1], kLowHalves),
+           ptx::permute_bytes(low[0], low[1], kHighHalves),
+           ptx::permute_bytes(high[0], high[1], kLowHalves),
+           ptx::permute_bytes(high[0], high[1], kHighHalves)}};
+}
+
+// Pairs of bits as a matrix of 4 by 4: pair t of byte j becomes pair j of byte t.
+ATTNJIT_DEVICE uint32 transpose_pairs(uint32 word) {
+  const uint32 single =
+      (word ^ word >> 6) & 0x00cc00ccu;  // differences of pairs that change places
+  word ^= single ^ single << 6;
+  const uint32 blocks = (word ^ word >> 12) & 0x0000f0f0u;  // likewise, of blocks of 2 by 2
+  return word ^ blocks ^ blocks << 12;
+}
+
+// A column of a mask in the order of packed_mask_params.h: pair t of each eight bits, in quarter t.
+ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
+  const uint32 low = transpose_pairs(column[0]), high = transpose_pairs(column[1]);
+  return {{ptx::permute_bytes(low, high, 0x5140), ptx::permute_bytes(low, high, 0x7362)}};
+}
 
 }  // namespace attnjit::kernel
 
-// The mask prepass: packs a boolean mask to one bit per key, and tells of each tile of kMaskTile
-// queries by kMaskTile keys whether all, some or none of its keys are kept.
+// The mask prepass: packs a boolean mask to one bit per element, and tells of each tile of
+// kMaskTile queries by kMaskTile keys whether all, some or none of its keys are kept.
 //
-//   mask    [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
-//   words   [plane][row][words_per_row]        classes [plane][q tile][kv tile]
+//   mask     [batch or 1, heads, Lq or 1, Lk], one byte an element, any strides
+//   words    [plane][row][words_per_row], for kernels that have queries in the rows of their scores
+//   columns  [plane][q tile][key], for kernels that have keys in the rows of their scores
+//   classes  [plane][q tile][kv tile]
 //
-// On request the bits are written by keys as well, [plane][key][words_per_key], for kernels that
-// have keys in the rows of their scores.
+// packed_mask_params.h tells the order of the bits. Keys past the mask are 0 in all of them, and so
+// are queries past it in the columns.
 //
-// A thread block has a tile, each thread a word of 32 keys. No shared memory.
+// A thread block has a tile of queries and MaskPackConfig::kKeys keys. A thread reads 16 keys at a
+// time and neighbours in a row lie next to each other; the bits go to shared memory, where a lane
+// then finds the words of a row:
+//
+//     bytes --> bits, in shared memory --> words, by rows
+//                                      --> classes and, transposed in registers, columns
 namespace attnjit::kernel {
 
 // Bit i of the result is byte i of `bytes` != 0.
@@ -403,85 +483,176 @@ ATTNJIT_DEVICE uint32 nonzero_bytes(uint32 bytes) {
 
 template <MaskPackConfig kConfig>
 struct MaskPack {
-  static constexpr int kWords = kConfig.kWords;
+  static constexpr int kRows = kConfig.rows();
+  static constexpr int kThreads = kConfig.num_threads();
+  static constexpr int kPieceKeys = 16;  // that a thread reads at a time
+  static constexpr int kPieces = kConfig.kKeys / kPieceKeys;
+  // Of a thread.
+  static constexpr int kReads = kRows * kPieces / kThreads;
 
   const MaskPackParams& params;
+  int q_tile, first_word, num_words;  // of the thread block
+  int64 plane;
+  const uint8* mask;  // of the plane
 
-  // The 32 keys from `key` on of one mask row; keys past the end are 0.
-  ATTNJIT_DEVICE uint32 pack(const uint8* row, int key) const {
-    uint32 word = 0;
-    if (kConfig.vectorized && key + 32 <= params.seqlen_kv) {
-      const auto* source = reinterpret_cast<const ptx::Vector16*>(row + key);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const ptx::Vector16 v = ptx::load_global(source + i);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) word |= nonzero_bytes(v.word[j]) << (16 * i + 4 * j);
-      }
-      return word;
-    }
-#pragma unroll 8
-    for (int i = 0; i < 32; ++i) {
-      if (key + i < params.seqlen_kv) {
-        const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
-        word |= static_cast<uint32>(keep != 0) << i;
-      }
-    }
-    return word;
-  }
-
-  // The word of a row that keeps every key from `key` on.
-  ATTNJIT_DEVICE uint32 full_word(int key) const {
-    const int valid = params.seqlen_kv - key;
-    return valid >= 32 ? 0xffffffffu : valid <= 0 ? 0u : (1u << valid) - 1;
-  }
-
-  // Writes a word of each of 32 rows, which the lanes have, as one of each of its 32 keys.
-  ATTNJIT_DEVICE void store_by_keys(int64 plane, int first_query, int first_key,
-                                    uint32 word) const {
-    uint32 of_key = 0;  // the lane's
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const uint32 rows = ptx::warp_ballot((word >> i & 1) != 0);
-      if (ptx::lane_index() == i) of_key = rows;
-    }
-    const int key = first_key + ptx::lane_index();
-    if (key >= params.seqlen_kv) return;
-    ptx::store_global(params.key_words + (plane * params.seqlen_kv + key) * params.words_per_key +
-                          first_query / 32,
-                      of_key);
+  ATTNJIT_DEVICE explicit MaskPack(const MaskPackParams& p) : params(p) {
+    const uint32 index = ptx::block_index();
+    const uint32 rest = index / params.num_key_blocks;
+    first_word = static_cast<int>(index % params.num_key_blocks) * kConfig.kWords;
+    const int words = params.words_per_row - first_word;
+    num_words = words < kConfig.kWords ? words : kConfig.kWords;
+    q_tile = static_cast<int>(rest % params.num_q_tiles);
+    plane = rest / params.num_q_tiles;
+    mask = params.mask + plane / params.num_heads * params.batch_stride +
+           plane % params.num_heads * params.head_stride;
   }
 
   ATTNJIT_DEVICE void run() const {
     ptx::let_next_kernel_begin();
-    const MaskTile tile(params);
-    const int thread = ptx::thread_index();
-    // Neighbours have neighbouring words, but a warp a word of each of 32 rows to write them by
-    // keys.
-    const int row = kConfig.by_keys ? thread / (32 * kWords) * 32 + thread % 32 : thread / kWords;
-    const int column = kConfig.by_keys ? thread / 32 % kWords : thread % kWords;
-    const int query = tile.q_tile * kConfig.rows() + row;
-    const int index = tile.kv_tile * kWords + column;
+    pack();
+    ptx::block_sync();  // the words of all rows are there
+    if constexpr (kConfig.by_rows) store_words();
+    const int warp = ptx::thread_index() / 32;
+    for (int tile = warp; tile < num_words / 2; tile += kThreads / 32) finish_tile(tile);
+  }
+
+ private:
+  // A query of the mask, by its row in the block.
+  ATTNJIT_DEVICE int query_of(int row) const { return q_tile * kRows + row; }
+  ATTNJIT_DEVICE bool has_row(int row) const {
+    return row < kRows && query_of(row) < params.seqlen_q;
+  }
+  // Of a word in shared memory.
+  ATTNJIT_DEVICE static uint32 address_of(int row, int word) {
+    return ptx::shared_base() + row * kConfig.kRowBytes + 4 * word;
+  }
+
+  // The place of a piece in the block. A block of few keys has fewer pieces in a row, so that its
+  // threads have as many rows more.
+  struct Piece {
+    int row, index;
+  };
+  ATTNJIT_DEVICE Piece piece_of(int read) const {
+    const int number = ptx::thread_index() + read * kThreads;
+    const int shift = num_words <= 4 ? 3 : num_words <= 8 ? 4 : 5;
+    return {number >> shift, number & ((1 << shift) - 1)};
+  }
+
+  ATTNJIT_DEVICE void pack() const {
+    if constexpr (kConfig.vectorized) {
+      // All reads are on their way before the first is waited for.
+      ptx::Vector16 bytes[kReads];
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        const Piece piece = piece_of(i);
+        const int key = first_key_of(piece);
+        bytes[i] = {};
+        if (has_row(piece.row) && key + kPieceKeys <= params.seqlen_kv) {
+          bytes[i] = ptx::load_global(reinterpret_cast<const ptx::Vector16*>(row_of(piece) + key));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kReads; ++i) {
+        const Piece piece = piece_of(i);
+        uint32 bits = 0;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) bits |= nonzero_bytes(bytes[i].word[j]) << (4 * j);
+        if (first_key_of(piece) + kPieceKeys > params.seqlen_kv) bits = read_elements(piece);
+        put(piece, bits);
+      }
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < kReads; ++i) put(piece_of(i), read_elements(piece_of(i)));
+    }
+  }
+  ATTNJIT_DEVICE int first_key_of(const Piece& piece) const {
+    return 32 * first_word + kPieceKeys * piece.index;
+  }
+  ATTNJIT_DEVICE const uint8* row_of(const Piece& piece) const {
+    return mask + query_of(piece.row) * params.query_stride;
+  }
+  // The bits of a piece, read one by one; those past the mask are 0.
+  ATTNJIT_DEVICE uint32 read_elements(const Piece& piece) const {
+    uint32 bits = 0;
+    if (!has_row(piece.row)) return bits;
+    const int key = first_key_of(piece);
+    const uint8* const row = row_of(piece);
+#pragma unroll
+    for (int i = 0; i < kPieceKeys; ++i) {
+      if (key + i < params.seqlen_kv) {
+        const uint8 keep = ptx::load_global(row + (key + i) * params.key_stride);
+        bits |= static_cast<uint32>(keep != 0) << i;
+      }
+    }
+    return bits;
+  }
+  // Puts a piece into its word, which two neighbours make up. Warps call it whole.
+  ATTNJIT_DEVICE void put(const Piece& piece, uint32 bits) const {
+    const uint32 of_neighbour = ptx::warp_broadcast(bits, ptx::lane_index() ^ 1);
+    if (piece.row >= kRows || piece.index % 2 != 0) return;
+    ptx::store_shared_4(address_of(piece.row, piece.index / 2), bits | of_neighbour << kPieceKeys);
+  }
+
+  // Writes the words by rows, a group of keys at a time.
+  ATTNJIT_DEVICE void store_words() const {
+    constexpr int kQuads = kConfig.kWords / kPackedWords;
+    for (int i = ptx::thread_index(); i < kRows * kQuads; i += kThreads) {
+      const int row = i / kQuads, word = i % kQuads * kPackedWords;
+      if (!has_row(row) || word >= num_words) continue;
+      uint32 words[kPackedWords];
+#pragma unroll
+      for (int j = 0; j < kPackedWords; ++j) {
+        words[j] = ptx::load_shared_4(address_of(row, word + j));
+      }
+      uint32* const target = params.words +
+                             (plane * params.seqlen_q + query_of(row)) * params.words_per_row +
+                             first_word + word;
+      ptx::store_global(reinterpret_cast<ptx::Vector16*>(target), transpose_bytes(words));
+    }
+  }
+
+  // Classifies tile `tile` of the block's and writes its columns, by a warp.
+  ATTNJIT_DEVICE void finish_tile(int tile) const {
+    const int lane = ptx::lane_index();
     bool any = false, all = true;
-    uint32 word = 0;
-    if (row < kConfig.rows() && query < params.seqlen_q) {
-      word = pack(tile.mask + query * params.query_stride, 32 * index);
-      any = word != 0;
-      all = word == full_word(32 * index);
-      ptx::store_global(
-          params.words + (tile.plane * params.seqlen_q + query) * params.words_per_row + index,
-          word);
+    uint32 column[2][2];  // of key `lane` of each word: 32 queries each
+#pragma unroll
+    for (int w = 0; w < 2; ++w) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = 32 * half + lane;
+        const uint32 word = row < kRows ? ptx::load_shared_4(address_of(row, 2 * tile + w)) : 0u;
+        any |= word != 0;
+        all &= !has_row(row) || word == full_word(first_word + 2 * tile + w);
+        if constexpr (kConfig.by_keys) column[w][half] = transpose_bits(word);
+      }
+    }
+    any = ptx::warp_ballot(any) != 0;
+    all = ptx::warp_all(all);
+    const int64 q_tiles = plane * params.num_q_tiles + q_tile;
+    const int kv_tile = first_word / 2 + tile;
+    if (lane == 0) {
+      const TileUse use = !any ? TileUse::kSkip : all ? TileUse::kPlain : TileUse::kMasked;
+      ptx::store_global(params.classes + q_tiles * params.num_kv_tiles + kv_tile,
+                        static_cast<uint8>(use));
     }
     if constexpr (kConfig.by_keys) {
-      store_by_keys(tile.plane, query - ptx::lane_index(), 32 * index, word);
+      auto* const columns = reinterpret_cast<ptx::Vector8*>(
+          params.columns + q_tiles * 32 * params.words_per_row + kMaskTile * kv_tile + lane);
+#pragma unroll
+      for (int w = 0; w < 2; ++w) ptx::store_global(columns + 32 * w, quarters_of(column[w]));
     }
-    tile.classify(params.classes, any, all);
+  }
+  // A word of a row that keeps every key.
+  ATTNJIT_DEVICE uint32 full_word(int word) const {
+    const int valid = params.seqlen_kv - 32 * word;
+    return valid >= 32 ? 0xffffffffu : valid <= 0 ? 0u : (1u << valid) - 1;
   }
 };
 
 template <MaskPackConfig kConfig>
 ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
-  MaskPack<kConfig>{params}.run();
+  MaskPack<kConfig>(params).run();
 }
 
 }  // namespace attnjit::kernel
@@ -491,6 +662,7 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = true,
     .vectorized = true,
+    .by_rows = true,
     .by_keys = false,
 };
 

@@ -197,6 +197,11 @@ ATTNJIT_DEVICE uint8 load_global_written(const uint8* address) {
   asm volatile("ld.global.u8 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
   return static_cast<uint8>(value);
 }
+ATTNJIT_DEVICE uint16 load_global_written(const uint16* address) {
+  uint16 value;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(value) : "l"(address) : "memory");
+  return value;
+}
 ATTNJIT_DEVICE float load_global_written(const float* address) {
   float value;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
@@ -226,7 +231,8 @@ ATTNJIT_DEVICE Vector16 load_global_written(const Vector16* address) {
 
 // A read of memory that no thread writes, begun where it stands: ptxas moves load_global() behind
 // barriers and products that follow.
-ATTNJIT_DEVICE Vector16 load_global_now(const Vector16* address) {
+template <class Vector>
+ATTNJIT_DEVICE Vector load_global_now(const Vector* address) {
   return load_global_written(address);
 }
 
@@ -298,9 +304,8 @@ namespace attnjit::kernel::ptx {
 
 // Barrier of the whole block; orders its shared and global accesses.
 ATTNJIT_DEVICE void block_sync() { __syncthreads(); }
-// Barrier of the whole block that also tells whether `value` holds for any / for all threads.
+// Barrier of the whole block that also tells whether `value` holds for any thread.
 ATTNJIT_DEVICE bool block_any(bool value) { return __syncthreads_or(value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return __syncthreads_and(value) != 0; }
 
 // Lets a kernel that overlaps this one begin; what this one still writes, it waits for.
 ATTNJIT_DEVICE void let_next_kernel_begin() {

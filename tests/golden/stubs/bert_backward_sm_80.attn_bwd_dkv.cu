@@ -1,6 +1,6 @@
 // attn_bwd_dkv fp16 d64 gqa1 mask=1k | q64 kv64 s2 w4 qw2 b2 dq
 #include "attnjit/backward_dkv_mma.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -27,9 +27,9 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
-    const __grid_constant__ ByteMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());
 }

@@ -12,7 +12,6 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .gqa_ratio = 1,
     .scale_first = true,
     .bias_tiles = false,
-    .mask_tiles = false,
     .dq_order = DqOrder::kFirst,
     .whole_planes = false,
     .shares_places = true,

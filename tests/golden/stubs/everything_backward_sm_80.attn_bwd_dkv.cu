@@ -3,7 +3,7 @@
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
@@ -33,12 +33,12 @@ attn_bwd_dkv(
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
   backward_dkv<kConfig>(params,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Seqlens(seqlens),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerPair, kConfig.late>(mask),
     Band<kScores, true, true>(band));
 }

@@ -2,7 +2,7 @@
 #include "attnjit/backward_dbias_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
@@ -32,12 +32,12 @@ attn_bwd_dbias(
     const __grid_constant__ BiasPlanes planes,
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
   backward_dbias<kConfig>(params,
     planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerPair, kConfig.late>(mask),
     Band<kScores, false, true>(band));
 }

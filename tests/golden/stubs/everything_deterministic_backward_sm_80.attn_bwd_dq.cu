@@ -1,7 +1,7 @@
 // attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced,few deterministic | q128 kv32 s2 w8 qw8 b1
 #include "attnjit/backward_dq_mma.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;
@@ -29,10 +29,10 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_bwd_dq(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask,
+    const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
   backward_dq<kConfig>(params,
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerPair, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerPair, kConfig.late>(mask),
     Band<kScores, false, true>(band));
 }

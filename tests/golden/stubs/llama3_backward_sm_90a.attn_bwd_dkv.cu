@@ -11,7 +11,6 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .gqa_ratio = 4,
     .scale_first = false,
     .bias_tiles = false,
-    .mask_tiles = false,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
     .shares_places = true,

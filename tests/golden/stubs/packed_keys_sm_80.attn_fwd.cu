@@ -3,7 +3,7 @@
 #include "attnjit/score/packed_sequences.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/packed_keys.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/packed_keys_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -34,6 +34,6 @@ attn_fwd(
   forward<kConfig>(params,
     PackedSequences<false>(sequences),
     PackedKeys<Bias<kScores, DType::kBFloat16, Extent::kPerKey, false>>(bias),
-    PackedKeysMask<ByteMask<kScores, Extent::kPerKey, false, true>>(mask),
+    PackedKeysMask<kScores>(mask),
     Length<kScores>());
 }

@@ -1,7 +1,7 @@
-// attn_bwd_dkv bf16 d64 gqa1 mask=qk,prepared | wgmma q64 kv128 s2
+// attn_bwd_dkv bf16 d64 gqa1 mask=qk | wgmma q64 kv128 s2
 #include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
-#include "attnjit/score/prepared_mask.cuh"
 
 using namespace attnjit::kernel;
 
@@ -12,7 +12,6 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .gqa_ratio = 1,
     .scale_first = false,
     .bias_tiles = false,
-    .mask_tiles = false,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
     .shares_places = true,
@@ -26,9 +25,9 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
     const __grid_constant__ BackwardWgmmaParams params,
-    const __grid_constant__ PreparedMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
     NoKeyBiasGrad{},
-    Length<kScores>(),
-    PreparedMask<kScores, Extent::kPerPair, kConfig.late>(mask));
+    BackwardMask<kScores, Extent::kPerPair, kConfig.late>(mask),
+    Length<kScores>());
 }

@@ -1,7 +1,7 @@
-// attn_bwd_dkv bf16 d64 gqa1 mask=1k,prepared | q64 kv64 s2 w4 qw2 b2 dq
+// attn_bwd_dkv bf16 d64 gqa1 mask=1k | q64 kv64 s2 w4 qw2 b2 dq
 #include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
-#include "attnjit/score/prepared_mask.cuh"
 
 using namespace attnjit::kernel;
 
@@ -27,9 +27,9 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
-    const __grid_constant__ PreparedMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Length<kScores>(),
-    PreparedMask<kScores, Extent::kPerKey, kConfig.late>(mask));
+    BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
+    Length<kScores>());
 }

@@ -6,6 +6,7 @@ using namespace attnjit::kernel;
 inline constexpr MaskPackConfig kConfig{
     .per_pair = false,
     .vectorized = true,
+    .by_rows = true,
     .by_keys = false,
 };
 

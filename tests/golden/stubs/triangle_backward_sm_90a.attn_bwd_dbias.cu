@@ -2,7 +2,7 @@
 #include "attnjit/backward_dbias_mma.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -32,11 +32,11 @@ attn_bwd_dbias(
     const __grid_constant__ BiasPlanes planes,
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dbias<kConfig>(params,
     planes,
     BiasGradStore<DType::kBFloat16, true>(dbias),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());
 }

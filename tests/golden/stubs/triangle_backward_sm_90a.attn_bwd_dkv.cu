@@ -1,7 +1,7 @@
 // attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | wgmma q64 kv128 s2
 #include "attnjit/backward_dkv_wgmma.cuh"
 #include "attnjit/score/bias.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -13,7 +13,6 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .gqa_ratio = 1,
     .scale_first = true,
     .bias_tiles = true,
-    .mask_tiles = false,
     .dq_order = DqOrder::kKeys,
     .whole_planes = false,
     .shares_places = true,
@@ -28,10 +27,10 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_bwd_dkv(
     const __grid_constant__ BackwardWgmmaParams params,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
     NoKeyBiasGrad{},
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());
 }

@@ -2,7 +2,7 @@
 #include "attnjit/backward_dkv_wgmma.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/batch_groups.cuh"
-#include "attnjit/score/byte_mask.cuh"
+#include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -14,7 +14,6 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .gqa_ratio = 1,
     .scale_first = true,
     .bias_tiles = true,
-    .mask_tiles = false,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
     .shares_places = false,
@@ -30,10 +29,10 @@ attn_bwd_dkv(
     const __grid_constant__ BackwardWgmmaParams params,
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
-    const __grid_constant__ ByteMaskParams mask) {
+    const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
     KeyBiasGradStore(dbias),
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>>(bias),
-    ByteMask<kScores, Extent::kPerKey, true, kConfig.late>(mask),
+    BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());
 }

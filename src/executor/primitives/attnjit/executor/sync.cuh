@@ -22,7 +22,6 @@ ATTNJIT_DEVICE void block_sync() {
   services->block_barrier("block_sync", nullptr, [](void* const*, int) {});
 }
 ATTNJIT_DEVICE bool block_any(bool value) { return block_count("block_any", value) != 0; }
-ATTNJIT_DEVICE bool block_all(bool value) { return block_count("block_all", !value) == 0; }
 
 // Kernels run one after the other here, so the permission to overlap does nothing. The wait is
 // recorded: reading an earlier kernel's result without it is a violation.

@@ -8,33 +8,36 @@
 
 namespace attnjit::kernel {
 
-// Drops keys in a backward by a boolean mask that was packed to bits and classified before the call
-// (mask_pack.cuh): in the place of ByteMask, with bits in the order in which the kernel has its
-// scores. kLate as for Bias.
+// Drops keys in a backward by a boolean mask that mask_pack.cuh has packed to bits and classified:
+// the bits lie in the order in which the kernel has its scores. Empty tiles are skipped, full ones
+// run without mask code. kLate as for Bias.
 template <ScoreShape kShape, Extent kExtent, bool kLate>
-struct PreparedMask : Feature {
+struct BackwardMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
   static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
   static constexpr bool kByKeys = kPerPair && !kShape.queries_in_rows();
-  using Bits = TypeIf<kShape.queries_in_rows(), RowBits<kShape, kExtent>, KeyBits<kShape, kExtent>>;
+  using Bits = TypeIf<kShape.queries_in_rows(), RowBits<kShape, kExtent>,
+                      TypeIf<kPerPair, ColumnBits<kShape>, KeyBits<kShape>>>;
 
-  const PreparedMaskParams& prepared;
   const PackedMaskParams& params;
-  const uint8* bytes;        // bits of the head at hand, in the order of the scores
-  const uint8* first_plane;  // by rows, of the first head that shares its kv head
+  const uint64* const all_columns;
+  const uint32* words = nullptr;        // by rows, of the head at hand
+  const uint64* columns = nullptr;      // by keys, likewise
+  const uint32* first_words = nullptr;  // by rows, of the first head that shares its kv head
   Bits bits;
 
-  ATTNJIT_DEVICE explicit PreparedMask(const PreparedMaskParams& p)
-      : prepared(p), params(p.packed), bytes(nullptr), first_plane(nullptr) {}
+  ATTNJIT_DEVICE explicit BackwardMask(const BackwardMaskParams& p)
+      : params(p.packed), all_columns(p.columns) {}
 
   ATTNJIT_DEVICE void begin(const Block& block) {
     const int64 index = plane_of(block.batch, block.head);
-    first_plane = rows_of(plane_of(block.batch, block.head - block.head % kShape.gqa_ratio));
     if constexpr (kByKeys) {
-      bytes =
-          reinterpret_cast<const uint8*>(prepared.key_words + index * prepared.key_words_per_plane);
+      columns = all_columns + index * params.num_q_tiles * params.padded_keys();
     } else {
-      bytes = rows_of(index);
+      words = words_of(index);
+    }
+    if constexpr (!kPerPair) {
+      first_words = words_of(plane_of(block.batch, block.head - block.head % kShape.gqa_ratio));
     }
   }
   // The use of a tile of block_q by block_kv, by the classes of its parts.
@@ -49,7 +52,7 @@ struct PreparedMask : Feature {
   ATTNJIT_DEVICE bool reads_key(int key) const {
     if constexpr (kPerPair) return true;
     uint32 kept = 0;
-    const uint8* source = first_plane + key / 8;
+    const auto* source = reinterpret_cast<const uint8*>(first_words) + packed_byte(key);
     for (int head = 0; head < kShape.gqa_ratio; head += params.heads_per_plane) {
       kept |= ptx::load_global(source) >> (key & 7);
       source += params.words_per_plane * 4;
@@ -64,6 +67,7 @@ struct PreparedMask : Feature {
   template <class S>
   ATTNJIT_DEVICE void mask(const Block& block, S& scores, int first_key) {
     if constexpr (kLate) bits.read(*this, block, first_key);
+    bits.settle(block, first_key);
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
@@ -73,8 +77,8 @@ struct PreparedMask : Feature {
   ATTNJIT_DEVICE int64 plane_of(int batch, int head) const {
     return static_cast<int64>(batch) * params.planes_per_batch + head / params.heads_per_plane;
   }
-  ATTNJIT_DEVICE const uint8* rows_of(int64 index) const {
-    return reinterpret_cast<const uint8*>(params.words + index * params.words_per_plane);
+  ATTNJIT_DEVICE const uint32* words_of(int64 index) const {
+    return params.words + index * params.words_per_plane;
   }
 };
 
