@@ -10,21 +10,20 @@ over that of the best peer, and in parentheses over that of the formulas.
 import argparse
 import dataclasses
 import itertools
-import math
 import statistics
 
 import torch
+from peers import query_gpus, versions, write
+from references import TENSORS, exact, rms
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
-from peers import query_gpus, versions, write
 
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
             "efficient": SDPBackend.EFFICIENT_ATTENTION}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 OURS, FORMULAS = "attnjit", "formulas"
-TENSORS = ("out", "dq", "dk", "dv", "dbias")
 DRAWS = 3  # of the inputs of a problem, whose errors are averaged
 
 
@@ -73,35 +72,6 @@ def problems():
         yield Problem(data, dtype, 128, bias=True)
 
 
-def exact(q, k, v, dout, bias, causal, dtype=None):
-    """out and the gradients by the formulas in fp64. With a dtype, probabilities are rounded to it as they enter out,
-    dv and dS, dS and out as well, against the maximum of the row: FlashAttention's rounding."""
-    copies = q.shape[1] // k.shape[1]
-
-    def grouped(t):
-        return t.unflatten(1, (-1, copies)).sum(2)
-
-    def rounded(t):
-        return t if dtype is None else t.to(dtype).double()
-
-    q, k, v, dout = (t.double() for t in (q, k, v, dout))
-    keys, values = (t.repeat_interleave(copies, 1) for t in (k, v))
-    scale = q.shape[-1] ** -0.5
-    scores = q @ keys.mT * scale
-    if bias is not None:
-        scores += bias.double()
-    if causal:
-        scores.masked_fill_(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), -math.inf)
-    weights = (scores - scores.amax(-1, keepdim=True)).exp()
-    total = weights.sum(-1, keepdim=True)
-    out = rounded(rounded(weights) @ values / total)
-    p = weights / total
-    ds = p * (dout @ values.mT - (dout * out).sum(-1, keepdim=True))
-    dv, ds_operand = rounded(p).mT @ dout, rounded(ds)
-    found = [out, ds_operand @ keys * scale, grouped(ds_operand.mT @ q * scale), grouped(dv)]
-    return [rounded(t) for t in found] + ([] if bias is None else [rounded(ds)])
-
-
 def run_attnjit(q, k, v, bias, causal):
     return attnjit.attention(q, k, v, bias=bias, causal="top-left" if causal else None)
 
@@ -121,10 +91,6 @@ def results_of(run, q, k, v, dout, bias, causal):
     leaves = [t.detach().requires_grad_() for t in (q, k, v) + (() if bias is None else (bias,))]
     out = run(*leaves[:3], None if bias is None else leaves[3], causal)
     return [out, *torch.autograd.grad(out, leaves, dout)]
-
-
-def rms(t):
-    return t.double().square().mean().sqrt().item()
 
 
 def measure(problem):
