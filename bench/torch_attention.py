@@ -28,10 +28,10 @@ CLOSE = 0.1  # to the first implementation's output
 class Contestant:
     """One implementation of a problem, ready to be timed."""
 
-    def __init__(self, name, problem, operands, leaves):
+    def __init__(self, name, implementation, problem, operands, leaves):
         """Raises Refused where it does not run."""
         self.name = name
-        self._scope, make = IMPLEMENTATIONS[name]
+        self._scope, make = implementation
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -87,7 +87,7 @@ def run_problem(timer, problem, names):
     contestants = []
     for name in names:
         try:
-            contestants.append(Contestant(name, problem, operands, leaves))
+            contestants.append(Contestant(name, IMPLEMENTATIONS[name], problem, operands, leaves))
         except Refused as error:
             row["implementations"][name] = {"reason": str(error)}
     for contestant in contestants[1:]:
