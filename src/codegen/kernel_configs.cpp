@@ -233,17 +233,7 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
 }
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
-  switch (method) {
-    case DbiasMethod::kNone:
-    case DbiasMethod::kStore:
-    case DbiasMethod::kKernel:
-      return std::nullopt;
-    case DbiasMethod::kRows:
-    case DbiasMethod::kColumns:
-    case DbiasMethod::kAdd:
-    case DbiasMethod::kParts:
-      break;
-  }
+  if (method == DbiasMethod::kNone || method == DbiasMethod::kStore) return std::nullopt;
   const DType parts = method == DbiasMethod::kParts ? f.scores.dtype : DType::kFloat32;
   return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
                                .parts = kernel_dtype(parts),

@@ -50,6 +50,11 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
             TensorRole::kOutput);
   add_array(memory, "dsink of rows", values.preprocess.dsink_rows, rows, kFloatBytes,
             TensorRole::kOutput);
+  if (layout.grid.dbias_shares > 1) {
+    add_array(memory, "shares of dbias", values.bias_sum.parts,
+              values.dbias_dbias.batch_stride * problem.dbias.batches * layout.grid.dbias_shares,
+              kFloatBytes, TensorRole::kOutput);
+  }
   if (plan.tunables.dbias_method == codegen::DbiasMethod::kParts) {
     const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
     add_array(memory, "parts of dbias", values.bias_sum.parts,

@@ -17,9 +17,6 @@ using problem::Extent;
 // Bytes as the kernels that clear memory count them.
 constexpr std::int64_t kPiece = 16;
 
-// A warp's part of dS where it is added up in fragments.
-constexpr int kPieceQueries = 16, kPieceKeys = 32;
-
 template <class Config>
 void set_tiles(kernel::BackwardParams& params, const Config& config,
                const problem::Problem& problem) {
@@ -199,7 +196,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                          .key_stride = g.key_stride,
                          .heads_per_plane = shared_by(g.heads),
                          .batches_per_plane = forward.batch / g.batches,
-                         .fragments = 0};
+                         .shares = 1};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
   values_.dkv_dbias = values_.dbias_dbias;
   const void* parts = at<void>(layout_.dbias_parts);
@@ -211,15 +208,28 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   std::int32_t batches = part_batch / g.batches, heads = forward.num_heads_q / g.heads;
   std::int32_t queries = 1;
   const bool one_plane_per_batch = g.batches > 1;
-  const bool in_pieces =
-      layout_.grid.dbias_queries % kPieceQueries == 0 && layout_.grid.dbias_keys % kPieceKeys == 0;
-  const auto fragments =
-      static_cast<kernel::int32>(spec_.tunables.dbias_method == DbiasMethod::kAdd && in_pieces);
+  const bool adds = spec_.tunables.dbias_method == DbiasMethod::kAdd;
   switch (spec_.tunables.dbias_method) {
     case DbiasMethod::kNone:
     case DbiasMethod::kStore:
-    case DbiasMethod::kKernel:
       return;
+    case DbiasMethod::kKernel:
+      if (layout_.grid.dbias_shares == 1) return;
+      key = 1;
+      query = dbias_part_keys(problem);
+      head = g.queries * query;
+      batch = g.heads * head;
+      batches = layout_.grid.dbias_shares;
+      heads = 1;
+      values_.dbias_dbias = {.data = at<float>(layout_.dbias_parts),
+                             .batch_stride = batch,
+                             .head_stride = head,
+                             .query_stride = query,
+                             .key_stride = key,
+                             .heads_per_plane = shared_by(g.heads),
+                             .batches_per_plane = 1,
+                             .shares = batches};
+      break;
     case DbiasMethod::kRows:
       parts = at<float>(layout_.ds_rows);
       query = 1;
@@ -238,7 +248,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .key_stride = 1,
                            .heads_per_plane = 1,
                            .batches_per_plane = 1,
-                           .fragments = 0};
+                           .shares = 1};
       break;
     case DbiasMethod::kAdd:
       key = 1;
@@ -253,7 +263,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .key_stride = key,
                            .heads_per_plane = shared_by(g.heads),
                            .batches_per_plane = forward.batch / g.batches,
-                           .fragments = fragments};
+                           .shares = 1};
       break;
     case DbiasMethod::kParts:
       key = 1;
@@ -267,7 +277,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                            .key_stride = key,
                            .heads_per_plane = 1,
                            .batches_per_plane = 1,
-                           .fragments = 0};
+                           .shares = 1};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
@@ -284,8 +294,8 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
     sum.column = {g.scalar ? 1 : g.queries, queries, query, g.query_stride};
   }
   sum.packed = values_.features.sequences.q;
-  sum.fragments = fragments;
-  if (fragments != 0 || spec_.tunables.dbias_method == DbiasMethod::kParts) {
+  sum.fragments = static_cast<kernel::int32>(adds);
+  if (adds || spec_.tunables.dbias_method == DbiasMethod::kParts) {
     sum.row = {kernel::ceil_div(g.queries, kPieceQueries), 1, kPieceQueries * query,
                kPieceQueries * g.query_stride};
     sum.num_queries = g.queries;
@@ -327,7 +337,8 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   }
   if (spec_.dbias) {
     set_shape(BackwardStep::kDbias, std::int64_t{values_.planes.batches} * values_.planes.heads *
-                                        values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles);
+                                        values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles *
+                                        grid.dbias_shares);
   }
 }
 

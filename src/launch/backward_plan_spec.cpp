@@ -4,6 +4,7 @@
 
 #include "attnjit/error.hpp"
 #include "launch/backward_order.hpp"
+#include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
 #include "launch/packed_mask.hpp"
 
@@ -24,7 +25,7 @@ template <class Config>
 void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
              const codegen::Arch& arch, const codegen::TemplateSet& templates) {
   spec.dkv = {config.block_q, config.block_kv, scale_first, config.probability_scale()};
-  spec.block_slots = arch.sm_count * blocks_per_sm(config, arch);
+  spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
   spec.steps.push_back(
       {make_step(codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
                  config.shared_bytes()),
@@ -62,6 +63,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   }
   if (tunables.dbias_method == DbiasMethod::kKernel) {
     spec.dbias = codegen::dbias_config(family, tunables);
+    spec.dbias_slots =
+        arch.sm_count * blocks_per_sm(*spec.dbias, spec.dbias->dbias_shared_bytes(), arch);
   }
 
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
@@ -142,8 +145,9 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
                              : num_tiles(p, p.seqlen_q, rows) * tile_blocks;
   const kernel::BackwardWgmmaConfig* const wgmma = spec.wgmma ? &*spec.wgmma : nullptr;
   const problem::BiasGradient& dbias = problem.dbias;
-  grid.dbias_queries = wgmma ? kernel::round_up(dbias.queries, wgmma->block_q) : dbias.queries;
-  grid.dbias_keys = wgmma ? kernel::round_up(dbias.keys, wgmma->block_kv) : dbias.keys;
+  grid.dbias_queries = kernel::round_up(dbias.queries, wgmma ? wgmma->block_q : kPieceQueries);
+  grid.dbias_keys = kernel::round_up(dbias.keys, wgmma ? wgmma->block_kv : kPieceKeys);
+  if (spec.dbias) grid.dbias_shares = dbias_shares(spec, problem);
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) {
@@ -190,6 +194,11 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_pack) layout.mask = take(mask_layout(*spec.mask_pack, p).bytes);
+  if (layout.grid.dbias_shares > 1) {
+    layout.dbias_parts =
+        take(std::int64_t{layout.grid.dbias_shares} * problem.dbias.batches * problem.dbias.heads *
+             problem.dbias.queries * dbias_part_keys(problem) * kFloat);
+  }
   if (dbias == DbiasMethod::kParts) {
     layout.dbias_parts = take(layout.grid.q_planes * problem.dbias.queries *
                               dbias_part_keys(problem) * std::int64_t{sizeof(kernel::uint16)});

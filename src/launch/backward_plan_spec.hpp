@@ -17,7 +17,7 @@ enum class BackwardStep {
   kDkSum,       ///< rounds dk; runs where queries are split
   kDvSum,       ///< rounds dv; likewise
   kDbias,       ///< dbias, where it has a kernel of its own
-  kBiasSum,     ///< reduces and rounds dbias
+  kBiasSum,     ///< reduces and rounds dbias; beside kDbias it runs where that has shares
   kSinkSum,     ///< adds up dsink
 };
 
@@ -46,6 +46,7 @@ struct BackwardPlanSpec {
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
+  int dbias_slots = 0;  ///< likewise of the kernel of dbias
   std::vector<Step> steps;
 
   bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
@@ -85,7 +86,11 @@ struct BackwardGrid {
   /// Sections that the kernel of dk and dv sets sums of dq to zero ahead of those who add to them;
   /// 0 where all of them are zeros before.
   std::int32_t zeros_ahead = 0;
-  /// Of a plane of dbias while it is added up: path wgmma adds whole tiles.
+  /// Of the batch elements and heads that a plane of dbias sums, in the kernel of dbias; each has
+  /// sums of its own where there are several.
+  std::int32_t dbias_shares = 1;
+  /// Of a plane of dbias while it is added up: whole pieces of 16 queries by 32 keys, and whole
+  /// tiles on path wgmma.
   std::int64_t dbias_queries = 0, dbias_keys = 0;
   std::int32_t padded_rows() const { return row_blocks * kernel::kRowBlock; }
   std::int64_t rows() const { return q_planes * padded_rows(); }  ///< of all planes
@@ -100,12 +105,14 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// aligned to kWorkspaceAlignment. At most, padding to that alignment apart,
 ///   4 (B Hq ceil64(Lq) (D + 5) + (split: B Hkv ceil64(Lk) (D + Dv)) + numel(dbias)
 ///      + (dbias over keys alone: B Hq Lk)) bytes,
-/// where D and Dv count whole groups of 8 columns, and of a mask over keys that is not prepared a
+/// where D and Dv count whole groups of 8 columns, numel(dbias) whole pieces of 16 queries by 32
+/// keys where planes are reduced, and of a mask over keys that is not prepared a
 /// quarter of its bytes, of keys up to a multiple of 128 and queries up to one of 64, and a byte
 /// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
 /// Path wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
 /// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
-/// is kept in parts it has twice the elements. Packed sequences
+/// is kept in parts it has twice the elements. The kernel of dbias has none of them, but tiles of
+/// fp32 for at most four times as many thread blocks as the device holds. Packed sequences
 /// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
 /// keys of dbias in place of Lk.
 struct BackwardLayout {
@@ -118,15 +125,19 @@ struct BackwardLayout {
   std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
   std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
   std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums
-  std::size_t dbias_parts = 0;         ///< likewise, but before them where planes are kept apart
-  std::size_t turns = 0;               ///< likewise, where thread blocks take turns
+  std::size_t dbias_parts = 0;  ///< likewise, but before them where planes or shares are kept apart
+  std::size_t turns = 0;        ///< likewise, where thread blocks take turns
   std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
   std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
   std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero
   std::size_t bytes = 0;         ///< total
 };
 
-/// Elements of a row of dS where planes of it are kept apart, each in 16 bits and aligned.
+/// A warp's part of dS where it is added up, see score/bias_grad.cuh.
+inline constexpr int kPieceQueries = 16, kPieceKeys = 32;
+
+/// Elements of a row of dS where planes of it, in 16 bits, or shares of its sums, in fp32, are kept
+/// apart: rows are aligned.
 std::int64_t dbias_part_keys(const problem::BackwardProblem& problem);
 
 /// Batch elements whose sums of dS over queries are kept apart: packed keys are one row.

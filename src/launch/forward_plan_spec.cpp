@@ -20,7 +20,7 @@ template <class Config>
 void add_forward(ForwardPlanSpec& spec, const Config& config, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
   spec.tile = {config.block_q, config.block_kv, config.packed_heads(), config.scale_first};
-  spec.block_slots = arch.sm_count * blocks_per_sm(config, arch);
+  spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
   spec.steps.push_back(make_step(codegen::render_forward(spec.family, spec.tunables, templates),
                                  config, config.shared_bytes()));
 }

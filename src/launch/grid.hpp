@@ -40,16 +40,17 @@ std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64
 /// of one. An H200's L2 has 50 MB, and the section before still uses it, as queries and results do.
 std::int32_t choose_sections(std::int64_t kv_head_bytes, std::int32_t kv_heads);
 
-/// Thread blocks of a kernel that an SM of `arch` holds at a time: the launch bounds ask for
-/// config.min_blocks, and no compiler gives a thread more than kMost registers, so that there is
-/// room for two blocks of 128 threads in any case. Shared memory may allow fewer. Source: CUDA C++
-/// Programming Guide, "Technical Specifications per Compute Capability".
+/// Thread blocks of a kernel, each of `shared_bytes`, that an SM of `arch` holds at a time: the
+/// launch bounds ask for config.min_blocks, and no compiler gives a thread more than kMost
+/// registers, so that there is room for two blocks of 128 threads in any case. Shared memory may
+/// allow fewer. Source: CUDA C++ Programming Guide, "Technical Specifications per Compute
+/// Capability".
 template <class Config>
-int blocks_per_sm(const Config& config, const codegen::Arch& arch) {
+int blocks_per_sm(const Config& config, int shared_bytes, const codegen::Arch& arch) {
   constexpr int kReserved = 1024;  // bytes of shared memory that the system takes per block
   constexpr int kRegisters = 64 * 1024, kMost = 256;
   const int by_registers = std::max(config.min_blocks, kRegisters / (config.num_threads() * kMost));
-  const int by_memory = arch.shared_bytes_per_sm / (config.shared_bytes() + kReserved);
+  const int by_memory = arch.shared_bytes_per_sm / (shared_bytes + kReserved);
   return std::max(1, std::min(by_memory, by_registers));
 }
 

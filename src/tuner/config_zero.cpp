@@ -23,16 +23,6 @@ bool pack_heads(const problem::PlanKey& key, const codegen::Arch& arch) {
          (f.mask != problem::Extent::kPerPair || whole);
 }
 
-// Sums of odd lengths are added one by one (BiasGradAdd), which costs more than the scores again:
-// B4 H16 L2047, D64 3.80 -> 1.79 ms, D128 4.21 -> 3.09 (H200, 2026-11-21). D256 computes too much
-// for that. A family does not know its lengths; rows that are not aligned are mostly of odd ones.
-DbiasMethod dbias_method(const problem::BackwardFamily& f) {
-  const DbiasMethod method = codegen::default_dbias_method(f);
-  const bool narrow = f.scores.head_dim <= 128 && f.scores.head_dim_v <= 128;
-  const bool one_by_one = !f.dbias_vectorized && narrow;
-  return method == DbiasMethod::kAdd && one_by_one ? DbiasMethod::kKernel : method;
-}
-
 // The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
 // zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
 // of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask, and
@@ -53,8 +43,8 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
 
 // The way in which dbias comes about there. Parts of few planes are written and read once each,
 // where sums are set to zero, added to and rounded.
-DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f) {
-  return codegen::why_no_parts(f) ? codegen::default_dbias_method(f) : DbiasMethod::kParts;
+DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod method) {
+  return codegen::why_no_parts(f) ? method : DbiasMethod::kParts;
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {
@@ -80,14 +70,14 @@ codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen:
 codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
                                       const codegen::Arch& arch, const Defaults& defaults) {
   const problem::BackwardFamily& f = key.family;
-  const DbiasMethod method = dbias_method(f);
+  const DbiasMethod method = codegen::default_dbias_method(f);
   const Traits t = traits(key, method, arch);
   const codegen::BackwardTile dkv = defaults.dkv.find(t).use;
   const bool wgmma = dkv.path == codegen::Path::kWgmma;
   // The path mma is not deterministic when it adds.
   const DqMethod mma_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd;
   return {.dq_method = wgmma ? wgmma_dq_method(key) : mma_method,
-          .dbias_method = wgmma ? wgmma_dbias_method(f) : method,
+          .dbias_method = wgmma ? wgmma_dbias_method(f, method) : method,
           .split = !f.deterministic,
           .dkv = dkv,
           .dq = defaults.dq.find(t).use,

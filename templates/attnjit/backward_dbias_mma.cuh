@@ -7,7 +7,9 @@
 // blocks, so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
-// heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
+// heads that share the plane. Where tiles are few, each has several thread blocks: they share the
+// batch elements and heads out and write sums of their own, which bias_sum.cuh adds up. Shared
+// memory: num_stages times [ Q | dO | K | V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
@@ -27,7 +29,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   const BiasPlanes& planes;
   BiasGrad bias_grad;
   int q_tile_index, kv_tile;
-  int batch_plane;                         // of dbias over the batch
+  int batch_plane;                         // over the batch: of dbias, or of sums
   int first_batch, first_head, num_heads;  // that share the plane
   int next_sharer, end_sharer;
   Tile sum[Base::kSpans];
@@ -55,12 +57,13 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     q_tile_index = static_cast<int>(rest % params.num_q_tiles);
     const int plane = static_cast<int>(rest / params.num_q_tiles);
     num_heads = params.num_heads_q / planes.heads;
-    const int num_batches = params.batch / planes.batches;
+    const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
     batch_plane = plane / planes.heads;
-    first_batch = batch_plane * num_batches;
+    first_batch = batch_plane / shares * num_batches;
     first_head = plane % planes.heads * num_heads;
-    next_sharer = 0;
-    end_sharer = num_batches * num_heads;
+    const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
+    next_sharer = batch_plane % shares * share;
+    end_sharer = next_sharer + share < sharers ? next_sharer + share : sharers;
   }
 
   // Also turns to the batch element and head of the job, whose tiles are loaded next.
@@ -128,9 +131,19 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     this->enter_tile(q_tile_index);
     block.operand_queries = planes.queries;
     block.operand_keys = planes.keys;
-    bias_grad.enter_plane(batch_plane, first_head);
+    if (bias_grad.params.shares > 1) {
+      store(BiasGradStore<DType::kFloat32, true>(bias_grad.params));
+    } else {
+      store(bias_grad);
+    }
+  }
+
+ private:
+  template <class Target>
+  ATTNJIT_DEVICE void store(Target target) {
+    target.enter_plane(batch_plane, first_head);
 #pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
+    for (int span = 0; span < Base::kSpans; ++span) target.add(*this, sum[span], kv_tile, span);
   }
 };
 

@@ -173,7 +173,7 @@ TEST_CASE("a backward's plan lists its kernels, and the one of dk and dv is the 
   job.spec.deterministic = true;
   CHECK(entries(planner.plan(job, arch)) == std::vector<std::string>{"backward_preprocess",
                                                                      "attn_bwd_dkv", "attn_bwd_dq",
-                                                                     "attn_bwd_dbias"});
+                                                                     "attn_bwd_dbias", "bias_sum"});
 }
 
 TEST_CASE("a config sets members of a backward's tunables") {

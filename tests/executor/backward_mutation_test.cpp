@@ -101,6 +101,16 @@ TEST_CASE_FIXTURE(Mutations, "caught: a dbias written past its end, or not every
                 {causal, kAlternating}, {"dbias: ", "elements were never written"});
 }
 
+TEST_CASE_FIXTURE(Mutations, "caught: a share of dbias that has all batch elements") {
+  ProblemSpec spec = with_bias(kSmall);
+  spec.batch = 12;
+  spec.seqlen_q = spec.seqlen_kv = 40;
+  spec.deterministic = true;
+  expect_report({"attnjit/backward_dbias_mma.cuh", "next_sharer = batch_plane % shares * share;",
+                 "next_sharer = 0;"},
+                {spec, "{}"}, {"dbias:"});
+}
+
 TEST_CASE_FIXTURE(Mutations, "caught: a gradient that is not scaled") {
   expect_report({kBackward, "stage_rows(k_tile(), dk, k_share(), params.scale);",
                  "stage_rows(k_tile(), dk, k_share(), 1.0f);"},

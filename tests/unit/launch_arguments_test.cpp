@@ -403,7 +403,8 @@ TEST_CASE("thread blocks of an SM are told from launch bounds and shared memory"
                                             .num_stages = 1,
                                             .num_warps = warps,
                                             .min_blocks = min_blocks};
-    return launch::blocks_per_sm(codegen::forward_config(family, tunables), arch);
+    const kernel::ForwardConfig config = codegen::forward_config(family, tunables);
+    return launch::blocks_per_sm(config, config.shared_bytes(), arch);
   };
   CHECK(blocks(8, 1, 32) == 1);  // 255 registers for 256 threads are all that there are
   CHECK(blocks(8, 2, 32) == 2);

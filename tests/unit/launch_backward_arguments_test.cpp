@@ -89,7 +89,7 @@ TEST_CASE("the steps of a backward, in order") {
   CHECK(kinds(everything()) ==
         std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
   CHECK(kinds(deterministic(everything())) ==
-        std::vector{kMaskPack, kPreprocess, kDkv, kDq, kDbias});
+        std::vector{kMaskPack, kPreprocess, kDkv, kDq, kDbias, kBiasSum});
   CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
         std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(bias_args("bhq1")) ==
@@ -190,6 +190,30 @@ TEST_CASE("splits appear where the grid is small, and never in a deterministic c
   CHECK(whole.layout.grid.splits == 1);
   CHECK_FALSE(whole.arguments().runs(BackwardStep::kDkSum));
   CHECK(Call(deterministic(backward_args(small))).layout.grid.splits == 1);
+}
+
+TEST_CASE("the kernel of dbias shares batch elements out where its tiles are few") {
+  const auto call = [](int batch, int seqlen) {
+    return Call(deterministic(bias_args("1hqk", test::forward_args({.batch = batch,
+                                                                    .heads_q = 4,
+                                                                    .heads_kv = 4,
+                                                                    .seqlen_q = seqlen,
+                                                                    .seqlen_kv = seqlen}))));
+  };
+  const Call small = call(2048, 49);
+  BackwardArguments arguments = small.arguments();
+  const int shares = small.layout.grid.dbias_shares;
+  CHECK(shares > 16);
+  CHECK(arguments.shape(BackwardStep::kDbias).grid[0] == 4u * static_cast<unsigned>(shares));
+  CHECK(arguments.values().dbias_dbias.shares == shares);
+  CHECK(arguments.values().dbias_dbias.data == arguments.values().bias_sum.parts);
+  CHECK(arguments.values().bias_sum.batch.parts == shares);
+  CHECK(arguments.runs(BackwardStep::kBiasSum));
+  const Call large = call(8, 4096);
+  BackwardArguments whole = large.arguments();
+  CHECK(large.layout.grid.dbias_shares == 1);
+  CHECK(whole.values().dbias_dbias.data == large.args.dbias->data);
+  CHECK_FALSE(whole.runs(BackwardStep::kBiasSum));
 }
 
 TEST_CASE("long key tiles of several heads take turns under a causal mask alone") {

@@ -70,9 +70,16 @@ struct Workspace {
     const std::int64_t planes = std::int64_t{g.batches} * g.heads;
     if (g.extent == problem::Extent::kPerQuery) return planes * (g.scalar ? 1 : g.queries);
     if (g.extent == problem::Extent::kPerKey) return planes * g.keys;
-    if (!spec.wgmma) return planes * g.queries * g.keys;
-    const int block_q = std::max(64, spec.wgmma->block_q);
-    return planes * kernel::round_up(g.queries, block_q) * kernel::round_up(g.keys, 128);
+    const int queries = spec.wgmma ? std::max(64, spec.wgmma->block_q) : 16;
+    const int keys = spec.wgmma ? 128 : 32;
+    return planes * kernel::round_up(g.queries, queries) * kernel::round_up(g.keys, keys);
+  }
+  // Sums of the shares of the kernel of dbias, each of which has a thread block for each tile.
+  std::int64_t share_elements() const {
+    const problem::BiasGradient& g = problem.dbias;
+    if (layout.grid.dbias_shares == 1) return 0;
+    return std::int64_t{layout.grid.dbias_shares} * g.batches * g.heads * g.queries *
+           kernel::round_up(g.keys, 8);
   }
   // Sums of dS over queries.
   std::int64_t columns() const {
@@ -84,6 +91,7 @@ struct Workspace {
     const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kParts;
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (in_parts ? 2 : 1);
     if (spec.wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
+    if (spec.dbias) floats += 4 * spec.dbias_slots * spec.dbias->block_q * spec.dbias->block_kv;
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
@@ -112,6 +120,8 @@ struct Workspace {
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
     if (spec.takes_turns()) list.push_back(part(layout.turns, rows / 4));
+    if (layout.grid.dbias_shares > 1)
+      list.push_back(part(layout.dbias_parts, share_elements() * 4));
     if (method == DbiasMethod::kColumns) {
       list.push_back(part(layout.dbias_parts, columns() * 4));
     } else if (method == DbiasMethod::kAdd) {
@@ -194,7 +204,7 @@ instance::ProblemSpec problem_number(std::uint64_t i) {
 TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overlap") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   const codegen::TemplateSet templates;
-  int splits = 0;
+  int splits = 0, shares = 0;
   std::vector<int> methods(7);
   for (std::uint64_t i = 0; i < 312; ++i) {
     instance::ProblemSpec random = problem_number(i);
@@ -210,9 +220,11 @@ TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overl
       const launch::BackwardLayout layout = launch::workspace_layout(spec, problem);
       check({spec, layout, problem});
       splits += layout.grid.splits > 1;
+      shares += layout.grid.dbias_shares > 1;
       ++methods[static_cast<std::size_t>(way.dbias_method)];
     }
   }
   CHECK(splits > 20);
+  CHECK(shares > 20);
   for (const int uses : methods) CHECK(uses > 10);
 }

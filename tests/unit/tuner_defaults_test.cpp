@@ -109,6 +109,20 @@ TEST_CASE("biases of fp32 and of unaligned rows get smaller tiles of wgmma") {
   CHECK(block_kv(128, 2048, per_key) == 128);
 }
 
+TEST_CASE("a dbias that sums planes is added up, whether its rows are aligned or not") {
+  problem::BackwardPlanKey key{.bucket_q = 4096, .bucket_kv = 4096};
+  problem::Family& f = key.family.scores;
+  f.head_dim = f.head_dim_v = 64;
+  f.aligned = f.positive_scale = true;
+  f.gqa_ratio = 1;
+  f.bias = key.family.dbias = problem::Extent::kPerPair;
+  key.family.dbias_reduces_planes = true;
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const codegen::BackwardTunables zero = tuner::config_zero(key, codegen::find_arch(arch));
+    CHECK(zero.dbias_method == codegen::DbiasMethod::kAdd);
+  }
+}
+
 TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
   problem::BackwardPlanKey key{.bucket_q = 4096, .bucket_kv = 4096};
   problem::Family& f = key.family.scores;

@@ -100,34 +100,22 @@ struct BiasGradStore : BiasGrad {
   }
 };
 
-// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key] or, where 16
-// divides the queries and 32 the keys, [plane][query / 16][key / 32][512] as bias_fragment_slot()
-// has it, so that a warp adds to whole lines. The sums begin at 0.
+// Batch or heads are reduced: tiles are added to fp32 sums in pieces of 16 queries by 32 keys,
+// [plane][query / 16][key / 32][512] as bias_fragment_slot() has it, so that a warp adds to whole
+// lines. A plane is whole pieces: sums past the bias are nobody's. All begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
     const SpanPart part(kernel, kernel.block.first_row, kv_tile, span);
-    float* const sums = static_cast<float*>(params.data) + plane;
-    if (params.fragments != 0) {
-      // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16;
-      part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-        float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
-        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
-      });
-      return;
-    }
-    float* const first = sums + part.row * params.query_stride + part.key;
-    const int keys = kernel.block.operand_keys - part.key;
+    // The thread's place in its piece follows from its row and key.
+    float* const first = static_cast<float*>(params.data) + plane +
+                         (part.row & ~15) * params.query_stride + (part.key & ~31) * int64{16};
     part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-      float* const target = first + (16 * m + 8 * h) * params.query_stride;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (i < keys) ptx::add_global(target + i, v[i]);
-      }
+      float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
+      ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+      ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
     });
   }
 };

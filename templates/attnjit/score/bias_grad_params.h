@@ -9,7 +9,8 @@ struct BiasGradParams {
   int64 batch_stride, head_stride, query_stride, key_stride;
   int32 heads_per_plane;    // query heads that share one plane
   int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
-  int32 fragments;          // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
+  int32 shares;  // of a plane's batch elements and heads, of the kernel of dbias: each has sums of
+                 // its own, fp32, in place of a plane over the batch; 1: data is dbias itself
 };
 
 // The planes of dbias: batch elements and heads; and what they hold.

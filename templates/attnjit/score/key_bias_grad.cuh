@@ -91,8 +91,7 @@ struct KeyBiasGradColumns : NoKeyBiasGrad {
 };
 
 // Batch or heads are reduced: the warpgroup of dq adds tiles of dS to fp32 sums, which begin at 0
-// and lie as those of BiasGradAdd in pieces, [plane][query / 16][key / 32][512], but in whole
-// tiles.
+// and lie as those of BiasGradAdd, [plane][query / 16][key / 32][512], but in whole tiles.
 struct KeyBiasGradAdd : NoKeyBiasGrad {
   static constexpr bool kAdds = true;
   const BiasGradParams& params;

@@ -2096,7 +2096,8 @@ struct BiasGradParams {
   int64 batch_stride, head_stride, query_stride, key_stride;
   int32 heads_per_plane;    // query heads that share one plane
   int32 batches_per_plane;  // batch elements that do, see batch_groups.cuh
-  int32 fragments;          // 1: sums lie in pieces of 16 queries by 32 keys, see bias_grad.cuh
+  int32 shares;  // of a plane's batch elements and heads, of the kernel of dbias: each has sums of
+                 // its own, fp32, in place of a plane over the batch; 1: data is dbias itself
 };
 
 // The planes of dbias: batch elements and heads; and what they hold.
@@ -2248,34 +2249,22 @@ struct BiasGradStore : BiasGrad {
   }
 };
 
-// Batch or heads are reduced: tiles are added to fp32 sums, [plane][query][key] or, where 16
-// divides the queries and 32 the keys, [plane][query / 16][key / 32][512] as bias_fragment_slot()
-// has it, so that a warp adds to whole lines. The sums begin at 0.
+// Batch or heads are reduced: tiles are added to fp32 sums in pieces of 16 queries by 32 keys,
+// [plane][query / 16][key / 32][512] as bias_fragment_slot() has it, so that a warp adds to whole
+// lines. A plane is whole pieces: sums past the bias are nobody's. All begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 
   template <class Kernel>
   ATTNJIT_DEVICE void add(Kernel& kernel, const typename Kernel::Tile& ds, int kv_tile, int span) {
     const SpanPart part(kernel, kernel.block.first_row, kv_tile, span);
-    float* const sums = static_cast<float*>(params.data) + plane;
-    if (params.fragments != 0) {
-      // The thread's place in a piece of 16 rows by 32 keys follows from its row and key.
-      float* const first = sums + (part.row & ~15) * params.query_stride + (part.key & ~31) * 16;
-      part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-        float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
-        ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
-        ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
-      });
-      return;
-    }
-    float* const first = sums + part.row * params.query_stride + part.key;
-    const int keys = kernel.block.operand_keys - part.key;
+    // The thread's place in its piece follows from its row and key.
+    float* const first = static_cast<float*>(params.data) + plane +
+                         (part.row & ~15) * params.query_stride + (part.key & ~31) * int64{16};
     part.for_each_row(kernel, ds, [&](const float(&v)[8], int m, int h) {
-      float* const target = first + (16 * m + 8 * h) * params.query_stride;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (i < keys) ptx::add_global(target + i, v[i]);
-      }
+      float* const target = first + 16 * m * params.query_stride + bias_fragment_slot(h);
+      ptx::add_global_4(target, {v[0], v[1], v[2], v[3]});
+      ptx::add_global_4(target + 128, {v[4], v[5], v[6], v[7]});
     });
   }
 };
@@ -2348,7 +2337,9 @@ struct BiasGradColumns : BiasGrad {
 // blocks, so its results are the same bits every time.
 //
 // One thread block computes a tile of one plane of dbias and walks over the batch elements and
-// heads that share the plane. Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
+// heads that share the plane. Where tiles are few, each has several thread blocks: they share the
+// batch elements and heads out and write sums of their own, which bias_sum.cuh adds up. Shared
+// memory: num_stages times [ Q | dO | K | V | lse and delta ].
 namespace attnjit::kernel {
 
 template <BackwardConfig kConfig, class Features, class BiasGrad>
@@ -2368,7 +2359,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   const BiasPlanes& planes;
   BiasGrad bias_grad;
   int q_tile_index, kv_tile;
-  int batch_plane;                         // of dbias over the batch
+  int batch_plane;                         // over the batch: of dbias, or of sums
   int first_batch, first_head, num_heads;  // that share the plane
   int next_sharer, end_sharer;
   Tile sum[Base::kSpans];
@@ -2396,12 +2387,13 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     q_tile_index = static_cast<int>(rest % params.num_q_tiles);
     const int plane = static_cast<int>(rest / params.num_q_tiles);
     num_heads = params.num_heads_q / planes.heads;
-    const int num_batches = params.batch / planes.batches;
+    const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
     batch_plane = plane / planes.heads;
-    first_batch = batch_plane * num_batches;
+    first_batch = batch_plane / shares * num_batches;
     first_head = plane % planes.heads * num_heads;
-    next_sharer = 0;
-    end_sharer = num_batches * num_heads;
+    const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
+    next_sharer = batch_plane % shares * share;
+    end_sharer = next_sharer + share < sharers ? next_sharer + share : sharers;
   }
 
   // Also turns to the batch element and head of the job, whose tiles are loaded next.
@@ -2469,9 +2461,19 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     this->enter_tile(q_tile_index);
     block.operand_queries = planes.queries;
     block.operand_keys = planes.keys;
-    bias_grad.enter_plane(batch_plane, first_head);
+    if (bias_grad.params.shares > 1) {
+      store(BiasGradStore<DType::kFloat32, true>(bias_grad.params));
+    } else {
+      store(bias_grad);
+    }
+  }
+
+ private:
+  template <class Target>
+  ATTNJIT_DEVICE void store(Target target) {
+    target.enter_plane(batch_plane, first_head);
 #pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) bias_grad.add(*this, sum[span], kv_tile, span);
+    for (int span = 0; span < Base::kSpans; ++span) target.add(*this, sum[span], kv_tile, span);
   }
 };
 

@@ -1,4 +1,4 @@
-// bias_sum bf16
+// bias_sum fp32
 
 // ---- attnjit/bias_sum.cuh
 
@@ -773,7 +773,7 @@ ATTNJIT_DEVICE void bias_sum(const BiasSumParams& params) {
 using namespace attnjit::kernel;
 
 inline constexpr BiasSumConfig kConfig{
-    .dtype = DType::kBFloat16,
+    .dtype = DType::kFloat32,
     .parts = DType::kFloat32,
     .vectorized = true,
     .over_queries = false,
