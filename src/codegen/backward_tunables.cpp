@@ -65,6 +65,11 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
 Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
   if (!has_wide_heads(f)) {
+    if (t.dbias_method == DbiasMethod::kStore) {
+      if (const Rule rule = why_no_stored_tiles(f)) {
+        return fmt::format("dbias_method: {}; use parts", *rule);
+      }
+    }
     if (t.dq_method == DqMethod::kKernel) {
       return "dq_method must be add, store or plane where dkv has path wgmma";
     }
@@ -99,7 +104,8 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
   const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel ||
                         method == DbiasMethod::kParts;
-  if (method != natural && !(reduces && asked_to)) {
+  const bool keeps_all = natural == DbiasMethod::kStore && method == DbiasMethod::kParts;
+  if (method != natural && !(reduces && asked_to) && !keeps_all) {
     return "dbias_method: it does not serve the axes that dbias keeps";
   }
   if (f.deterministic && method == DbiasMethod::kAdd) {
@@ -107,10 +113,11 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
   }
   if (method == DbiasMethod::kParts) {
     if (const Rule rule = why_no_parts(f)) {
-      return fmt::format("dbias_method: {}; use add or kernel", *rule);
+      return fmt::format("dbias_method: {}; use {}", *rule, reduces ? "add or kernel" : "store");
     }
     if (t.dkv.path != Path::kWgmma) {
-      return "dbias_method: parts need path wgmma; use add or kernel";
+      return fmt::format("dbias_method: parts need path wgmma; use {}",
+                         reduces ? "add or kernel" : "store");
     }
   }
   return std::nullopt;
@@ -124,8 +131,18 @@ Rule why_no_first_keys(const problem::Family& f) {
   return std::nullopt;
 }
 
+Rule why_no_stored_tiles(const BackwardFamily& f) {
+  if (f.dbias_dtype != f.scores.dtype) return "store is for a dbias of q's dtype with path wgmma";
+  if (!f.dbias_vectorized) {
+    return "store needs rows of dbias to be multiples of 16 bytes with path wgmma";
+  }
+  return std::nullopt;
+}
+
 Rule why_no_parts(const BackwardFamily& f) {
-  if (!f.dbias_reduces_few) return "parts are for dbias that reduces two to four planes";
+  if (!f.dbias_reduces_few && default_dbias_method(f) != DbiasMethod::kStore) {
+    return "parts are for dbias that sums at most four planes";
+  }
   if (f.scores.softcap) return "parts are no tiles of dS beside a softcap";
   if (has_wide_heads(f)) return "parts are for up to 128 columns";
   return std::nullopt;
@@ -158,25 +175,14 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
       return "wgmma has no tiles of dbias beside more than 128 columns";
     }
-  } else if (!f.scores.positive_scale) {
-    return "wgmma needs a positive scale in a backward of up to 128 columns";
   } else if (f.scores.packed && f.deterministic) {
     // Numbers that fall leave tiles of keys without a thread block, and turns never come.
     return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
            "backward of packed sequences and up to 128 columns";
   }
-  if (dbias == DbiasMethod::kStore) {
-    if (f.dbias_dtype != f.scores.dtype) return "wgmma stores a dbias of q's dtype alone";
-    if (!f.dbias_vectorized) return "wgmma needs rows of dbias to be multiples of 16 bytes";
-  }
-  if (f.scores.bias == Extent::kPerQuery) {
-    return "wgmma is in no backward with a bias over queries alone";
-  }
-  if (f.scores.bias == Extent::kPerPair) {
-    if (f.scores.bias_dtype == DType::kFloat32) return "wgmma has no tiles for a bias of fp32";
-    if (!f.scores.bias_vectorized) {
-      return "wgmma needs rows of the bias to be multiples of 16 bytes";
-    }
+  if (f.scores.bias == Extent::kPerPair && !has_bias_tiles(f.scores) && !narrow(f)) {
+    return "wgmma has no registers for the elements of a bias of fp32, or with rows that are no "
+           "multiples of 16 bytes, beside more than 64 columns";
   }
   return std::nullopt;
 }
@@ -225,25 +231,6 @@ Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const 
     }
   }
   return std::nullopt;
-}
-
-std::string describe_tile(const BackwardTile& t) {
-  if (t.path == Path::kWgmma) {
-    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
-  }
-  return fmt::format(
-      "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
-      t.query_warps, t.min_blocks, t.late ? " late" : "",
-      t.fresh != kernel::Fresh::kNone ? fmt::format(" fresh={}", base::word(t.fresh)) : "");
-}
-
-std::string describe_tile(const BackwardTunables& t) {
-  std::string text = describe_tile(t.dkv);
-  if (t.dq_method == DqMethod::kPlane) text += " planes";
-  if (t.dq_method == DqMethod::kStore) text += " store";
-  if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
-  if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
-  return text;
 }
 
 }  // namespace attnjit::codegen

@@ -88,8 +88,9 @@ constexpr auto fields(const BackwardWgmmaConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
-      base::Field{"scale_first", &C::scale_first}, base::Field{"bias_tiles", &C::bias_tiles},
-      base::Field{"dq_order", &C::dq_order}, base::Field{"whole_planes", &C::whole_planes},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
+      base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
+      base::Field{"whole_planes", &C::whole_planes},
       base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
@@ -123,6 +124,7 @@ constexpr auto fields(const BackwardPreprocessConfig*) {
       base::Field{"aligned", &C::aligned}, base::Field{"pieces", &C::pieces},
       base::Field{"dq_columns", &C::dq_columns}, base::Field{"sink", &C::sink},
       base::Field{"sink_dtype", &C::sink_dtype}, base::Field{"row_mask", &C::row_mask},
+      base::Field{"row_bias", &C::row_bias}, base::Field{"bias_dtype", &C::bias_dtype},
       base::Field{"packed", &C::packed});
 }
 

@@ -23,16 +23,14 @@ std::string seqlens(const Family& f, Pass) { return f.seqlens ? "Seqlens" : ""; 
 
 std::string softcap(const Family& f, Pass) { return f.softcap ? "Softcap" : ""; }
 
-// lse has no digits for a bias that is the same for all keys of a row: the backward adds one as if
-// it were not, at stride 0, before it takes lse off.
 std::string bias(const Family& f, Pass pass) {
-  const bool backward = pass == Pass::kBackward;
-  if (f.bias == Extent::kAbsent || (f.bias == Extent::kPerQuery && !backward)) return "";
+  if (!problem::varies_over_keys(f.bias)) return "";
   return fmt::format("Bias<kScores, {}, {}, {}{}>", literal(kernel_dtype(f.bias_dtype)),
-                     literal(f.bias == Extent::kPerKey ? Extent::kPerKey : Extent::kPerPair),
-                     literal(f.bias_vectorized), backward ? ", kConfig.late" : "");
+                     literal(f.bias), literal(f.bias_vectorized),
+                     pass == Pass::kBackward ? ", kConfig.late" : "");
 }
 
+// The backward's preprocess kernel takes it off lse.
 std::string row_bias(const Family& f, Pass pass) {
   if (f.bias != Extent::kPerQuery || pass == Pass::kBackward) return "";
   return fmt::format("RowBias<{}>", literal(kernel_dtype(f.bias_dtype)));

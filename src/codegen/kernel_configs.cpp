@@ -134,7 +134,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
                                              const BackwardTunables& tunables) {
   const bool planes = tunables.dq_method == DqMethod::kPlane;
   const int width = std::max(f.scores.head_dim, f.scores.head_dim_v);
-  const bool operands = f.scores.mask != Extent::kAbsent || f.scores.bias != Extent::kAbsent;
+  const bool operands = f.scores.mask != Extent::kAbsent || varies_over_keys(f.scores.bias);
   // A walk from place to place takes registers that those who load packed sequences do not have
   // beside wider heads or operands, nor those who complete a dbias tile by tile.
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
@@ -149,7 +149,8 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
           .head_dim_v = f.scores.head_dim_v,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
-          .bias_tiles = f.scores.bias == Extent::kPerPair,
+          .any_scale = !f.scores.positive_scale,
+          .bias_tiles = has_bias_tiles(f.scores),
           .dq_order = dq_order(f, tunables.dq_method),
           .whole_planes = planes,
           .shares_places = shares,
@@ -165,7 +166,7 @@ kernel::BackwardWideConfig dkv_wide_config(const BackwardFamily& f,
           .head_dim_v = f.scores.head_dim_v,
           .gqa_ratio = f.scores.gqa_ratio,
           .scale_first = scales_first(f.scores, Pass::kBackward),
-          .bias_tiles = f.scores.bias == Extent::kPerPair,
+          .bias_tiles = has_bias_tiles(f.scores),
           .num_stages = tunables.dkv.num_stages,
           .producer_registers = 40};
 }
@@ -203,6 +204,7 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const BackwardFamily& f,
 
 kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
                                                    const BackwardTunables& tunables) {
+  const bool row_bias = f.scores.bias == Extent::kPerQuery;
   return {.dtype = kernel_dtype(f.scores.dtype),
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
@@ -211,6 +213,8 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .sink = f.scores.sink,
           .sink_dtype = kernel_dtype(f.scores.sink_dtype),
           .row_mask = f.scores.mask == Extent::kPerQuery,
+          .row_bias = row_bias,
+          .bias_dtype = kernel_dtype(row_bias ? f.scores.bias_dtype : f.scores.dtype),
           .packed = f.scores.packed};
 }
 

@@ -42,6 +42,12 @@ kernel::MergeLseConfig merge_lse_config(const problem::MergeKey& key);
 std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFamily& family);
 
 // The kernels of a backward.
+
+/// Whether the copy engine brings the bias to kernels that have keys in rows, see score/bias.cuh.
+constexpr bool has_bias_tiles(const problem::Family& f) {
+  return f.bias == problem::Extent::kPerPair && f.bias_vectorized &&
+         f.bias_dtype != DType::kFloat32;
+}
 kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
                                   const BackwardTunables& tunables);
 kernel::BackwardWgmmaConfig dkv_wgmma_config(const problem::BackwardFamily& family,

@@ -126,9 +126,9 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
     case DbiasMethod::kKernel:
       break;
     case DbiasMethod::kStore:
+      return wgmma ? "KeyBiasGradStore(dbias)" : bias_grad_store(f);
     case DbiasMethod::kParts:
-      if (!wgmma) return bias_grad_store(f);
-      return "KeyBiasGradStore(dbias)";
+      return "KeyBiasGradParts(dbias)";
     case DbiasMethod::kColumns:
       if (wgmma) {
         return f.scores.bias_packs_keys ? "PackedKeysSums<KeyBiasGradColumns>(dbias)"

@@ -19,8 +19,10 @@ using Rule = std::optional<std::string>;
 /// well.
 Rule why_no_first_keys(const problem::Family& family);
 
-/// Why planes that come to one of dbias are not kept apart by the kernel of dk and dv of
-/// Path::kWgmma.
+/// Why the kernel of dk and dv of Path::kWgmma does not write the tiles of dS to dbias itself.
+Rule why_no_stored_tiles(const problem::BackwardFamily& family);
+
+/// Why that kernel does not keep planes of dS apart, for another to add up or to convert.
 Rule why_no_parts(const problem::BackwardFamily& family);
 
 /// The rule of a kernel's own config, or of the shared memory that `arch` has.

@@ -140,7 +140,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .rows = values_.dkv.base.rows,
       .sink = values_.features.sink,
       .row_mask = values_.features.row_mask,
-      .mask_queries = forward.packed ? forward.operand_queries : forward.seqlen_q,
+      .operand_queries = forward.packed ? forward.operand_queries : forward.seqlen_q,
       .ds_rows = rows ? at<float>(layout_.ds_rows) : nullptr,
       .dsink_rows = spec_.sink_sum ? at<float>(layout_.dsink_rows) : nullptr,
       .sums = at<float>(layout_.sums),
@@ -155,7 +155,8 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale,
       .packed = values_.features.sequences.q,
       .dq = args.dq.data,
-      .dq_strides = row_strides(problem.dq)};
+      .dq_strides = row_strides(problem.dq),
+      .row_bias = values_.features.bias};
 }
 
 void BackwardArguments::set_sums(const problem::Problem& problem) {

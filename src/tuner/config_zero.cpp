@@ -44,7 +44,8 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
 // The way in which dbias comes about there. Parts of few planes are written and read once each,
 // where sums are set to zero, added to and rounded.
 DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod method) {
-  return codegen::why_no_parts(f) ? method : DbiasMethod::kParts;
+  const bool stores = method == DbiasMethod::kStore && !codegen::why_no_stored_tiles(f);
+  return stores || codegen::why_no_parts(f) ? method : DbiasMethod::kParts;
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {

@@ -41,11 +41,16 @@ bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunabl
 void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&, const problem::PlanKey&) {}
 void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
             const problem::BackwardPlanKey& key) {
+  const codegen::DbiasMethod natural = codegen::default_dbias_method(key.family);
+  const bool parts = config.dbias_method == codegen::DbiasMethod::kParts;
+  // Path mma stores a dbias that keeps all axes, whatever its type.
+  if (parts && natural == codegen::DbiasMethod::kStore &&
+      config.dkv.path != codegen::Path::kWgmma) {
+    config.dbias_method = natural;
+  }
   if (config.dq_method == codegen::DqMethod::kPlane) {
     config.split = false;
-    if (config.dbias_method == codegen::DbiasMethod::kParts) {
-      config.dbias_method = codegen::default_dbias_method(key.family);
-    }
+    if (parts) config.dbias_method = natural;
   } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;

@@ -48,7 +48,7 @@ Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch&
 Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
               const codegen::Arch& arch) {
   const Family& f = key.family.scores;
-  const bool mask = problem::varies_over_keys(f.mask), bias = f.bias != Extent::kAbsent;
+  const bool mask = problem::varies_over_keys(f.mask), bias = problem::varies_over_keys(f.bias);
   Traits t = shared_traits(f, mask, bias, arch);
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);

@@ -50,7 +50,7 @@ constexpr auto fields(const Traits*) {
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a
 /// bias that is the same for all keys of a row is none.
 Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch& arch);
-/// Of a backward. A bias that is the same for all keys of a row is read as one per pair.
+/// Of a backward. A bias that is the same for all keys of a row is none here too.
 Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
               const codegen::Arch& arch);
 

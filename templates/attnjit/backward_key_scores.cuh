@@ -22,6 +22,9 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Weights = ScoreWeights<Features, kDType, kGroups, kConfig.keeps_floats()>;
+  // Whether masks come after what changes scores by more than an addition: a dropped score, -inf,
+  // would not stay so.
+  static constexpr bool kMasksLast = Features::kTransforms || kConfig.any_scale;
   struct ScoreGradients {
     float element[4];  // of a group
   };
@@ -44,7 +47,7 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       Scores sums = scores;
       const float scale = weights.transform(features, sums, params.score_scale);
       features.add(block, sums, scale, first_key);
-      if (Features::kTransforms && masks) features.mask(block, sums, first_key);
+      if (kMasksLast && masks) features.mask(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));
       round_probabilities(sums, p, weights);
     } else {

@@ -5,6 +5,7 @@
 #include "attnjit/ptx/reduce.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/load_row_bias.cuh"
 #include "attnjit/score/load_row_mask.cuh"
 #include "attnjit/score/load_sink.cuh"
 #include "attnjit/tile/copy.cuh"
@@ -15,8 +16,9 @@
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
 // A row that a mask drops is dead whatever its lse is, which may be that of more keys than the call
-// has: masks that are the same for all keys of a row are no other kernel's business. And it writes,
-// for gradients of sinks and of biases that are the same for all keys of a row,
+// has: masks that are the same for all keys of a row are no other kernel's business. Neither are
+// such biases: they shift a row's scores as they do its lse, from which they are taken off here.
+// And it writes, for gradients of sinks and of these biases,
 //
 //   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
@@ -96,23 +98,37 @@ struct BackwardPreprocess {
   // use.
   ATTNJIT_DEVICE bool is_live(int64 plane, int row, float lse) const {
     const bool live = lse != -ptx::infinity() && lse != sink_of(plane);
+    if (kConfig.row_bias && query_of(row) >= params.operand_queries) return false;
     return kConfig.row_mask ? live && keeps(plane, row) : live;
   }
   ATTNJIT_DEVICE bool keeps(int64 plane, int row) const {
     const OperandParams& mask = params.row_mask;
-    const int batch = kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
-    const int head = static_cast<int>(plane % params.num_heads_q);
-    const int query = row + shift - begin_row;
-    return query < params.mask_queries &&
+    const int batch = batch_of(plane), head = head_of(plane), query = query_of(row);
+    return query < params.operand_queries &&
            keeps_row(mask, batch / mask.batches_per_plane, head, query);
   }
+  // The logarithm of the sum over a live row's keys without the bias that they share.
+  ATTNJIT_DEVICE float unbiased(int64 plane, int row, float lse) const {
+    if constexpr (!kConfig.row_bias) return lse;
+    const OperandParams& bias = params.row_bias;
+    return lse - load_row_bias<kConfig.bias_dtype>(bias, batch_of(plane) / bias.batches_per_plane,
+                                                   head_of(plane), query_of(row));
+  }
+  // The batch element or sequence, the head, and the row of it, as masks and biases count them.
+  ATTNJIT_DEVICE int batch_of(int64 plane) const {
+    return kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
+  }
+  ATTNJIT_DEVICE int head_of(int64 plane) const {
+    return static_cast<int>(plane % params.num_heads_q);
+  }
+  ATTNJIT_DEVICE int query_of(int row) const { return row + shift - begin_row; }
 
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
     const bool live = is_live(plane, row, lse);
     const int64 index = padded_row(plane, row);
-    ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
+    ptx::store_global(params.rows.lse + index, live ? unbiased(plane, row, lse) : ptx::infinity());
     const uint32 word = ptx::warp_ballot(live);
     if (ptx::lane_index() == 0) ptx::store_global(params.rows.live + index / 32, word);
   }
@@ -174,9 +190,12 @@ struct BackwardPreprocess {
   // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
   // it is 0.
   ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
-    const float lse = lse_of(plane, row);
-    // No score comes near the largest sinks either, and a product with scale might overflow.
-    const bool vanishes = !live || lse == ptx::infinity() || (kConfig.sink && lse > 0x1p36f);
+    float lse = lse_of(plane, row);
+    if (kConfig.row_bias && live) lse = unbiased(plane, row, lse);
+    // No score comes near the largest sinks either, nor where a bias leaves that much or drops the
+    // row, and a product with scale might overflow.
+    const bool vanishes =
+        !live || lse == ptx::infinity() || ((kConfig.sink || kConfig.row_bias) && lse > 0x1p36f);
     ptx::Vector16 v{};
     split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
     split(-delta, v, 3);

@@ -16,7 +16,9 @@ struct BackwardPreprocessConfig {
   bool sink;       // heads have sinks
   DType sink_dtype;
   bool row_mask;  // a mask is the same for all keys of a row
-  bool packed;    // rows are those of packed sequences
+  bool row_bias;  // so is a bias
+  DType bias_dtype;
+  bool packed;  // rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -35,7 +37,7 @@ struct BackwardPreprocessParams {
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
   OperandParams row_mask;
-  int32 mask_queries;  // of the mask; rows of a packed sequence past them are dropped
+  int32 operand_queries;  // of mask and bias; rows of a packed sequence past them are dropped
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
   float *ds_rows, *dsink_rows;
@@ -51,6 +53,7 @@ struct BackwardPreprocessParams {
   PackedRows packed;
   void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;
+  OperandParams row_bias;
 };
 
 }  // namespace attnjit::kernel

@@ -20,6 +20,7 @@ struct BackwardWgmmaConfig {
   int head_dim_v;    // columns of v and dout, likewise
   int gqa_ratio;     // query heads that share one kv head
   bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
+  bool any_scale;    // the scale may be 0 or negative, so that masks come after it
   bool bias_tiles;   // a bias with rows of its own comes in tiles
   DqOrder dq_order;
   bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself

@@ -134,7 +134,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     const BackwardJob next = Shared::take(shared.job(turn + 1));
     ptx::wgmma_wait<0>();
     hold(scores);
-    if (!Features::kTransforms && job.masks) {
+    if (!Base::kMasksLast && job.masks) {
       features.mask(block, scores, kv_tile * kConfig.block_kv);
     }
     this->exponentiate(scores, job.masks, stage, p, weights);

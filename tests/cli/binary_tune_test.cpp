@@ -130,16 +130,17 @@ TEST_CASE("warmup compiles what records ask for, unless tuning is off") {
   CHECK(holds(plan.at("plans")[0].at("why"), "no device here"));
 }
 
-// A deterministic backward whose record a device here would use, on path mma by its scale.
+// A deterministic backward whose record a device here would use, on path mma by its bias, whose
+// rows are not aligned.
 constexpr const char* kBackwardManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
-    {"name": "grad", "heads": [16, 4], "head_dim": 128, "seqlens": 1000, "pass": "backward",
-     "scale": -0.1, "bias": "11qk", "dbias": true, "deterministic": true}]})";
+    {"name": "grad", "heads": [16, 4], "head_dim": 128, "seqlens": 1001, "pass": "backward",
+     "bias": "11qk", "dbias": true, "deterministic": true}]})";
 
 TEST_CASE("warmup compiles what records of a backward ask for") {
   const CommandLine attnjit;
   write_file(attnjit.file("m.json"), kBackwardManifest);
   tuner::BackwardTuneKey key = backward_tune_key();
-  key.plan.family.scores.positive_scale = false;
+  key.plan.family.scores.bias_vectorized = key.plan.family.dbias_vectorized = false;
   key.space = tuner::BackwardSearchSpace().name();
   write_file(attnjit.file("records.jsonl"), to_json(make_record(key)) + "\n");
   REQUIRE(attnjit({"records", "import", attnjit.file("records.jsonl")}).code == 0);

@@ -134,8 +134,8 @@ TEST_CASE("a backward's plan on Hopper says why it does not take wgmma") {
   Case job;
   job.spec.backward = true;
   CHECK(planner.plan(job, arch).why.find("path mma") == std::string::npos);
-  job.spec.scale = -1;
-  CHECK(planner.plan(job, arch).why.find("path mma: wgmma needs a positive scale") !=
+  job.spec.head_dim = 60;
+  CHECK(planner.plan(job, arch).why.find("path mma: wgmma needs addresses and strides") !=
         std::string::npos);
 }
 
@@ -150,9 +150,9 @@ TEST_CASE("--path wgmma gives a backward the kernel of Hopper where that serves 
   const Planned planned = planner.plan(job, arch);
   CHECK(planned.steps[planned.main_step].tile.starts_with("wgmma q"));
   CHECK(planned.config_from == "--path");
-  job.spec.bias = "b111";
+  job.spec.head_dim = 60;
   CHECK_THROWS_WITH_AS(planner.plan(job, arch),
-                       doctest::Contains("wgmma is in no backward with a bias over queries alone"),
+                       doctest::Contains("wgmma needs addresses and strides of all tensors"),
                        Error);
 }
 

@@ -86,17 +86,19 @@ instance::ProblemSpec backward_problem(std::uint64_t index) {
 std::string config_of_backward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                                std::uint64_t index) {
   instance::HostProblem host(spec, 1);
-  const auto zero =
-      tuner::config_zero(problem::plan_key(problem::make_problem(host.backward_args())), arch);
+  const problem::BackwardPlanKey key =
+      problem::plan_key(problem::make_problem(host.backward_args()));
+  const auto zero = tuner::config_zero(key, arch);
   if (zero.dkv.path == codegen::Path::kMma) return "{}";
   if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
-  const bool may_take_planes = !spec.packed && zero.dbias_method != codegen::DbiasMethod::kStore;
-  const bool may_add = zero.dbias_method == codegen::DbiasMethod::kParts && !spec.deterministic;
+  const bool parts = zero.dbias_method == codegen::DbiasMethod::kParts;
+  const bool may_add = parts && key.family.dbias_reduces_planes && !spec.deterministic;
   const bool adds = may_add && index % 8 < 4;
-  const auto with = [&](std::string config) { return adds ? with_dbias(config, "add") : config; };
-  if (index / 2 % 2 == 0 && may_take_planes && (adds || !codegen::stores_dbias(zero.dbias_method)))
-    return with(plane_backward(zero.dkv.block_q));
-  return with(wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1));
+  const bool stores = codegen::stores_dbias(zero.dbias_method) && !adds;
+  const std::string config = index / 2 % 2 == 0 && !spec.packed && !stores
+                                 ? plane_backward(zero.dkv.block_q)
+                                 : wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
+  return parts ? with_dbias(config, adds ? "add" : "parts") : config;
 }
 
 void sweep_backward(std::uint64_t first, std::uint64_t count) {

@@ -78,6 +78,13 @@ void expect_unserialised(int step) {
         if (count % 3 == 1 && !codegen::why_no_wgmma(packed.family, arch)) {
           add_kernels(jobs, packed.family, tuner::config_zero(packed, arch));
         }
+        // The last third with a bias that is read element by element, or with any scale.
+        problem::BackwardPlanKey elements = key;
+        elements.family.scores.positive_scale = with.bias == kPerPair;
+        elements.family.scores.bias_vectorized = elements.family.dbias_vectorized = false;
+        if (count % 3 == 2 && !codegen::why_no_wgmma(elements.family, arch)) {
+          add_kernels(jobs, elements.family, tuner::config_zero(elements, arch));
+        }
       }
     }
   }

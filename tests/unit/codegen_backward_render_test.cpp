@@ -130,10 +130,12 @@ TEST_CASE("a mask that is the same for all keys of a row is in lse, and not in t
   CHECK(code_of(dkv(rows).stub) == code_of(dkv(plain()).stub));
 }
 
-TEST_CASE("a bias that is the same for all keys of a row is read as one per pair") {
+TEST_CASE("a bias that is the same for all keys of a row is the preprocess kernel's business") {
   const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.bias = Extent::kPerQuery; });
-  CHECK(headers(rows) == std::vector<std::string>{"bias.cuh", "length.cuh"});
-  CHECK(contains(dkv(rows).stub, "Bias<kScores, DType::kBFloat16, Extent::kPerPair, "));
+  CHECK(headers(rows) == std::vector<std::string>{"length.cuh"});
+  CHECK(code_of(dkv(rows).stub) == code_of(dkv(plain()).stub));
+  CHECK(codegen::preprocess_config(rows, tunables(rows)).row_bias);
+  CHECK_FALSE(codegen::preprocess_config(plain(), tunables(plain())).row_bias);
 }
 
 TEST_CASE("features of a backward come in one order") {

@@ -44,17 +44,9 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   const std::pair<void (*)(problem::Family&), std::string> cases[] = {
       {[](auto& f) { f.aligned = false; },
        "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
-      {[](auto& f) { f.bias = problem::Extent::kPerQuery; },
-       "wgmma is in no backward with a bias over queries alone"},
       {[](auto& f) { f.bias = problem::Extent::kPerPair; },
-       "wgmma needs rows of the bias to be multiples of 16 bytes"},
-      {[](auto& f) {
-         f.bias = problem::Extent::kPerPair;
-         f.bias_dtype = DType::kFloat32;
-       },
-       "wgmma has no tiles for a bias of fp32"},
-      {[](auto& f) { f.positive_scale = false; },
-       "wgmma needs a positive scale in a backward of up to 128 columns"}};
+       "wgmma has no registers for the elements of a bias of fp32, or with rows that are no "
+       "multiples of 16 bytes, beside more than 64 columns"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
     change(family.scores);
@@ -62,6 +54,10 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   }
   BackwardFamily family = kFamily;
   family.scores.mask = problem::Extent::kPerQuery;  // its rows are dead
+  CHECK(unfit(kTunables, family) == "");
+  family.scores.positive_scale = false;
+  CHECK(unfit(kTunables, family) == "");
+  family.scores.bias = problem::Extent::kPerQuery;  // taken off lse
   CHECK(unfit(kTunables, family) == "");
   family.scores.bias = family.scores.mask = problem::Extent::kPerKey;
   family.scores.bias_dtype = DType::kFloat32;
@@ -72,10 +68,6 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   family.scores.bias_vectorized = true;
   family.dbias_dtype = DType::kFloat32;
   const auto reason = [&] { return codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")); };
-  CHECK(reason() == "wgmma stores a dbias of q's dtype alone");
-  family.dbias_dtype = family.scores.dtype;
-  CHECK(reason() == "wgmma needs rows of dbias to be multiples of 16 bytes");
-  family.dbias_vectorized = true;
   CHECK(reason() == std::nullopt);
   family.dbias_reduces_planes = true;
   family.dbias_dtype = DType::kFloat32;
@@ -201,6 +193,46 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
         "dkv: path: wgmma has no tiles of dbias beside more than 128 columns; use mma");
 }
 
+TEST_CASE("a bias that is read element by element takes no shared memory on wgmma") {
+  BackwardFamily family = kFamily;
+  family.scores.bias = problem::Extent::kPerPair;
+  family.scores.bias_dtype = family.scores.dtype;
+  family.scores.bias_vectorized = true;
+  CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() > 0);
+  family.scores.bias_vectorized = false;
+  CHECK(unfit(kTunables, family).find("no registers for the elements of a bias") !=
+        std::string::npos);
+  family.scores.head_dim = family.scores.head_dim_v = 64;
+  CHECK(unfit(kTunables, family) == "");
+  CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() == 0);
+  family.scores.bias_vectorized = true;
+  family.scores.bias_dtype = DType::kFloat32;
+  CHECK(unfit(kTunables, family) == "");
+  CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() == 0);
+}
+
+TEST_CASE("a dbias of all axes is stored by wgmma, or kept apart where it cannot be") {
+  BackwardFamily family = kFamily;
+  family.scores.bias = family.dbias = problem::Extent::kPerPair;
+  family.scores.bias_dtype = family.dbias_dtype = family.scores.dtype;
+  family.scores.bias_vectorized = family.dbias_vectorized = true;
+  BackwardTunables tunables = kTunables;
+  tunables.dbias_method = codegen::DbiasMethod::kStore;
+  CHECK(unfit(tunables, family) == "");
+  family.dbias_dtype = DType::kFloat32;
+  CHECK(unfit(tunables, family) ==
+        "dbias_method: store is for a dbias of q's dtype with path wgmma; use parts");
+  family.dbias_dtype = family.scores.dtype;
+  family.dbias_vectorized = false;
+  CHECK(unfit(tunables, family) ==
+        "dbias_method: store needs rows of dbias to be multiples of 16 bytes with path wgmma; "
+        "use parts");
+  tunables.dbias_method = codegen::DbiasMethod::kParts;
+  CHECK(unfit(tunables, family) == "");
+  tunables.dkv = {.path = Path::kMma};
+  CHECK(unfit(tunables, family) == "dbias_method: parts need path wgmma; use store");
+}
+
 TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
   BackwardFamily family = kFamily;
   family.scores.bias = family.dbias = problem::Extent::kPerPair;
@@ -212,7 +244,7 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
   tunables.dbias_method = codegen::DbiasMethod::kParts;
   tunables.split = false;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: parts are for dbias that reduces two to four planes; use add or kernel");
+        "dbias_method: parts are for dbias that sums at most four planes; use add or kernel");
   family.dbias_reduces_few = true;
   CHECK(unfit(tunables, family) == "");
   family.deterministic = true;

@@ -87,9 +87,9 @@ TEST_CASE("a problem that the path does not serve is an error that says why") {
         "path wgmma: wgmma has tiles of 64 rows and more, too many for so few; use path auto or "
         "path mma");
   args = prefill_args();
-  args.scale = -1.0f;
+  args.k.strides[2] += 1;
   CHECK(refusal(problem::make_problem(test::backward_args(args)))
-            .find("wgmma needs a positive scale in a backward") != std::string::npos);
+            .find("wgmma needs addresses and strides of all tensors") != std::string::npos);
 }
 
 }  // namespace runtime_path_test

@@ -111,7 +111,7 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   const Machine machine;
   const FakeDevice device;
   FakeDevice::milliseconds() = [](const CUlaunchConfig& launch) {
-    return launch.blockDimX == 256 ? 0.05f : 0.1f;  // the candidate's kernel of dq, the last one
+    return launch.blockDimX == 128 ? 0.05f : 0.1f;  // the candidate's kernel of dq, the last one
   };
   Engine engine = machine.start();
   runtime::BackwardTuner tuner(engine);
@@ -120,7 +120,7 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(report.candidates == 2);
   CHECK(report.rejected == 0);
   CHECK(report.result.verdict == Verdict::kGain);
-  CHECK(report.record.config.dq.num_warps == 8);
+  CHECK(report.record.config.dq.num_warps == 4);
   CHECK(report.record.gain() == doctest::Approx(0.5));
   CHECK(report.record.exact == problem::describe(small_backward()));
 
@@ -132,7 +132,7 @@ TEST_CASE("a backward is tuned likewise, and its plan runs the winner") {
   CHECK(
       maker.make(*device, small_backward(), problem::plan_key(small_backward()), Tuning::kAllowed)
           ->spec()
-          .tunables.dq.num_warps == 8);
+          .tunables.dq.num_warps == 4);
   CHECK(maker.counters().record_hits == 1);
   CHECK(maker.counters().tunes == 0);
   Engine off = machine.start({{"DISABLE_AUTOTUNE", "1"}});
@@ -337,9 +337,7 @@ TEST_CASE("methods of dq that suit few sizes serve those that were measured, and
     const Machine machine;
     const FakeDevice device;
     Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});
-    BackwardArgs args = test::small_backward_args();
-    args.forward.scale = 0.25f;  // wgmma serves it
-    args.deterministic = false;
+    const BackwardArgs args = test::backward_args(test::small_args(16));  // wgmma serves it
     const auto problem = problem::make_problem(args);
     tuner::BackwardRecord record;
     record.key = backward_key(engine, device);

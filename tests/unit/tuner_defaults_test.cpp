@@ -120,6 +120,7 @@ TEST_CASE("a dbias that sums planes is added up, whether its rows are aligned or
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const codegen::BackwardTunables zero = tuner::config_zero(key, codegen::find_arch(arch));
     CHECK(zero.dbias_method == codegen::DbiasMethod::kAdd);
+    CHECK((zero.dkv.path == codegen::Path::kWgmma) == (arch == std::string("sm_90a")));
   }
 }
 
@@ -144,6 +145,13 @@ TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
   CHECK(method("sm_90a") == kParts);
   f.head_dim = f.head_dim_v = 256;
   CHECK(method("sm_90a") == kKernel);
+  // One of all axes is stored as it is where that can be.
+  f.head_dim = f.head_dim_v = 128;
+  key.family.dbias_reduces_planes = key.family.dbias_reduces_few = false;
+  CHECK(method("sm_90a") == kStore);
+  key.family.dbias_dtype = DType::kFloat32;
+  CHECK(method("sm_90a") == kParts);
+  CHECK(method("sm_80") == kStore);
 }
 
 TEST_CASE("short backwards of wgmma have the first keys store dq") {

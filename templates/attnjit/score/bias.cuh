@@ -14,20 +14,23 @@ namespace attnjit::kernel {
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
 // meanwhile, unless kLate: then, and where elements are read one by one, there are too many
 // registers to keep through the product. Where scores have keys in rows, the copy engine brings a
-// bias that has rows of its own.
+// bias that has rows of its own, if they are aligned and of 16 bits; others begin to be read before
+// the product too.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
   static constexpr bool kPacked = kShape.packed_heads > 1;
   static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
   static constexpr bool kTransposed = !kShape.queries_in_rows();
-  static constexpr bool kByTile = kTransposed && kOwnRows;
-  static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  static constexpr bool kByTile = kTransposed && kOwnRows && kVectorized && kElementBytes == 2;
+  static constexpr bool kEarly = kTransposed ? !kByTile : kVectorized && !kLate;
   // Tiles that the end of the tensor does not cut are read without a look at their keys.
   static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
+  using ElementRegisters = TypeIf<kOwnRows, TransposedRegisters<kShape, kElementBytes>,
+                                  KeyRegisters<kShape, kElementBytes>>;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
-                           TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
+                           TypeIf<kTransposed, ElementRegisters,
                                   OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;
 
   const OperandParams& params;

@@ -27,8 +27,8 @@ struct NoKeyBiasGrad {
   ATTNJIT_DEVICE void end_tile() {}
 };
 
-// The copy engine writes dS as the warpgroup of dq reads it, in q's type: to dbias, where nothing
-// is reduced, or to a part of it for each plane.
+// The copy engine writes dS as the warpgroup of dq reads it, in q's type, to dbias: nothing is
+// reduced.
 struct KeyBiasGradStore : NoKeyBiasGrad {
   static constexpr bool kStores = true;
   const BiasGradParams& params;
@@ -55,6 +55,17 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
     for (int i = 0; i < rows; ++i, row += step) {
       for (int j = 0; j < end_key - key; ++j) ptx::store_global(row + j, uint16{0});
     }
+  }
+};
+
+// The same to a part of dbias for each plane, whose rows are whole pieces of eight keys: those past
+// the last key are read, though not used.
+struct KeyBiasGradParts : KeyBiasGradStore {
+  using KeyBiasGradStore::KeyBiasGradStore;
+
+  ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
+                            int end_key) const {
+    KeyBiasGradStore::clear(batch, head, first_query, end_query, first_key, round_up(end_key, 8));
   }
 };
 

@@ -1,8 +1,6 @@
 #pragma once
-#include "attnjit/ptx/math.cuh"
-#include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/score/operand_params.h"
+#include "attnjit/score/load_row_bias.cuh"
 
 namespace attnjit::kernel {
 
@@ -16,15 +14,7 @@ struct RowBias : Feature {
 
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     if (owner.query >= block.query_len) return;
-    const int64 index = block.batch * params.batch_stride +
-                        owner.head / params.heads_per_plane * params.head_stride +
-                        owner.query * params.query_stride;
-    float bias;
-    if constexpr (kDType == DType::kFloat32) {
-      bias = ptx::load_global(static_cast<const float*>(params.data) + index);
-    } else {
-      bias = ptx::widen<kDType>(ptx::load_global(static_cast<const uint16*>(params.data) + index));
-    }
+    const float bias = load_row_bias<kDType>(params, block.batch, owner.head, owner.query);
     if (row.max + bias <= kDeadScore) row.sum = 0.0f;
     row.max += bias;
   }

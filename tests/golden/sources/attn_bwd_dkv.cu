@@ -2829,6 +2829,17 @@ ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroup
 // Ways of a tensor over (query, key) to the registers of threads whose scores have keys in rows.
 namespace attnjit::kernel {
 
+template <int kElementBytes>
+ATTNJIT_DEVICE uint32 load_element(const uint8* address) {
+  if constexpr (kElementBytes == 4) {
+    return ptx::load_global(reinterpret_cast<const uint32*>(address));
+  } else if constexpr (kElementBytes == 2) {
+    return ptx::load_global(reinterpret_cast<const uint16*>(address));
+  } else {
+    return ptx::load_global(address);
+  }
+}
+
 // The elements of the thread's keys, where all queries share them: one by one from global memory.
 template <ScoreShape kShape, int kElementBytes>
 struct KeyRegisters {
@@ -2849,22 +2860,46 @@ struct KeyRegisters {
     for (int i = 0; i < kKeys; ++i) {
       const int key = first_key + block.thread_key + 8 * i;
       const uint8* address = keys + key * source.params.key_stride * kElementBytes;
-      word[i] = key < block.operand_keys ? read_element(address) : 0;
+      word[i] = key < block.operand_keys ? load_element<kElementBytes>(address) : 0;
     }
   }
   ATTNJIT_DEVICE uint32 bits(int, int key) const { return word[key / 8]; }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const { return bits(line, key) == 0; }
+};
 
- private:
-  ATTNJIT_DEVICE static uint32 read_element(const uint8* address) {
-    if constexpr (kElementBytes == 4) {
-      return ptx::load_global(reinterpret_cast<const uint32*>(address));
-    } else if constexpr (kElementBytes == 2) {
-      return ptx::load_global(reinterpret_cast<const uint16*>(address));
-    } else {
-      return ptx::load_global(address);
+// The elements of each of the thread's keys and queries: one by one from global memory, whatever
+// their type and strides.
+template <ScoreShape kShape, int kElementBytes>
+struct TransposedRegisters {
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1);
+  static constexpr int kLines = 1;
+
+  struct Row {};
+
+  uint32 word[kShape.lines()][2];  // of keys 8 apart
+
+  // Reads from a source as OperandRegisters::read() does. Those past the tensor repeat its last
+  // ones, which nobody keeps.
+  template <class Source>
+  ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int key = lower(first_key + block.thread_key + 8 * h, block.operand_keys - 1);
+      const uint8* const column =
+          source.row_address(block, 0) + key * source.params.key_stride * kElementBytes;
+#pragma unroll
+      for (int line = 0; line < kShape.lines(); ++line) {
+        const int row =
+            lower(block.thread_row + ScoreShape(kShape).row(line), block.operand_queries - 1);
+        word[line][h] =
+            load_element<kElementBytes>(column + row * source.params.query_stride * kElementBytes);
+      }
     }
   }
+  ATTNJIT_DEVICE uint32 bits(int line, int key) const { return word[line][key / 8]; }
+
+ private:
+  ATTNJIT_DEVICE static int lower(int a, int b) { return a < b ? a : b; }
 };
 
 // The elements of 16 bits of each of the thread's keys and queries, from a tile that the copy
@@ -2902,20 +2937,23 @@ namespace attnjit::kernel {
 // Adds a bias that varies over keys. 16-byte loads start before the scores are computed and arrive
 // meanwhile, unless kLate: then, and where elements are read one by one, there are too many
 // registers to keep through the product. Where scores have keys in rows, the copy engine brings a
-// bias that has rows of its own.
+// bias that has rows of its own, if they are aligned and of 16 bits; others begin to be read before
+// the product too.
 template <ScoreShape kShape, DType kDType, Extent kExtent, bool kVectorized, bool kLate = false>
 struct Bias : Feature {
   static constexpr int kElementBytes = element_bytes(kDType);
   static constexpr bool kPacked = kShape.packed_heads > 1;
   static constexpr bool kOwnRows = kExtent == Extent::kPerPair || kPacked;
   static constexpr bool kTransposed = !kShape.queries_in_rows();
-  static constexpr bool kByTile = kTransposed && kOwnRows;
-  static constexpr bool kEarly = kTransposed ? !kOwnRows : kVectorized && !kLate;
+  static constexpr bool kByTile = kTransposed && kOwnRows && kVectorized && kElementBytes == 2;
+  static constexpr bool kEarly = kTransposed ? !kByTile : kVectorized && !kLate;
   // Tiles that the end of the tensor does not cut are read without a look at their keys.
   static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
+  using ElementRegisters = TypeIf<kOwnRows, TransposedRegisters<kShape, kElementBytes>,
+                                  KeyRegisters<kShape, kElementBytes>>;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,
-                           TypeIf<kTransposed, KeyRegisters<kShape, kElementBytes>,
+                           TypeIf<kTransposed, ElementRegisters,
                                   OperandRegisters<kShape, kElementBytes, kVectorized, kOwnRows>>>;
 
   const OperandParams& params;

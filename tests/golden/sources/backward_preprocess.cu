@@ -228,7 +228,9 @@ struct BackwardPreprocessConfig {
   bool sink;       // heads have sinks
   DType sink_dtype;
   bool row_mask;  // a mask is the same for all keys of a row
-  bool packed;    // rows are those of packed sequences
+  bool row_bias;  // so is a bias
+  DType bias_dtype;
+  bool packed;  // rows are those of packed sequences
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   // Lanes that share a row, eight columns each at a time.
@@ -247,7 +249,7 @@ struct BackwardPreprocessParams {
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
   OperandParams row_mask;
-  int32 mask_queries;  // of the mask; rows of a packed sequence past them are dropped
+  int32 operand_queries;  // of mask and bias; rows of a packed sequence past them are dropped
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
   float *ds_rows, *dsink_rows;
@@ -263,6 +265,7 @@ struct BackwardPreprocessParams {
   PackedRows packed;
   void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;
+  OperandParams row_bias;
 };
 
 }  // namespace attnjit::kernel
@@ -564,6 +567,25 @@ ATTNJIT_DEVICE uint32 block_index() { return blockIdx.x; }
 
 }  // namespace attnjit::kernel::ptx
 
+// ---- attnjit/score/load_row_bias.cuh
+
+namespace attnjit::kernel {
+
+// The bias of a row where it is the same for all keys. `batch` is the number of a plane where batch
+// elements share planes in groups.
+template <DType kDType>
+ATTNJIT_DEVICE float load_row_bias(const OperandParams& bias, int batch, int head, int query) {
+  const int64 index = batch * bias.batch_stride + head / bias.heads_per_plane * bias.head_stride +
+                      query * bias.query_stride;
+  if constexpr (kDType == DType::kFloat32) {
+    return ptx::load_global(static_cast<const float*>(bias.data) + index);
+  } else {
+    return ptx::widen<kDType>(ptx::load_global(static_cast<const uint16*>(bias.data) + index));
+  }
+}
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/load_row_mask.cuh
 
 namespace attnjit::kernel {
@@ -783,8 +805,9 @@ ATTNJIT_DEVICE PackedTile find_tile(const PackedRows& rows, int tile, int size) 
 //   delta = rowsum(dout out) - dlse      lse, but +inf for a dead row
 //
 // A row that a mask drops is dead whatever its lse is, which may be that of more keys than the call
-// has: masks that are the same for all keys of a row are no other kernel's business. And it writes,
-// for gradients of sinks and of biases that are the same for all keys of a row,
+// has: masks that are the same for all keys of a row are no other kernel's business. Neither are
+// such biases: they shift a row's scores as they do its lse, from which they are taken off here.
+// And it writes, for gradients of sinks and of these biases,
 //
 //   dsink = -exp(sink - lse) delta       rowsum(dS) = dlse - dsink
 //
@@ -864,23 +887,37 @@ struct BackwardPreprocess {
   // use.
   ATTNJIT_DEVICE bool is_live(int64 plane, int row, float lse) const {
     const bool live = lse != -ptx::infinity() && lse != sink_of(plane);
+    if (kConfig.row_bias && query_of(row) >= params.operand_queries) return false;
     return kConfig.row_mask ? live && keeps(plane, row) : live;
   }
   ATTNJIT_DEVICE bool keeps(int64 plane, int row) const {
     const OperandParams& mask = params.row_mask;
-    const int batch = kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
-    const int head = static_cast<int>(plane % params.num_heads_q);
-    const int query = row + shift - begin_row;
-    return query < params.mask_queries &&
+    const int batch = batch_of(plane), head = head_of(plane), query = query_of(row);
+    return query < params.operand_queries &&
            keeps_row(mask, batch / mask.batches_per_plane, head, query);
   }
+  // The logarithm of the sum over a live row's keys without the bias that they share.
+  ATTNJIT_DEVICE float unbiased(int64 plane, int row, float lse) const {
+    if constexpr (!kConfig.row_bias) return lse;
+    const OperandParams& bias = params.row_bias;
+    return lse - load_row_bias<kConfig.bias_dtype>(bias, batch_of(plane) / bias.batches_per_plane,
+                                                   head_of(plane), query_of(row));
+  }
+  // The batch element or sequence, the head, and the row of it, as masks and biases count them.
+  ATTNJIT_DEVICE int batch_of(int64 plane) const {
+    return kConfig.packed ? sequence : static_cast<int>(plane / params.num_heads_q);
+  }
+  ATTNJIT_DEVICE int head_of(int64 plane) const {
+    return static_cast<int>(plane % params.num_heads_q);
+  }
+  ATTNJIT_DEVICE int query_of(int row) const { return row + shift - begin_row; }
 
   // One thread per row; whole warps take part.
   ATTNJIT_DEVICE void prepare_row(int64 plane, int row) const {
     const float lse = lse_of(plane, row);
     const bool live = is_live(plane, row, lse);
     const int64 index = padded_row(plane, row);
-    ptx::store_global(params.rows.lse + index, live ? lse : ptx::infinity());
+    ptx::store_global(params.rows.lse + index, live ? unbiased(plane, row, lse) : ptx::infinity());
     const uint32 word = ptx::warp_ballot(live);
     if (ptx::lane_index() == 0) ptx::store_global(params.rows.live + index / 32, word);
   }
@@ -942,9 +979,12 @@ struct BackwardPreprocess {
   // A dead row, and one whose lse is +inf, gets a number that no score comes near but that 0 times
   // it is 0.
   ATTNJIT_DEVICE void write_pieces(int64 plane, int row, bool live, float delta) const {
-    const float lse = lse_of(plane, row);
-    // No score comes near the largest sinks either, and a product with scale might overflow.
-    const bool vanishes = !live || lse == ptx::infinity() || (kConfig.sink && lse > 0x1p36f);
+    float lse = lse_of(plane, row);
+    if (kConfig.row_bias && live) lse = unbiased(plane, row, lse);
+    // No score comes near the largest sinks either, nor where a bias leaves that much or drops the
+    // row, and a product with scale might overflow.
+    const bool vanishes =
+        !live || lse == ptx::infinity() || ((kConfig.sink || kConfig.row_bias) && lse > 0x1p36f);
     ptx::Vector16 v{};
     split(vanishes ? kNoProbability : -lse * params.inverse_scale, v, 0);
     split(-delta, v, 3);
@@ -1006,6 +1046,8 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .sink = false,
     .sink_dtype = DType::kFloat32,
     .row_mask = false,
+    .row_bias = false,
+    .bias_dtype = DType::kFloat16,
     .packed = false,
 };
 

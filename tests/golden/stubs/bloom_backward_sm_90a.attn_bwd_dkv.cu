@@ -11,6 +11,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 1,
     .scale_first = true,
+    .any_scale = false,
     .bias_tiles = false,
     .dq_order = DqOrder::kFirst,
     .whole_planes = false,

@@ -12,6 +12,8 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .sink = false,
     .sink_dtype = DType::kFloat32,
     .row_mask = false,
+    .row_bias = false,
+    .bias_dtype = DType::kFloat16,
     .packed = false,
 };
 

@@ -10,6 +10,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 4,
     .scale_first = false,
+    .any_scale = false,
     .bias_tiles = false,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,

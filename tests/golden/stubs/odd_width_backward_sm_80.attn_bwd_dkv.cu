@@ -1,6 +1,5 @@
 // attn_bwd_dkv bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
 #include "attnjit/backward_dkv_mma.cuh"
-#include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;
@@ -11,7 +10,7 @@ inline constexpr BackwardConfig kConfig{
     .head_dim_v = 100,
     .gqa_ratio = 1,
     .aligned = false,
-    .scale_first = true,
+    .scale_first = false,
     .adds_dq = true,
     .block_q = 64,
     .block_kv = 64,
@@ -26,10 +25,8 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
-    const __grid_constant__ BackwardParams params,
-    const __grid_constant__ OperandParams bias) {
+    const __grid_constant__ BackwardParams params) {
   backward_dkv<kConfig>(params,
     NoBiasGrad{},
-    Bias<kScores, DType::kBFloat16, Extent::kPerPair, false, kConfig.late>(bias),
     Length<kScores>());
 }

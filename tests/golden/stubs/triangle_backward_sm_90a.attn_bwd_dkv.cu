@@ -12,6 +12,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .head_dim_v = 32,
     .gqa_ratio = 1,
     .scale_first = true,
+    .any_scale = false,
     .bias_tiles = true,
     .dq_order = DqOrder::kKeys,
     .whole_planes = false,

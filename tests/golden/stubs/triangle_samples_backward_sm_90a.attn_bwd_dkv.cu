@@ -13,6 +13,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .head_dim_v = 32,
     .gqa_ratio = 1,
     .scale_first = true,
+    .any_scale = false,
     .bias_tiles = true,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
@@ -31,7 +32,7 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
-    KeyBiasGradStore(dbias),
+    KeyBiasGradParts(dbias),
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>>(bias),
     BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());

@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+
+#include "codegen/tunables.hpp"
+
+namespace attnjit::codegen {
+
+std::string describe_tile(const BackwardTile& t) {
+  if (t.path == Path::kWgmma) {
+    return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
+  }
+  return fmt::format(
+      "q{} kv{} s{} w{} qw{} b{}{}{}", t.block_q, t.block_kv, t.num_stages, t.num_warps,
+      t.query_warps, t.min_blocks, t.late ? " late" : "",
+      t.fresh != kernel::Fresh::kNone ? fmt::format(" fresh={}", base::word(t.fresh)) : "");
+}
+
+std::string describe_tile(const BackwardTunables& t) {
+  std::string text = describe_tile(t.dkv);
+  if (t.dq_method == DqMethod::kPlane) text += " planes";
+  if (t.dq_method == DqMethod::kStore) text += " store";
+  if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
+  if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
+  return text;
+}
+
+}  // namespace attnjit::codegen
