@@ -130,15 +130,24 @@ void choose_small_shape(Dice& dice, ProblemSpec& spec) {
   if (dice.chance(0.1)) spec.head_dim_v = dice.pick(kDims);
 }
 
-// In one problem of four, elements of a larger batch share planes of the operands in groups.
+// In one problem of four, elements of a larger batch share planes of the operands, neighbours or
+// those of planes that repeat.
 void choose_groups(std::uint64_t index, ProblemSpec& spec) {
+  struct Groups {
+    std::int64_t batch;
+    std::array<const char*, 4> planes;
+  };
+  constexpr std::array<Groups, 3> kGroups = {{{4, {"s/2", "p/2x1", "s/2", "p/2x1"}},
+                                              {6, {"s/2", "s/3", "p/2x1", "p/3x1"}},
+                                              {8, {"p/2x1", "p/2x2", "p/4x1", "p/4x1x2"}}}};
   Dice dice(index + 0x9a0);
   if (!dice.chance(0.25)) return;
-  const bool six = dice.chance(0.5);
-  spec.batch = six ? 6 : 4;
+  const Groups groups = dice.pick(kGroups);
+  spec.batch = groups.batch;
   for (std::string* pattern : {&spec.mask, &spec.bias}) {
-    const char* const planes = six && dice.chance(0.5) ? "/3" : "/2";
-    if (!pattern->empty() && dice.chance(0.7)) *pattern = "s" + pattern->substr(1) + planes;
+    const std::string planes = dice.pick(groups.planes);
+    if (pattern->empty() || !dice.chance(0.7)) continue;
+    *pattern = planes[0] + pattern->substr(1) + planes.substr(1);
   }
 }
 

@@ -18,7 +18,8 @@ struct BackwardArgs {
   Tensor dk;                    ///< [B, Hkv, Lk, D], q's dtype, unit stride over D
   Tensor dv;                    ///< [B, Hkv, Lk, Dv], q's dtype, unit stride over Dv
   /// Asked for by being there. On each axis full (over batch and heads: as the bias, where that has
-  /// several planes), or 1 where the bias has size 1 or stride 0; the bias's dtype or fp32.
+  /// several planes, and in its order), or 1 where the bias has size 1 or stride 0; the bias's
+  /// dtype or fp32.
   std::optional<Tensor> dbias;
   std::optional<Tensor> dsink;  ///< [1, Hq, 1, 1] fp32; asked for by being there
   bool deterministic = false;   ///< the same inputs give the same bits on every run

@@ -17,6 +17,15 @@ struct Window {
   std::int64_t right = -1;
 };
 
+/// Which of its n planes over the batch a mask or bias has for a batch element, where n is neither
+/// 1 nor B. Each run of `inner` neighbouring elements shares a plane; runs take `cycle` planes by
+/// turns, r = B / (n * inner) times, then the next ones: element b has plane
+/// b / (inner * cycle * r) * cycle + (b / inner) % cycle. n * inner divides B, and cycle divides n.
+struct PlaneOrder {
+  std::int64_t inner = 0;  ///< 0: B / n, so that no plane comes again
+  std::int64_t cycle = 0;  ///< 0: n, so that element b has plane (b / inner) % n
+};
+
 /// The options of a call's scores that are no tensors.
 struct ScoreOptions {
   std::optional<float> scale;    ///< default 1 / sqrt(D); any finite value
@@ -65,6 +74,8 @@ struct ForwardArgs : ScoreOptions {
   std::optional<Tensor> tail_mask;
   /// In the place of `mask`: the same, as Context::prepare_mask() has packed it.
   std::optional<PreparedMask> prepared_mask;
+  PlaneOrder mask_order;  ///< of the mask, prepared or not
+  PlaneOrder bias_order;  ///< of the bias, and of a dbias with as many planes
 };
 
 }  // namespace attnjit

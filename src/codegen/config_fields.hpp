@@ -140,7 +140,7 @@ constexpr auto fields(const BiasSumConfig*) {
   return base::fields_of<C>(base::Field{"dtype", &C::dtype}, base::Field{"parts", &C::parts},
                             base::Field{"vectorized", &C::vectorized},
                             base::Field{"over_queries", &C::over_queries},
-                            base::Field{"packed", &C::packed});
+                            base::Field{"packed", &C::packed}, base::Field{"groups", &C::groups});
 }
 
 constexpr auto fields(const MergeLseConfig*) {

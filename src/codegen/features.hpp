@@ -5,6 +5,7 @@
 
 #include "attnjit/score/alibi_params.h"
 #include "attnjit/score/band_params.h"
+#include "attnjit/score/batch_groups_params.h"
 #include "attnjit/score/byte_mask_params.h"
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/packed_mask_params.h"
@@ -26,22 +27,23 @@ enum class Pass { kForward, kBackward };
 /// Rows of the table.
 inline constexpr std::size_t kNumFeatures = 17;
 
-/// The kernel parameters of all features of one call.
+/// The kernel parameters of all features of one call. Kernels without groups of batch elements take
+/// the base of a grouped one.
 struct FeatureValues {
   kernel::PackedSequencesParams sequences{};
   kernel::SeqlensParams seqlens{};
   kernel::SoftcapParams softcap{};
-  kernel::OperandParams bias{};
-  kernel::OperandParams row_mask{};
-  kernel::PackedMaskParams packed_mask{};  ///< of a forward
-  kernel::ByteMaskParams byte_mask{};
+  kernel::Grouped<kernel::OperandParams> bias{};
+  kernel::Grouped<kernel::OperandParams> row_mask{};
+  kernel::Grouped<kernel::PackedMaskParams> packed_mask{};  ///< of a forward
+  kernel::Grouped<kernel::ByteMaskParams> byte_mask{};
   kernel::BandParams band{};
   kernel::SinkParams sink{};
   kernel::AlibiParams alibi{};
   kernel::RowMaxParams row_max{};
   kernel::PagedKeysParams pages{};
   kernel::TailMaskParams tail_mask{};
-  kernel::BackwardMaskParams backward_mask{};
+  kernel::Grouped<kernel::BackwardMaskParams> backward_mask{};
 };
 
 /// A row of the table.

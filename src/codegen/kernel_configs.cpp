@@ -233,7 +233,8 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
                                .parts = kernel::DType::kFloat32,
                                .vectorized = false,
                                .over_queries = true,
-                               .packed = false};
+                               .packed = false,
+                               .groups = false};
 }
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
@@ -243,7 +244,9 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
                                .parts = kernel_dtype(parts),
                                .vectorized = f.dbias_vectorized,
                                .over_queries = f.dbias_scalar,
-                               .packed = f.scores.packed && method == DbiasMethod::kRows};
+                               .packed = f.scores.packed && method == DbiasMethod::kRows,
+                               .groups = f.dbias_groups_batch && method != DbiasMethod::kAdd &&
+                                         method != DbiasMethod::kKernel};
 }
 
 }  // namespace attnjit::codegen

@@ -56,9 +56,10 @@ Source render(const ScoreKernel& kernel, const char* config_type, const Config& 
   for (const Feature* feature : features(family, pass)) {
     const bool has_parameter = feature->name != nullptr;
     add_header(fmt::format("score/{}", feature->header));
-    if (has_parameter) stub.parameters.push_back({feature->parameter_type, feature->name});
+    const bool groups = feature->groups_batch != nullptr && family.*feature->groups_batch;
+    if (has_parameter) stub.parameters.push_back({feature->parameter_type, feature->name, groups});
     std::string policy = feature->policy(family, pass);
-    if (feature->groups_batch != nullptr && family.*feature->groups_batch) {
+    if (groups) {
       add_header(kBatchGroupsHeader);
       policy = fmt::format("BatchGroups<{}>", policy);
     }
@@ -86,7 +87,7 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
 template <class Config>
 Source render_small(const char* entry, const char* function, const std::string& type,
                     std::string title, const Config& config, const char* launch_bounds,
-                    const TemplateSet& templates) {
+                    const TemplateSet& templates, bool grouped = false) {
   const std::string config_type = type + "Config", params_type = type + "Params";
   return make_source({.entry = entry,
                       .title = std::move(title),
@@ -95,7 +96,7 @@ Source render_small(const char* entry, const char* function, const std::string& 
                       .config = initialiser(config),
                       .definitions = "",
                       .launch_bounds = launch_bounds,
-                      .parameters = {{params_type.c_str(), "params"}},
+                      .parameters = {{params_type.c_str(), "params", grouped}},
                       .function = function,
                       .arguments = {"params"}},
                      templates);
@@ -104,17 +105,18 @@ constexpr const char* kThreads = "kConfig.num_threads()";
 constexpr const char* kThreadsAndOne = "kConfig.num_threads(), 1";
 
 constexpr Stub::Parameter kBackwardParams{"BackwardParams", "params"};
-constexpr Stub::Parameter kBiasGrad{"BiasGradParams", "dbias"};
 constexpr const char* kBiasGradHeader = "score/bias_grad.cuh";
 
-std::string bias_grad_store(const BackwardFamily& f) {
-  return fmt::format("BiasGradStore<{}, {}>(dbias)", literal(kernel_dtype(f.dbias_dtype)),
-                     literal(f.dbias_vectorized));
+Stub::Parameter bias_grad_params(bool grouped) { return {"BiasGradParams", "dbias", grouped}; }
+
+// The policy of dbias whose planes batch elements share in groups, or do not.
+std::string bias_grad(const std::string& policy, bool grouped) {
+  return fmt::format("{}(dbias)", grouped ? fmt::format("BatchGroupsGrad<{}>", policy) : policy);
 }
 
-std::string bias_grad_add(const char* policy, const BackwardFamily& f) {
-  if (!f.dbias_groups_batch) return fmt::format("{}(dbias)", policy);
-  return fmt::format("BatchGroupsGrad<{}>(dbias)", policy);
+std::string bias_grad_store(const BackwardFamily& f) {
+  return fmt::format("BiasGradStore<{}, {}>", literal(kernel_dtype(f.dbias_dtype)),
+                     literal(f.dbias_vectorized));
 }
 
 // The policy of dbias in the kernel of dk and dv, which has keys in rows on path wgmma.
@@ -126,7 +128,7 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
     case DbiasMethod::kKernel:
       break;
     case DbiasMethod::kStore:
-      return wgmma ? "KeyBiasGradStore(dbias)" : bias_grad_store(f);
+      return bias_grad(wgmma ? "KeyBiasGradStore" : bias_grad_store(f), false);
     case DbiasMethod::kParts:
       return "KeyBiasGradParts(dbias)";
     case DbiasMethod::kColumns:
@@ -138,7 +140,7 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
                  ? "PackedKeysGrad<BiasGradColumns<kConfig.warp_keys() / 32>>(dbias)"
                  : "BiasGradColumns<kConfig.warp_keys() / 32>(dbias)";
     case DbiasMethod::kAdd:
-      return bias_grad_add(wgmma ? "KeyBiasGradAdd" : "BiasGradAdd", f);
+      return bias_grad(wgmma ? "KeyBiasGradAdd" : "BiasGradAdd", f.dbias_groups_batch);
   }
   return wgmma ? "NoKeyBiasGrad{}" : "NoBiasGrad{}";
 }
@@ -233,7 +235,7 @@ Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunab
                        .function = wide ? "backward_dkv_wide" : "backward_dkv_wgmma",
                        .params = {"BackwardWgmmaParams", "params"},
                        .policies = {bias_grad_in_dkv(tunables, family)}};
-    if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {kBiasGrad};
+    if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {bias_grad_params(adds_groups)};
     if (adds_groups) kernel.headers = {kBatchGroupsHeader};
     const auto render_with = [&](const char* config_type, const auto& config) {
       return render(
@@ -250,7 +252,7 @@ Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunab
                      .params = kBackwardParams,
                      .policies = {bias_grad_in_dkv(tunables, family)}};
   if (dbias_in_dkv(tunables.dbias_method)) {
-    kernel.more = {kBiasGrad};
+    kernel.more = {bias_grad_params(adds_groups)};
     kernel.headers = {kBiasGradHeader};
   }
   if (adds_groups) kernel.headers.push_back(kBatchGroupsHeader);
@@ -279,24 +281,26 @@ Source render_backward_dq(const BackwardFamily& of_problem, const BackwardTunabl
 Source render_backward_dbias(const BackwardFamily& of_problem, const BackwardTunables& tunables,
                              const TemplateSet& templates) {
   const BackwardFamily family = reading_bits(of_problem);
-  return render({.entry = "attn_bwd_dbias",
-                 .header = "backward_dbias_mma.cuh",
-                 .function = "backward_dbias",
-                 .params = kBackwardParams,
-                 .more = {{"BiasPlanes", "planes"}, kBiasGrad},
-                 .policies = {"planes", bias_grad_store(family)},
-                 .headers = {kBiasGradHeader}},
-                family, dbias_config(family, tunables), tunables.dbias, templates);
+  const bool grouped = family.dbias_groups_batch;
+  ScoreKernel kernel{.entry = "attn_bwd_dbias",
+                     .header = "backward_dbias_mma.cuh",
+                     .function = "backward_dbias",
+                     .params = kBackwardParams,
+                     .more = {{"BiasPlanes", "planes"}, bias_grad_params(grouped)},
+                     .policies = {"planes", bias_grad(bias_grad_store(family), grouped)},
+                     .headers = {kBiasGradHeader}};
+  if (grouped) kernel.headers.push_back(kBatchGroupsHeader);
+  return render(kernel, family, dbias_config(family, tunables), tunables.dbias, templates);
 }
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
   return render_small(
       "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
-      fmt::format("backward_preprocess {} dv{}{}{}{}{}{}", name(config.dtype), config.head_dim_v,
+      fmt::format("backward_preprocess {} dv{}{}{}{}{}{}{}", name(config.dtype), config.head_dim_v,
                   config.aligned ? "" : " unaligned", config.pieces ? " pieces" : "",
                   config.sink ? " sink" : "", config.row_mask ? " row_mask" : "",
-                  config.packed ? " packed" : ""),
+                  config.row_bias ? " row_bias" : "", config.packed ? " packed" : ""),
       config, kThreadsAndOne, templates);
 }
 
@@ -311,10 +315,11 @@ Source render_fragment_sum(const kernel::FragmentSumConfig& config, const Templa
 Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
   return render_small(
       "bias_sum", "bias_sum", "BiasSum",
-      fmt::format("bias_sum {}{}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
+      fmt::format("bias_sum {}{}{}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
                   config.sums_planes() ? fmt::format(" of {} planes", name(config.parts)) : "",
-                  config.over_queries ? " over queries" : "", config.packed ? " packed" : ""),
-      config, kThreadsAndOne, templates);
+                  config.over_queries ? " over queries" : "", config.groups ? " grouped" : "",
+                  config.packed ? " packed" : ""),
+      config, kThreadsAndOne, templates, config.groups);
 }
 
 }  // namespace attnjit::codegen

@@ -11,8 +11,9 @@ Source make_source(const Stub& stub, const TemplateSet& templates) {
     includes += fmt::format("#include \"attnjit/{}\"\n", header);
   }
   std::vector<std::string> parameters;
-  for (const auto& [type, name] : stub.parameters) {
-    parameters.push_back(fmt::format("\n    const __grid_constant__ {} {}", type, name));
+  for (const auto& [type, name, grouped] : stub.parameters) {
+    const std::string full = grouped ? fmt::format("Grouped<{}>", type) : type;
+    parameters.push_back(fmt::format("\n    const __grid_constant__ {} {}", full, name));
   }
   Source source{.entry = stub.entry, .title = stub.title, .stub = {}, .text = {}};
   source.stub = fmt::format(

@@ -19,6 +19,7 @@ struct Stub {
   struct Parameter {
     const char* type;
     const char* name;
+    bool grouped = false;  ///< as kernel::Grouped<type>
   };
 
   const char* entry;

@@ -302,6 +302,8 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
   BackwardArgs args;
   static_cast<ScoreOptions&>(args.forward) = spec_;
   args.forward.num_sequences = spec_.packed ? spec_.batch : 0;
+  args.forward.mask_order = pattern_order(spec_.mask);
+  args.forward.bias_order = pattern_order(spec_.bias);
   args.deterministic = spec_.deterministic;
   for (std::size_t i = 0; i < bases.size(); ++i) {
     set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));

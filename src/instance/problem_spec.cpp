@@ -4,14 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "attnjit/error.hpp"
 #include "base/printable.hpp"
 #include "instance/pages.hpp"
-#include "instance/sequences.hpp"
 #include "problem/problem.hpp"
 #include "tensor/half.hpp"
 
@@ -108,26 +106,6 @@ void check_backward(const ProblemSpec& spec) {
   }
 }
 
-struct Pattern {
-  std::string_view letters;  // four of them
-  std::int64_t samples = 0;  // the number after those that begin with s
-};
-
-std::optional<Pattern> read_pattern(std::string_view text) {
-  static constexpr std::string_view kLetters[] = {"bs1", "hg1", "q1", "kt1"};
-  if (text.size() < 4) return std::nullopt;
-  Pattern pattern{text.substr(0, 4)};
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    if (kLetters[axis].find(text[axis]) == std::string_view::npos) return std::nullopt;
-  }
-  if (text[0] != 's') return text.size() == 4 ? std::optional(pattern) : std::nullopt;
-  if (!text.substr(4).starts_with('/')) return std::nullopt;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + 5, end, pattern.samples);
-  const bool good = error == std::errc{} && rest == end && pattern.samples >= 1;
-  return good ? std::optional(pattern) : std::nullopt;
-}
-
 }  // namespace
 
 void validate(const ProblemSpec& spec) {
@@ -185,42 +163,6 @@ bool can_prepare_mask(const ProblemSpec& spec) {
   const auto [planes, heads, queries, keys] = pattern_shape(spec, spec.mask, "mask");
   const bool one_row = planes <= 1 && queries == 1 && keys == spec.seqlen_kv;
   return keys > 1 && spec.mask[3] == 'k' && !(spec.packed && !spec.paged() && one_row);
-}
-
-bool is_pattern(std::string_view text) { return read_pattern(text).has_value(); }
-
-std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
-                                          std::string_view what) {
-  const auto read = read_pattern(pattern);
-  if (!read) {
-    refuse(fmt::format(
-        "{}: pattern '{}'; expected four letters such as bhqk, 1hqk, bgqk, b11k or shqk/2", what,
-        base::excerpt(pattern)));
-  }
-  const auto& [letters, samples] = *read;
-  if (samples > 0 && spec.batch % samples != 0) {
-    refuse(fmt::format("{}: pattern '{}' has {} planes over the batch; expected a divisor of {}",
-                       what, pattern, samples, spec.batch));
-  }
-  const bool packs_keys = letters[3] == 't';
-  const bool in_one_row = spec.packed && !spec.paged() && letters[0] == '1' && letters[2] == '1';
-  if (packs_keys && !in_one_row) {
-    refuse(
-        fmt::format("{}: pattern '{}' has the keys of all sequences; expected 1h1t, 1g1t or "
-                    "111t, packed, of keys without pages",
-                    what, pattern));
-  }
-  const auto [queries, keys] = operand_sizes(spec);
-  return {letters[0] == 's'   ? samples
-          : letters[0] == 'b' ? spec.batch
-                              : 1,
-          letters[1] == 'h'   ? spec.heads_q
-          : letters[1] == 'g' ? spec.heads_kv
-                              : 1,
-          letters[2] == 'q' ? queries : 1,
-          packs_keys          ? spec.seqlen_kv
-          : letters[3] == 'k' ? keys
-                              : 1};
 }
 
 std::string describe(const ProblemSpec& spec) {

@@ -41,8 +41,10 @@ struct ProblemSpec : ScoreOptions {
                               ///< of a row; neither packed nor paged
 
   /// Four letters over (batch, head, query, key), each full or '1': "b11k", "1hqk", "bgqk" (g = one
-  /// plane per kv head), "shqk/2" (s = planes that batch elements share in groups, here two),
-  /// "1h1t" (t = the keys of all packed sequences). Empty = absent.
+  /// plane per kv head), "shqk/2" (s = planes that neighbouring batch elements share, here two),
+  /// "p1qk/64x1" (p = planes that repeat, here 64 for one element each), "p1qk/64x1x8" (eight of
+  /// them by turns, then the next eight), "1h1t" (t = the keys of all packed sequences). Empty =
+  /// absent.
   std::string mask;
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
@@ -122,9 +124,13 @@ bool can_prepare_mask(const ProblemSpec& spec);
 /// Whether `text` is a pattern, whatever the sizes that it stands for.
 bool is_pattern(std::string_view text);
 
+/// The order over the batch of the planes of a mask or bias with that pattern, which is well formed
+/// or empty.
+PlaneOrder pattern_order(std::string_view pattern);
+
 /// The shape that `pattern` gives a mask or bias of `spec`.
-/// Throws Error(kInvalidProblem) naming `what` when the pattern is malformed, or the planes of its
-/// s do not divide the batch.
+/// Throws Error(kInvalidProblem) naming `what` when the pattern is malformed, or the numbers of its
+/// s or p do not divide the batch.
 std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_view pattern,
                                           std::string_view what);
 

@@ -111,15 +111,17 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
 }
 
 void BackwardArguments::set_mask(const problem::Problem& problem, const BackwardArgs& args) {
+  kernel::Grouped<kernel::BackwardMaskParams>& bits = values_.features.backward_mask;
+  bits.cycle = batch_cycle(problem.mask.cycle);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.forward.prepared_mask;
-    values_.features.backward_mask =
+    static_cast<kernel::BackwardMaskParams&>(bits) =
         packed_mask(problem, prepared_layout(problem, mask), mask.data);
   }
   if (!spec_.mask_pack) return;
   const PackedMaskLayout layout = mask_layout(*spec_.mask_pack, problem);
   void* const memory = at<std::byte>(layout_.mask);
-  values_.features.backward_mask = packed_mask(problem, layout, memory);
+  static_cast<kernel::BackwardMaskParams&>(bits) = packed_mask(problem, layout, memory);
   values_.mask_pack = mask_pack_params(problem.mask, args.forward.mask->data, layout, memory);
   set_shape(BackwardStep::kMaskPack, mask_pack_blocks(problem.mask));
 }
@@ -190,23 +192,27 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   const std::int64_t lk = g.keys, hq = forward.num_heads_q;
   // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
   const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
-  values_.dbias_dbias = {.data = args.dbias->data,
-                         .batch_stride = g.batch_stride,
-                         .head_stride = g.head_stride,
-                         .query_stride = g.query_stride,
-                         .key_stride = g.key_stride,
-                         .heads_per_plane = shared_by(g.heads),
-                         .batches_per_plane = forward.batch / g.batches,
-                         .shares = 1};
+  const kernel::BatchCycle cycle = batch_cycle(g.cycle);
+  const std::int32_t neighbours = forward.run_length(g.batches, g.cycle);
+  values_.dbias_dbias = {{.data = args.dbias->data,
+                          .batch_stride = g.batch_stride,
+                          .head_stride = g.head_stride,
+                          .query_stride = g.query_stride,
+                          .key_stride = g.key_stride,
+                          .heads_per_plane = shared_by(g.heads),
+                          .batches_per_plane = neighbours,
+                          .shares = 1},
+                         cycle};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
   values_.dkv_dbias = values_.dbias_dbias;
   const void* parts = at<void>(layout_.dbias_parts);
-  // Strides of the parts, and how many of them a dbias that keeps the axis adds up there.
+  // Strides of the parts, and how many neighbours of them a dbias that keeps the axis adds up
+  // there.
   std::int64_t batch = 0, head = 0, query = 0, key = 0;
   const auto part_batch = static_cast<std::int32_t>(
       spec_.tunables.dbias_method == DbiasMethod::kColumns ? dbias_part_batch(problem)
                                                            : forward.batch);
-  std::int32_t batches = part_batch / g.batches, heads = forward.num_heads_q / g.heads;
+  std::int32_t batches = part_batch == 1 ? 1 : neighbours, heads = forward.num_heads_q / g.heads;
   std::int32_t queries = 1;
   const bool one_plane_per_batch = g.batches > 1;
   const bool adds = spec_.tunables.dbias_method == DbiasMethod::kAdd;
@@ -222,14 +228,15 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       batch = g.heads * head;
       batches = layout_.grid.dbias_shares;
       heads = 1;
-      values_.dbias_dbias = {.data = at<float>(layout_.dbias_parts),
-                             .batch_stride = batch,
-                             .head_stride = head,
-                             .query_stride = query,
-                             .key_stride = key,
-                             .heads_per_plane = shared_by(g.heads),
-                             .batches_per_plane = 1,
-                             .shares = batches};
+      values_.dbias_dbias = {{.data = at<float>(layout_.dbias_parts),
+                              .batch_stride = batch,
+                              .head_stride = head,
+                              .query_stride = query,
+                              .key_stride = key,
+                              .heads_per_plane = shared_by(g.heads),
+                              .batches_per_plane = neighbours,
+                              .shares = batches},
+                             cycle};
       break;
     case DbiasMethod::kRows:
       parts = at<float>(layout_.ds_rows);
@@ -242,14 +249,15 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       key = 1;
       head = lk;
       batch = hq * lk;
-      values_.dkv_dbias = {.data = at<float>(layout_.dbias_parts),
-                           .batch_stride = part_batch > 1 ? batch : 0,
-                           .head_stride = head,
-                           .query_stride = 0,
-                           .key_stride = 1,
-                           .heads_per_plane = 1,
-                           .batches_per_plane = 1,
-                           .shares = 1};
+      values_.dkv_dbias = {{.data = at<float>(layout_.dbias_parts),
+                            .batch_stride = part_batch > 1 ? batch : 0,
+                            .head_stride = head,
+                            .query_stride = 0,
+                            .key_stride = 1,
+                            .heads_per_plane = 1,
+                            .batches_per_plane = 1,
+                            .shares = 1},
+                           cycle};
       break;
     case DbiasMethod::kAdd:
       key = 1;
@@ -257,31 +265,34 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
       head = layout_.grid.dbias_queries * query;
       batch = g.heads * head;
       batches = heads = 1;
-      values_.dkv_dbias = {.data = at<float>(layout_.dbias_parts),
-                           .batch_stride = one_plane_per_batch ? batch : 0,
-                           .head_stride = g.heads > 1 ? head : 0,
-                           .query_stride = query,
-                           .key_stride = key,
-                           .heads_per_plane = shared_by(g.heads),
-                           .batches_per_plane = forward.batch / g.batches,
-                           .shares = 1};
+      values_.dkv_dbias = {{.data = at<float>(layout_.dbias_parts),
+                            .batch_stride = one_plane_per_batch ? batch : 0,
+                            .head_stride = g.heads > 1 ? head : 0,
+                            .query_stride = query,
+                            .key_stride = key,
+                            .heads_per_plane = shared_by(g.heads),
+                            .batches_per_plane = neighbours,
+                            .shares = 1},
+                           cycle};
       break;
     case DbiasMethod::kParts:
       key = 1;
       query = dbias_part_keys(problem);
       head = g.queries * query;
       batch = hq * head;
-      values_.dkv_dbias = {.data = at<void>(layout_.dbias_parts),
-                           .batch_stride = batch,
-                           .head_stride = head,
-                           .query_stride = query,
-                           .key_stride = key,
-                           .heads_per_plane = 1,
-                           .batches_per_plane = 1,
-                           .shares = 1};
+      values_.dkv_dbias = {{.data = at<void>(layout_.dbias_parts),
+                            .batch_stride = batch,
+                            .head_stride = head,
+                            .query_stride = query,
+                            .key_stride = key,
+                            .heads_per_plane = 1,
+                            .batches_per_plane = 1,
+                            .shares = 1},
+                           cycle};
       break;
   }
   const bool per_key = g.extent != Extent::kPerQuery;
+  values_.bias_sum.cycle = cycle;
   kernel::BiasSumParams& sum = values_.bias_sum;
   sum.parts = parts;
   sum.target = args.dbias->data;

@@ -45,13 +45,14 @@ class BackwardArguments {
     kernel::BackwardDqWgmmaParams dq{};  ///< of this kernel; mma takes the base alone
     kernel::BackwardParams dbias{};      ///< of this kernel
     kernel::BiasPlanes planes{};
-    kernel::BiasGradParams dkv_dbias{};    ///< where the kernel of dk and dv puts dS
-    kernel::BiasGradParams dbias_dbias{};  ///< where the kernel of dbias does
+    kernel::Grouped<kernel::BiasGradParams> dkv_dbias{};    ///< where that of dk and dv puts dS
+    kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::BackwardPreprocessParams preprocess{};
     kernel::FragmentSumParams dq_sum{}, dk_sum{}, dv_sum{};
-    kernel::BiasSumParams bias_sum{}, sink_sum{};
+    kernel::Grouped<kernel::BiasSumParams> bias_sum{};
+    kernel::BiasSumParams sink_sum{};
   };
   const Values& values() const { return values_; }
 

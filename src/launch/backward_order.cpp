@@ -80,8 +80,9 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
     grid.section_planes = wave;
   } else if (batch_fastest(p)) {
     // Elements of the batch that share a bias meet its tiles at the same time, and add to those of
-    // dbias while L2 has them.
-    grid.section_planes = p.batch / p.bias.num_batches;
+    // dbias while L2 has them: a run of them, or all runs that take planes by turns.
+    grid.section_planes =
+        std::int64_t{p.bias.cycle.period} * p.run_length(p.bias.num_batches, p.bias.cycle);
   }
   grid.section_planes = std::max<std::int64_t>(std::min(grid.section_planes, grid.kv_planes), 1);
   if (spec.wgmma && spec.adds_dq() && !spec.takes_turns() && !p.packed && !batch_fastest(p)) {

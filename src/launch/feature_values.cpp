@@ -7,15 +7,13 @@
 namespace attnjit::launch {
 namespace {
 
-kernel::OperandParams operand_params(const problem::Operand& operand, const Tensor& tensor,
-                                     const problem::Problem& problem) {
-  return {tensor.data,
-          operand.batch_stride,
-          operand.head_stride,
-          operand.query_stride,
-          operand.key_stride,
-          problem.num_heads_q / operand.num_heads,
-          problem.batch / operand.num_batches};
+kernel::Grouped<kernel::OperandParams> operand_params(const problem::Operand& operand,
+                                                      const Tensor& tensor,
+                                                      const problem::Problem& problem) {
+  return {{tensor.data, operand.batch_stride, operand.head_stride, operand.query_stride,
+           operand.key_stride, problem.num_heads_q / operand.num_heads,
+           problem.run_length(operand.num_batches, operand.cycle)},
+          batch_cycle(operand.cycle)};
 }
 
 // Those of a tensor that no sequences share have no begins.
@@ -99,12 +97,13 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   }
   if (problem.mask.packs_keys || problem.reads_mask_in_place()) {
     const problem::Operand& mask = problem.mask;
-    values.byte_mask = {.mask = static_cast<const kernel::uint8*>(args.mask->data),
-                        .batch_stride = mask.batch_stride,
-                        .head_stride = mask.head_stride,
-                        .key_stride = mask.key_stride,
-                        .heads_per_plane = problem.num_heads_q / mask.num_heads,
-                        .batches_per_plane = problem.batch / mask.num_batches};
+    values.byte_mask = {{.mask = static_cast<const kernel::uint8*>(args.mask->data),
+                         .batch_stride = mask.batch_stride,
+                         .head_stride = mask.head_stride,
+                         .key_stride = mask.key_stride,
+                         .heads_per_plane = problem.num_heads_q / mask.num_heads,
+                         .batches_per_plane = problem.run_length(mask.num_batches, mask.cycle)},
+                        batch_cycle(mask.cycle)};
   }
 }
 

@@ -4,6 +4,11 @@
 
 namespace attnjit::launch {
 
+/// As kernels take it.
+inline kernel::BatchCycle batch_cycle(const problem::BatchCycle& cycle) {
+  return {static_cast<kernel::uint32>(cycle.planes), static_cast<kernel::uint32>(cycle.period)};
+}
+
 /// Sets the features' kernel parameters, but for those of a mask that a prepass looks at: each pass
 /// has its own.
 void set_feature_values(const problem::Problem& problem, const ForwardArgs& args,

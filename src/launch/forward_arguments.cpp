@@ -60,8 +60,9 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
-    values_.features.packed_mask =
-        packed_mask(problem, prepared_layout(problem, mask), mask.data).packed;
+    values_.features.packed_mask = {
+        packed_mask(problem, prepared_layout(problem, mask), mask.data).packed,
+        batch_cycle(problem.mask.cycle)};
   }
   if (spec.wgmma && runs(forward_step_)) {
     if (kept) {
@@ -149,7 +150,8 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
   const PackedMaskLayout mask = mask_layout(*spec.mask_pack, problem);
   void* const memory = workspace + layout.mask;
   values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, mask, memory);
-  values_.features.packed_mask = packed_mask(problem, mask, memory).packed;
+  values_.features.packed_mask = {packed_mask(problem, mask, memory).packed,
+                                  batch_cycle(problem.mask.cycle)};
   shapes_[0] = launch_shape(spec.steps[0], mask_pack_blocks(problem.mask));
 }
 

@@ -55,7 +55,7 @@ kernel::BackwardMaskParams packed_mask(const problem::Problem& problem,
       .classes_per_plane = std::int64_t{tiles.q_tiles} * tiles.kv_tiles,
       .planes_per_batch = mask.num_batches > 1 ? mask.num_heads : 0,
       .heads_per_plane = problem.num_heads_q / mask.num_heads,
-      .batches_per_plane = problem.batch / mask.num_batches,
+      .batches_per_plane = problem.run_length(mask.num_batches, mask.cycle),
       .words_per_row = tiles.words_per_row,
       .num_q_tiles = tiles.q_tiles,
       .num_kv_tiles = tiles.kv_tiles};

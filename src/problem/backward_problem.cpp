@@ -1,6 +1,6 @@
 #include "problem/backward_problem.hpp"
 
-#include "problem/checks.hpp"
+#include "problem/order_checks.hpp"
 
 namespace attnjit::problem {
 namespace {
@@ -77,6 +77,9 @@ void check_dbias(const BackwardArgs& args, BackwardProblem& p) {
   g.query_stride = stride(2);
   g.key_stride = stride(3);
   g.batches = static_cast<std::int32_t>(dbias.shape[0]);
+  if (g.batches > 1 && bias.shape[0] > 1) {
+    g.cycle = checked_cycle("bias", bias.shape[0], args.forward.bias_order, p.forward);
+  }
   g.heads = static_cast<std::int32_t>(dbias.shape[1]);
   g.queries = static_cast<std::int32_t>(dbias.shape[2]);
   g.keys = static_cast<std::int32_t>(dbias.shape[3]);

@@ -15,6 +15,7 @@ struct BiasGradient {
   DType dtype = DType::kFloat32;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
   std::int32_t batches = 1;            ///< distinct planes over the batch: 1, or a divisor of it
+  BatchCycle cycle;                    ///< of these planes
   std::int32_t heads = 1;              ///< distinct planes per batch element: 1, Hkv or Hq
   std::int32_t queries = 1, keys = 1;  ///< sizes of the last two axes
   bool vectorized = false;  ///< rows are contiguous, 16-byte aligned and so are all strides

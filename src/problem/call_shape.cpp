@@ -37,6 +37,11 @@ class Difference {
     add(shape, b.shape);
     add(std::uint64_t{for_backward}, std::uint64_t{b.for_backward});
   }
+  void add(const PlaneOrder& a, const PlaneOrder& b) {
+    const auto& [inner, cycle] = a;
+    add_number(inner, b.inner);
+    add_number(cycle, b.cycle);
+  }
   void add(float a, float b) {
     add(std::uint64_t{std::bit_cast<std::uint32_t>(a)},
         std::uint64_t{std::bit_cast<std::uint32_t>(b)});
@@ -72,7 +77,7 @@ void Difference::add(const ForwardArgs& a, const ForwardArgs& b) {
   static_assert(sizeof(A) == sizeof(ScoreOptions) + 4 * sizeof(Tensor) +
                                  5 * sizeof(std::optional<Tensor>) +
                                  sizeof(std::optional<PreparedMask>) + 8 * sizeof(void*) +
-                                 3 * sizeof(std::int64_t),
+                                 3 * sizeof(std::int64_t) + 2 * sizeof(PlaneOrder),
                 "a member that these lists lack");
   add(static_cast<const ScoreOptions&>(a), static_cast<const ScoreOptions&>(b));
   add(a.q, b.q);
@@ -91,6 +96,7 @@ void Difference::add(const ForwardArgs& a, const ForwardArgs& b) {
   for (const auto number : {&A::num_sequences, &A::block_table_stride, &A::max_pages}) {
     add_number(a.*number, b.*number);
   }
+  for (const auto order : {&A::mask_order, &A::bias_order}) add(a.*order, b.*order);
 }
 
 }  // namespace

@@ -8,11 +8,12 @@ namespace attnjit::problem {
 namespace {
 
 // The pattern of a tensor with so many planes over batch and heads of `problem`.
-std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_t heads,
-                       bool per_query, bool per_key, bool packs_keys) {
-  const bool groups = problem.groups_batch(batches);
+std::string pattern_of(const Problem& problem, std::int32_t batches, const BatchCycle& cycle,
+                       std::int32_t heads, bool per_query, bool per_key, bool packs_keys) {
+  const bool groups = problem.groups_batch(batches), repeats = groups && cycle.runs() > 1;
   return fmt::format("{}{}{}{}{}",
                      batches == 1 ? '1'
+                     : repeats    ? 'p'
                      : groups     ? 's'
                                   : 'b',
                      heads == 1                     ? '1'
@@ -22,15 +23,17 @@ std::string pattern_of(const Problem& problem, std::int32_t batches, std::int32_
                      packs_keys ? 't'
                      : per_key  ? 'k'
                                 : '1',
-                     groups ? fmt::format("/{}", batches) : "");
+                     groups ? fmt::format("/{}", batches) : "") +
+         (repeats ? fmt::format("x{}", problem.run_length(batches, cycle)) : "") +
+         (repeats && cycle.planes < batches ? fmt::format("x{}", cycle.planes) : "");
 }
 
 }  // namespace
 
 std::string pattern(const Problem& problem, const Operand& operand) {
   if (operand.extent == Extent::kAbsent) return "none";
-  return pattern_of(problem, operand.num_batches, operand.num_heads, operand.query_stride != 0,
-                    operand.key_stride != 0, operand.packs_keys);
+  return pattern_of(problem, operand.num_batches, operand.cycle, operand.num_heads,
+                    operand.query_stride != 0, operand.key_stride != 0, operand.packs_keys);
 }
 
 const char* alibi_pattern(const Problem& problem) {
@@ -120,8 +123,8 @@ std::string describe(const Family& f) {
 
 std::string dbias_pattern(const BackwardProblem& p) {
   if (p.dbias.extent == Extent::kAbsent) return "none";
-  return pattern_of(p.forward, p.dbias.batches, p.dbias.heads, p.dbias.query_stride != 0,
-                    p.dbias.key_stride != 0, p.forward.bias.packs_keys);
+  return pattern_of(p.forward, p.dbias.batches, p.dbias.cycle, p.dbias.heads,
+                    p.dbias.query_stride != 0, p.dbias.key_stride != 0, p.forward.bias.packs_keys);
 }
 
 std::string describe(const BackwardProblem& p) {

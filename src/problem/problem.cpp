@@ -8,6 +8,7 @@
 #include "attnjit/error.hpp"
 #include "problem/canonical_operand.hpp"
 #include "problem/checks.hpp"
+#include "problem/order_checks.hpp"
 #include "problem/page_checks.hpp"
 #include "problem/score_checks.hpp"
 
@@ -111,8 +112,10 @@ void expect_head_axis(const char* what, std::int64_t size, const Problem& p) {
          p.num_heads_kv, p.num_heads_q);
 }
 
-Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
+Operand make_operand(const char* what, const Tensor& tensor, const PlaneOrder& order,
+                     const Problem& p) {
   expect_batch_axis(what, tensor.shape[0], p);
+  const BatchCycle cycle = checked_cycle(what, tensor.shape[0], order, p);
   expect_head_axis(what, tensor.shape[1], p);
   if (p.packed) {
     expect_any_length(what, "query", tensor.shape[2]);
@@ -124,6 +127,7 @@ Operand make_operand(const char* what, const Tensor& tensor, const Problem& p) {
   check_memory(what, tensor);
   if (empty_tensor(tensor)) return {};  // no score to change, and nothing that may be read
   Operand o = canonical_operand(tensor);
+  if (o.num_batches > 1) o.cycle = cycle;
   o.packs_keys = p.packed && !p.paged() && o.extent == Extent::kPerKey && o.batch_stride == 0 &&
                  o.keys == p.seqlen_kv;
   // Packed keys of a sequence may begin at an odd address.
@@ -146,7 +150,7 @@ void check_prepared_mask(const ForwardArgs& args, Problem& p) {
   if (args.mask) reject("prepared_mask: given beside mask; leave one of them out");
   const PreparedMask& mask = *args.prepared_mask;
   const Tensor dense = Tensor::contiguous(const_cast<void*>(mask.data), DType::kBool, mask.shape);
-  p.mask = make_operand("prepared_mask", dense, p);
+  p.mask = make_operand("prepared_mask", dense, args.mask_order, p);
   if (p.mask.extent == Extent::kAbsent) return;
   if (p.mask.extent == Extent::kPerQuery) {
     reject(
@@ -170,12 +174,14 @@ void check_prepared_mask(const ForwardArgs& args, Problem& p) {
 
 void check_operands(const ForwardArgs& args, Problem& p) {
   if (p.packed) p.operand_queries = p.operand_keys = static_cast<std::int32_t>(kMaxSeqlen);
+  if (!args.mask && !args.prepared_mask) expect_no_order("mask", args.mask_order);
+  if (!args.bias) expect_no_order("bias", args.bias_order);
   if (args.mask) {
     if (args.mask->dtype != DType::kBool) {
       reject("mask: dtype is {}; expected bool (true = keep); scores to add go to bias",
              name(args.mask->dtype));
     }
-    p.mask = make_operand("mask", *args.mask, p);
+    p.mask = make_operand("mask", *args.mask, args.mask_order, p);
     limit_sequences(*args.mask, p.mask, p);
   }
   if (args.prepared_mask) check_prepared_mask(args, p);
@@ -187,7 +193,7 @@ void check_operands(const ForwardArgs& args, Problem& p) {
       reject("bias: dtype is {}; expected {} (as q) or fp32", name(args.bias->dtype),
              name(p.dtype));
     }
-    p.bias = make_operand("bias", *args.bias, p);
+    p.bias = make_operand("bias", *args.bias, args.bias_order, p);
     limit_sequences(*args.bias, p.bias, p);
   }
 }

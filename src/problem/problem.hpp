@@ -21,6 +21,17 @@ constexpr bool varies_over_keys(Extent extent) {
   return extent == Extent::kPerKey || extent == Extent::kPerPair;
 }
 
+/// How the batch shares the planes of a mask, a bias or a dbias, in canonical form: each run of
+/// neighbouring elements has one, and runs take `planes` planes by turns until, after `period`
+/// runs, the next ones follow. Without repetition both numbers are 1.
+struct BatchCycle {
+  std::int32_t planes = 1, period = 1;
+
+  /// Runs that share a plane.
+  std::int32_t runs() const { return period / planes; }
+  bool operator==(const BatchCycle&) const = default;
+};
+
 /// A mask or bias in canonical form: an axis that is broadcast, or whose problem size is 1, has
 /// stride 0.
 struct Operand {
@@ -28,6 +39,7 @@ struct Operand {
   DType dtype = DType::kBool;
   std::int64_t batch_stride = 0, head_stride = 0, query_stride = 0, key_stride = 0;  // elements
   std::int32_t num_batches = 1;        ///< distinct planes over the batch: 1, or a divisor of it
+  BatchCycle cycle;                    ///< of these planes
   std::int32_t queries = 1, keys = 1;  ///< sizes of its last two axes; 1 where it is broadcast
   bool packs_keys = false;             ///< its one row has the keys of all packed sequences
   std::int32_t num_heads = 1;          ///< distinct head planes: 1, Hkv or Hq
@@ -91,6 +103,10 @@ struct Problem {
   std::int32_t gqa_ratio() const { return num_heads_q / num_heads_kv; }
   /// Whether `planes` over the batch are more than one, and each is shared by several elements.
   bool groups_batch(std::int32_t planes) const { return planes > 1 && planes < batch; }
+  /// Neighbouring batch elements of a run, that share one of `planes` planes.
+  std::int32_t run_length(std::int32_t planes, const BatchCycle& cycle) const {
+    return batch / (planes * cycle.runs());
+  }
   /// Whether anything depends on where the diagonal lies.
   bool has_diagonal() const { return bounded_left || bounded_right || alibi.exists; }
   bool has_rows() const { return batch != 0 && seqlen_q != 0; }
@@ -225,7 +241,9 @@ inline constexpr std::pair<const char*, bool Family::*> kFlags[] = {
 Family family(const Problem& problem);
 
 /// The broadcast pattern of an operand of `problem`, e.g. "1hqk", "b11k", "bgqk" (g: one plane per
-/// kv head), "shqk/2" (s: two planes that batch elements share in groups); "none" if absent.
+/// kv head), "shqk/2" (s: two planes that neighbouring batch elements share), "p1qk/64x1" (p: 64
+/// planes that repeat, each for one element), "p1qk/64x1x8" (eight by turns, then the next eight);
+/// "none" if absent.
 std::string pattern(const Problem& problem, const Operand& operand);
 
 /// The axes that slopes differ over: "h", heads, or "bh", batch elements too; "none" if absent.

@@ -6,6 +6,7 @@
 
 #include "base/parallel.hpp"
 #include "reference/gradient_sums.hpp"
+#include "reference/plane_order.hpp"
 #include "reference/sink_gradient.hpp"
 
 namespace attnjit::reference {
@@ -20,7 +21,7 @@ struct Range {
 // Some rows of one (batch, head) of dbias, and what of the problem adds to them.
 struct BiasRows {
   std::int64_t first;  // among all rows of dbias
-  Range batches;
+  std::vector<std::int64_t> batches;
   Range heads;  // query heads
   Range queries;
 };
@@ -36,9 +37,13 @@ std::vector<BiasRows> split_rows(const BackwardArgs& args) {
   const auto& shape = args.dbias->shape;
   const std::int64_t seqlen_q = args.forward.q.shape[2];
   const bool per_query = shape[2] == seqlen_q;
+  const PlaneIndex plane_of(shape[0], args.forward.bias_order, args.forward.q.shape[0]);
   std::vector<BiasRows> tasks;
   for (std::int64_t plane = 0; plane < shape[0] * shape[1]; ++plane) {
-    const Range batches = part(args.forward.q.shape[0], shape[0], plane / shape[1]);
+    std::vector<std::int64_t> batches;
+    for (std::int64_t batch = 0; batch < args.forward.q.shape[0]; ++batch) {
+      if (plane_of(batch) == plane / shape[1]) batches.push_back(batch);
+    }
     const Range heads = part(args.forward.q.shape[1], shape[1], plane % shape[1]);
     if (!per_query) {
       tasks.push_back({plane, batches, heads, {0, seqlen_q}});
@@ -85,7 +90,7 @@ BiasSolver<Real>::BiasSolver(const GradientContext& context, const BiasRows& tas
 
 template <typename Real>
 void BiasSolver<Real>::run(Gradient& result) {
-  for (std::int64_t batch = task_.batches.begin; batch < task_.batches.end; ++batch) {
+  for (const std::int64_t batch : task_.batches) {
     for (std::int64_t head = task_.heads.begin; head < task_.heads.end; ++head) {
       for (std::int64_t first = task_.queries.begin; first < task_.queries.end;
            first += kGradientRows) {
@@ -138,7 +143,7 @@ void BiasSolver<Real>::add_dlse(const RowBlock& block) {
 }
 
 bool is_selected(const GradientContext& context, const Planes& planes, const BiasRows& task) {
-  for (std::int64_t batch = task.batches.begin; batch < task.batches.end; ++batch) {
+  for (const std::int64_t batch : task.batches) {
     for (std::int64_t head = task.heads.begin; head < task.heads.end; ++head) {
       if (!planes.holds({batch, context.scores.head_kv(head)})) {
         return false;

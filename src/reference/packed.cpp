@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "reference/plane_order.hpp"
 #include "reference/sequences.hpp"
 #include "reference/unpacked.hpp"
 #include "tensor/half.hpp"
@@ -73,7 +74,8 @@ void add_dbias(const Gradient& from, const Tensor& own, const BackwardArgs& args
                const Sequence& sequence, Gradient& to) {
   const auto& [planes, heads, rows, keys] = args.dbias->shape;
   const bool packed = packs_keys(*args.forward.bias, args.forward) && keys > 1;
-  const std::int64_t plane = plane_of(sequence, planes, args.forward.num_sequences);
+  const PlaneIndex plane_of(planes, args.forward.bias_order, args.forward.num_sequences);
+  const std::int64_t plane = plane_of(sequence.index);
   const std::int64_t first_key = packed ? sequence.kv_begin : 0;
   const std::int64_t own_keys = keys == 1 ? 1 : std::min(sequence.keys(), keys - first_key);
   for (std::int64_t head = 0; head < heads; ++head) {

@@ -26,19 +26,19 @@ KeyRange unite(KeyRange a, KeyRange b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-BroadcastView::BroadcastView(const Tensor& tensor, const Tensor& q)
-    : data(tensor.data), dtype(tensor.dtype), strides(tensor.strides) {
+BroadcastView::BroadcastView(const Tensor& tensor, const PlaneOrder& order, const Tensor& q)
+    : data(tensor.data),
+      dtype(tensor.dtype),
+      strides(tensor.strides),
+      plane_of(tensor.shape[0], order, q.shape[0]) {
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (tensor.shape[axis] == 1) {
       strides[axis] = 0;
     }
   }
-  const auto sharers = [&](std::size_t axis) {
-    return tensor.shape[axis] > 0 ? std::max<std::int64_t>(q.shape[axis] / tensor.shape[axis], 1)
-                                  : 1;
-  };
-  batches_per_plane = sharers(0);
-  heads_per_plane = sharers(1);
+  if (tensor.shape[1] > 0) {
+    heads_per_plane = std::max<std::int64_t>(q.shape[1] / tensor.shape[1], 1);
+  }
 }
 
 ScoreRule::ScoreRule(const ForwardArgs& args)
@@ -64,13 +64,13 @@ ScoreRule::ScoreRule(const ForwardArgs& args)
     most(most_keys_, **operand, 3);
   }
   if (args.mask) {
-    mask_.emplace(*args.mask, args.q);
+    mask_.emplace(*args.mask, args.mask_order, args.q);
   }
   if (args.bias) {
-    bias_.emplace(*args.bias, args.q);
+    bias_.emplace(*args.bias, args.bias_order, args.q);
   }
   if (args.tail_mask) {
-    tail_mask_.emplace(*args.tail_mask, args.q);
+    tail_mask_.emplace(*args.tail_mask, PlaneOrder{}, args.q);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "attnjit/forward.hpp"
+#include "reference/plane_order.hpp"
 
 namespace attnjit::reference {
 
@@ -21,16 +22,15 @@ struct BroadcastView {
   const void* data = nullptr;
   DType dtype = DType::kBool;
   std::array<std::int64_t, 4> strides{};
-  std::int64_t heads_per_plane = 1;    ///< query heads that share a plane
-  std::int64_t batches_per_plane = 1;  ///< batch elements that do
+  PlaneIndex plane_of;               ///< of a batch element
+  std::int64_t heads_per_plane = 1;  ///< query heads that share a plane
 
   /// `q` tells how many batch elements and query heads there are.
-  BroadcastView(const Tensor& tensor, const Tensor& q);
+  BroadcastView(const Tensor& tensor, const PlaneOrder& order, const Tensor& q);
 
   /// Element offset of key 0 for a (batch, query head, query).
   std::int64_t row_offset(std::int64_t batch, std::int64_t head, std::int64_t query) const {
-    return batch / batches_per_plane * strides[0] + head / heads_per_plane * strides[1] +
-           query * strides[2];
+    return plane_of(batch) * strides[0] + head / heads_per_plane * strides[1] + query * strides[2];
   }
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "reference/plane_order.hpp"
 #include "tensor/half.hpp"
 
 namespace attnjit::reference {
@@ -26,11 +27,12 @@ Bounds bounds_of(const std::int32_t* begins, std::int64_t sequence, std::int64_t
   return {begin, std::max(clamped(begins[sequence + 1]) - begin, std::int64_t{0})};
 }
 
-std::optional<Tensor> operand_of(const std::optional<Tensor>& operand, const Sequence& sequence,
-                                 std::int64_t keys, const ForwardArgs& args) {
+std::optional<Tensor> operand_of(const std::optional<Tensor>& operand, const PlaneOrder& order,
+                                 const Sequence& sequence, std::int64_t keys,
+                                 const ForwardArgs& args) {
   if (!operand) return std::nullopt;
-  const std::int64_t plane = plane_of(sequence, operand->shape[0], args.num_sequences);
-  Tensor own = advanced(*operand, plane * operand->strides[0]);
+  const PlaneIndex plane_of(operand->shape[0], order, args.num_sequences);
+  Tensor own = advanced(*operand, plane_of(sequence.index) * operand->strides[0]);
   own.shape[0] = 1;
   if (packs_keys(*operand, args)) {
     own = advanced(own, sequence.kv_begin * own.strides[3]);
@@ -55,11 +57,6 @@ bool packs_keys(const Tensor& operand, const ForwardArgs& args) {
   return broadcast(0) && broadcast(2) && !broadcast(3) && operand.shape[3] == args.k.shape[2];
 }
 
-std::int64_t plane_of(const Sequence& sequence, std::int64_t planes, std::int64_t num_sequences) {
-  return sequence.index /
-         std::max<std::int64_t>(num_sequences / std::max<std::int64_t>(planes, 1), 1);
-}
-
 std::vector<Sequence> split_sequences(const ForwardArgs& args) {
   std::vector<Sequence> sequences;
   for (std::int64_t b = 0; b < args.num_sequences; ++b) {
@@ -76,8 +73,9 @@ std::vector<Sequence> split_sequences(const ForwardArgs& args) {
       call.k = rows_of(args.k, kv.begin, kv.size);
       call.v = rows_of(args.v, kv.begin, kv.size);
     }
-    call.mask = operand_of(args.mask, sequence, kv.size, args);
-    call.bias = operand_of(args.bias, sequence, kv.size, args);
+    call.mask = operand_of(args.mask, args.mask_order, sequence, kv.size, args);
+    call.bias = operand_of(args.bias, args.bias_order, sequence, kv.size, args);
+    call.mask_order = call.bias_order = {};
     if (args.alibi_slopes && args.alibi_slopes->shape[0] > 1) {
       call.alibi_slopes = advanced(*args.alibi_slopes, b * args.alibi_slopes->strides[0]);
       call.alibi_slopes->shape[0] = 1;

@@ -26,9 +26,6 @@ Tensor rows_of(Tensor tensor, std::int64_t begin, std::int64_t size);
 /// Whether a mask or bias of packed sequences has the keys of all of them in one row.
 bool packs_keys(const Tensor& operand, const ForwardArgs& args);
 
-/// The plane of a mask, bias or dbias over the batch that a sequence has, out of `planes`.
-std::int64_t plane_of(const Sequence& sequence, std::int64_t planes, std::int64_t num_sequences);
-
 /// All sequences of a packed call. Rows and keys past the last one belong to none.
 std::vector<Sequence> split_sequences(const ForwardArgs& args);
 

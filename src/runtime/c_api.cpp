@@ -84,6 +84,8 @@ ForwardArgs forward_args(const attnjit_forward_args* pointer, const char* what =
   args.sink = tensor(c.sink);
   args.alibi_slopes = tensor(c.alibi_slopes);
   if (c.prepared_mask != nullptr) args.prepared_mask = prepared_mask(*c.prepared_mask);
+  args.mask_order = {c.mask_inner, c.mask_cycle};
+  args.bias_order = {c.bias_inner, c.bias_cycle};
   args.lse = c.lse;
   args.row_max = c.row_max;
   args.max_logits = c.max_logits;

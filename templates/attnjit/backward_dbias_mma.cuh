@@ -59,7 +59,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     num_heads = params.num_heads_q / planes.heads;
     const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
     batch_plane = plane / planes.heads;
-    first_batch = batch_plane / shares * num_batches;
+    first_batch = bias_grad.first_sharer(batch_plane / shares, num_batches);
     first_head = plane % planes.heads * num_heads;
     const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
     next_sharer = batch_plane % shares * share;
@@ -70,7 +70,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE Job next_job() {
     while (next_sharer < end_sharer) {
       const int sharer = next_sharer++;
-      const int batch = first_batch + sharer / num_heads;
+      const int batch = first_batch + bias_grad.sharer_offset(sharer / num_heads);
       const int head = first_head + sharer % num_heads;
       this->enter_batch(batch, head);
       if (!this->load_live(head, q_tile_index).any()) continue;

@@ -102,17 +102,23 @@ struct BackwardPreprocess {
     return kConfig.row_mask ? live && keeps(plane, row) : live;
   }
   ATTNJIT_DEVICE bool keeps(int64 plane, int row) const {
-    const OperandParams& mask = params.row_mask;
-    const int batch = batch_of(plane), head = head_of(plane), query = query_of(row);
+    const int query = query_of(row);
     return query < params.operand_queries &&
-           keeps_row(mask, batch / mask.batches_per_plane, head, query);
+           keeps_row(params.row_mask, batch_plane_of(params.row_mask, plane), head_of(plane),
+                     query);
   }
   // The logarithm of the sum over a live row's keys without the bias that they share.
   ATTNJIT_DEVICE float unbiased(int64 plane, int row, float lse) const {
     if constexpr (!kConfig.row_bias) return lse;
-    const OperandParams& bias = params.row_bias;
-    return lse - load_row_bias<kConfig.bias_dtype>(bias, batch_of(plane) / bias.batches_per_plane,
+    return lse - load_row_bias<kConfig.bias_dtype>(params.row_bias,
+                                                   batch_plane_of(params.row_bias, plane),
                                                    head_of(plane), query_of(row));
+  }
+  // The plane over the batch that a mask or bias has for that of a batch element or sequence.
+  ATTNJIT_DEVICE int batch_plane_of(const Grouped<OperandParams>& operand, int64 plane) const {
+    const auto run =
+        static_cast<uint32>(batch_of(plane)) / static_cast<uint32>(operand.batches_per_plane);
+    return operand.cycle.plane_of(run);
   }
   // The batch element or sequence, the head, and the row of it, as masks and biases count them.
   ATTNJIT_DEVICE int batch_of(int64 plane) const {

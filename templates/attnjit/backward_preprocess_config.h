@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_params.h"
 #include "attnjit/packed_rows.h"
+#include "attnjit/score/batch_groups_params.h"
 #include "attnjit/score/operand_params.h"
 #include "attnjit/score/sink_params.h"
 
@@ -36,7 +37,7 @@ struct BackwardPreprocessParams {
   const float* dlse;  // likewise, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
-  OperandParams row_mask;
+  Grouped<OperandParams> row_mask;
   int32 operand_queries;  // of mask and bias; rows of a packed sequence past them are dropped
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
@@ -53,7 +54,7 @@ struct BackwardPreprocessParams {
   PackedRows packed;
   void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;
-  OperandParams row_bias;
+  Grouped<OperandParams> row_bias;
 };
 
 }  // namespace attnjit::kernel

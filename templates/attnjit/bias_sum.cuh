@@ -14,12 +14,26 @@
 // sum to.
 namespace attnjit::kernel {
 
-template <BiasSumConfig kConfig>
+template <BiasSumConfig kConfig, class Params>
 struct BiasSum {
-  const BiasSumParams& params;
+  const Params& params;
 
-  // The sum over batch elements and heads of the part at `part`.
+  // Elements of the parts from a run of a plane to the next.
+  ATTNJIT_DEVICE int64 run_stride() const {
+    return static_cast<int64>(params.cycle.planes) * params.batch.parts * params.batch.part_stride;
+  }
+
+  // The sum over batch elements and heads of the part at `part`, of the first run.
   ATTNJIT_DEVICE float sum(const float* part) const {
+    if constexpr (kConfig.groups) {
+      float total = 0.0f;
+      for (int r = 0; r < params.cycle.runs(); ++r) total += sum_run(part + r * run_stride());
+      return total;
+    } else {
+      return sum_run(part);
+    }
+  }
+  ATTNJIT_DEVICE float sum_run(const float* part) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
       add_heads(total, part);
@@ -32,12 +46,23 @@ struct BiasSum {
       total += ptx::load_global_written(part);
     }
   }
-  // The sum over the sequences that share a plane, and over heads of which `part` is the first: of
-  // every `step`-th row of a sequence from `query` on.
-  ATTNJIT_DEVICE float sum_packed(const float* part, int64 plane, int64 query, int step) const {
+  // The sum over the sequences that share a plane, whose first run has the number `run`, and over
+  // heads of which `part` is the first: of every `step`-th row of a sequence from `query` on.
+  ATTNJIT_DEVICE float sum_packed(const float* part, int64 run, int64 query, int step) const {
+    if constexpr (kConfig.groups) {
+      float total = 0.0f;
+      for (int r = 0; r < params.cycle.runs(); ++r) {
+        total += sum_packed_run(part, run + r * params.cycle.planes, query, step);
+      }
+      return total;
+    } else {
+      return sum_packed_run(part, run, query, step);
+    }
+  }
+  ATTNJIT_DEVICE float sum_packed_run(const float* part, int64 run, int64 query, int step) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b) {
-      const int sequence = static_cast<int>(plane * params.batch.parts + b);
+      const int sequence = static_cast<int>(run * params.batch.parts + b);
       const PackedRange rows = range_of(params.packed, sequence);
       const float* const first =
           part + first_packed_tile(rows.begin, sequence, kRowBlock) * kRowBlock;
@@ -105,16 +130,23 @@ struct BiasSum {
     if (16 * row + query >= params.num_queries || key >= params.column.size) return;
     part += query * (params.row.part_stride / 16) + key;
     float total[8] = {};
+    add_planes(total, part);
+    if constexpr (kConfig.groups) {
+      for (int r = 1; r < params.cycle.runs(); ++r) add_planes(total, part + r * run_stride());
+    }
+    store_keys<kConfig.dtype, kConfig.vectorized>(
+        params.target,
+        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
+        params.column.size - key, params.column.target_stride);
+  }
+  // Those of a run of batch elements and of heads.
+  ATTNJIT_DEVICE void add_planes(float (&total)[8], const uint16* part) const {
     const int heads = params.head.parts, planes = params.batch.parts * heads;
 #pragma unroll 4
     for (int i = 0; i < planes; ++i) {
       add_eight(total,
                 part + i / heads * params.batch.part_stride + i % heads * params.head.part_stride);
     }
-    store_keys<kConfig.dtype, kConfig.vectorized>(
-        params.target,
-        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
-        params.column.size - key, params.column.target_stride);
   }
   ATTNJIT_DEVICE static void add_eight(float (&total)[8], const uint16* part) {
     const ptx::Vector16 keys =
@@ -133,7 +165,9 @@ struct BiasSum {
     rest /= params.row.size;
     const int64 head = rest % params.head.size;
     const int64 batch = rest / params.head.size;
-    const int64 first = batch * params.batch.parts * params.batch.part_stride +
+    int64 run = batch;  // of neighbouring batch elements: the first that shares the plane
+    if constexpr (kConfig.groups) run = params.cycle.first_run(static_cast<uint32>(batch));
+    const int64 first = run * params.batch.parts * params.batch.part_stride +
                         head * params.head.parts * params.head.part_stride +
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
@@ -148,7 +182,7 @@ struct BiasSum {
     } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
       if constexpr (kConfig.packed) {
-        total = sum_packed(part, batch, ptx::thread_index(), kConfig.num_threads());
+        total = sum_packed(part, run, ptx::thread_index(), kConfig.num_threads());
       } else {
         for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
           total += sum(part + q * params.column.part_stride);
@@ -162,16 +196,16 @@ struct BiasSum {
         const int64 column = block * kConfig.block_columns() + i + ptx::thread_index();
         if (column >= params.column.size) continue;
         store(target + column * params.column.target_stride,
-              kConfig.packed ? sum_packed(part, batch, column, params.packed.num_rows)
+              kConfig.packed ? sum_packed(part, run, column, params.packed.num_rows)
                              : sum(part + column * params.column.part_stride));
       }
     }
   }
 };
 
-template <BiasSumConfig kConfig>
-ATTNJIT_DEVICE void bias_sum(const BiasSumParams& params) {
-  BiasSum<kConfig>{params}.run();
+template <BiasSumConfig kConfig, class Params>
+ATTNJIT_DEVICE void bias_sum(const Params& params) {
+  BiasSum<kConfig, Params>{params}.run();
 }
 
 }  // namespace attnjit::kernel

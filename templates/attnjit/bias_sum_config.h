@@ -1,5 +1,6 @@
 #pragma once
 #include "attnjit/packed_rows.h"
+#include "attnjit/score/batch_groups_params.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -11,6 +12,7 @@ struct BiasSumConfig {
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
   bool packed;        // parts are rows of packed sequences, each of which is a batch element
+  bool groups;        // batch elements share planes of dbias, which has several
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   ATTNJIT_CONSTEXPR bool sums_planes() const { return parts != DType::kFloat32; }
@@ -28,6 +30,8 @@ struct BiasSumAxis {
   int64 target_stride;  // of dbias, elements
 };
 
+// Where batch elements share planes in groups these are Grouped, and a plane has batch.parts
+// neighbours in each of its runs.
 struct BiasSumParams {
   const void* parts;
   void* target;

@@ -64,6 +64,64 @@ TEST_CASE_FIXTURE(BatchGroups, "batch groups: packed heads, split keys") {
   expect_right(spec, R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})");
 }
 
+// Planes of four elements that come twice, of two neighbours each, and two by two.
+ProblemSpec repeating(const char* mask, const char* bias) {
+  ProblemSpec spec = with(mask, bias);
+  spec.batch = 8;
+  return spec;
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: planes that repeat") {
+  expect_right(repeating("p1qk/4x1", "pgqk/2x2"));
+  expect_right(repeating("ph1k/4x1x2", "p1qk/2x1"), kWgmma);
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: each way to read planes that repeat") {
+  for (const auto& [mask, bias] : {std::pair{"p1qk/4x1", "ph1k/2x2"},
+                                   {"phq1/4x1", "phq1/2x1"},
+                                   {"pg1k/4x1x2", "pgqk/4x1x2"}}) {
+    ProblemSpec spec = repeating(mask, bias);
+    expect_right(spec);
+    expect_right(spec, kWgmma);
+    spec.prepare_mask = instance::can_prepare_mask(spec);
+    expect_right(spec);
+    spec.packed = true;
+    expect_right(spec);
+  }
+  ProblemSpec decode = repeating("p11k/4x1", "p11k/4x1");  // read in place
+  decode.seqlen_q = 1;
+  expect_right(decode);
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "batch groups: gradients of planes that repeat") {
+  ProblemSpec small = repeating("phq1/4x1", "pgqk/2x2");
+  small.seqlen_q = 33;
+  small.seqlen_kv = 48;
+  expect_right(gradients(small, true));  // dbias by a kernel of its own
+  small.mask = "p1qk/4x1x2";
+  expect_right(gradients(small), wgmma_backward(64));
+}
+
+TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: all gradients of planes that repeat") {
+  const std::string wgmma = wgmma_backward(64);
+  for (const auto& [mask, bias] : {std::pair{"p1qk/4x1", "pgqk/4x1x2"},
+                                   {"pg1k/2x2", "ph1k/2x2"},
+                                   {"ph1k/4x1x2", "p1q1/4x1"},
+                                   {"p1q1/4x1", "phqk/4x1"},  // few planes to one
+                                   {"b1qk", "p111/2x2"}}) {
+    ProblemSpec spec = gradients(repeating(mask, bias));
+    expect_right(spec);
+    if (spec.bias.find("k/") != std::string::npos) expect_right(spec, wgmma);
+    spec.prepare_mask = instance::can_prepare_mask(spec);
+    spec.deterministic = true;
+    expect_right(spec);
+    spec.packed = true;
+    expect_right(spec);
+  }
+  const ProblemSpec few = gradients(repeating("", "phqk/4x1"));
+  for (const char* method : {"add", "parts"}) expect_right(few, with_dbias(wgmma, method));
+}
+
 TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: gradients of path mma") {
   for (const char* bias : {"sh1k/2", "sgqk/3", "s1q1/2"}) {
     expect_right(gradients(with("shqk/2", bias)));

@@ -218,14 +218,15 @@ TEST_CASE("features: planes of mask and bias that batch elements share in groups
   for (const std::int64_t head_dim : {32, 128}) {
     ProblemSpec spec = layer(head_dim);
     spec.batch = 6;
-    for (const char* bias : {"shqk/2", "s1qk/3", "sh1k/3", "sgqk/2", "s11k/2", "shq1/3"}) {
+    for (const char* bias :
+         {"shqk/2", "s1qk/3", "sh1k/3", "sgqk/2", "s11k/2", "shq1/3", "phqk/3x1", "p11k/2x1"}) {
       spec.bias = bias;
       spec.mask.clear();
       paths.expect_right(spec);
       paths.expect_right(with_mask(spec, "b11k", MaskKind::kScattered));
     }
     spec.bias.clear();
-    for (const char* mask : {"s1qk/3", "shqk/2", "s11k/2"}) {
+    for (const char* mask : {"s1qk/3", "shqk/2", "s11k/2", "p1qk/3x1", "ph1k/2x1"}) {
       paths.expect_right(with_mask(spec, mask, MaskKind::kBlocks));
       paths.expect_right(with_mask(spec, mask, MaskKind::kDeadBatch));
     }

@@ -104,6 +104,9 @@ TEST_CASE("dbias is added up by group where batch elements share its planes in g
   CHECK(contains(dkv(family).stub, "BatchGroupsGrad<BiasGradAdd>(dbias)"));
   family.deterministic = true;  // the kernel of dbias has a thread block per plane
   CHECK_FALSE(contains(dkv(family).text, "BatchGroups"));
+  CHECK(contains(dbias(family).stub, "BatchGroupsGrad<BiasGradStore<"));
+  CHECK(contains(dbias(family).stub, "Grouped<BiasGradParams> dbias"));
+  family.dbias_groups_batch = false;
   CHECK_FALSE(contains(dbias(family).text, "BatchGroups"));
 }
 

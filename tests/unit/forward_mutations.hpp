@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "forward_fixtures.hpp"
@@ -133,6 +134,15 @@ inline void add_options(std::vector<Mutation>& list) {
                                          .shape = {1, heads, 1, a.k.shape[2]},
                                          .for_backward = false};
                     }});
+  }
+  for (const auto& [name, order] : {std::pair{"mask_order", &ForwardArgs::mask_order},
+                                    {"bias_order", &ForwardArgs::bias_order}}) {
+    for (const std::int64_t number : {-1, 1, 2, 3}) {
+      list.push_back({fmt::format("{}.inner", name),
+                      [=, o = order](ForwardArgs& a) { (a.*o).inner = number; }});
+      list.push_back({fmt::format("{}.cycle", name),
+                      [=, o = order](ForwardArgs& a) { a.*o = {.inner = 1, .cycle = number}; }});
+    }
   }
   list.push_back({"causal", [](ForwardArgs& a) { a.causal = !a.causal; }});
   list.push_back({"mask", [](ForwardArgs& a) { a.mask.reset(); }});

@@ -118,6 +118,10 @@ inline void put(Members& m, const std::string& name, const kernel::OperandParams
   m[name + "_heads_per_plane"] = text(heads_per_plane);
   m[name + "_batches_per_plane"] = text(batches_per_plane);
 }
+inline void put(Members& m, const std::string& name, const kernel::BatchCycle& cycle) {
+  const auto& [planes, period] = cycle;
+  m[name + "_cycle"] = fmt::format("{},{}", planes, period);
+}
 inline void put(Members& m, const kernel::PackedMaskParams& params) {
   const auto& [words, classes, words_per_plane, classes_per_plane, planes_per_batch,
                heads_per_plane, batches_per_plane, words_per_row, num_q_tiles, num_kv_tiles] =
@@ -208,6 +212,9 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   put(o.values, tail_mask);
   put(o.values, "row_mask", row_mask);
   put(o.values, packed_mask);
+  put(o.values, "bias", bias.cycle);
+  put(o.values, "row_mask", row_mask.cycle);
+  put(o.values, "packed", packed_mask.cycle);
   put(o.values, backward_mask);
   put(o.values, mask_pack);
   put(o.values, packed_order);

@@ -43,17 +43,68 @@ TEST_CASE("patterns become shapes, malformed ones are refused by name") {
   CHECK(pattern_shape(spec, "bhqk", "mask") == Shape{3, 4, 10, 12});
   CHECK(pattern_shape(spec, "bg1k", "mask") == Shape{3, 2, 1, 12});
   CHECK(pattern_shape(spec, "1111", "mask") == Shape{1, 1, 1, 1});
-  for (const char* bad :
-       {"", "bhq", "bhqkk", "hbqk", "b1kq", "BHQK", "b0qk", "s", "shqk", "shqk/", "shqk/0",
-        "shqk/-3", "shqk/3x", "shq/3", "s3hqk", "bhqk/3", "shqk/99999999999999999999"}) {
+  for (const char* bad : {"",
+                          "bhq",
+                          "bhqkk",
+                          "hbqk",
+                          "b1kq",
+                          "BHQK",
+                          "b0qk",
+                          "s",
+                          "shqk",
+                          "shqk/",
+                          "shqk/0",
+                          "shqk/-3",
+                          "shqk/3x",
+                          "shq/3",
+                          "s3hqk",
+                          "bhqk/3",
+                          "shqk/99999999999999999999",
+                          "p1qk",
+                          "p1qk/2",
+                          "p1qk/2x",
+                          "p1qk/2x0",
+                          "p1qk/x1",
+                          "p1qk/2x1x",
+                          "p1qk/2x1x2x2",
+                          "s1qk/2x1"}) {
     CAPTURE(bad);
     CHECK_FALSE(is_pattern(bad));
     CHECK_THROWS_AS(pattern_shape(spec, bad, "mask"), Error);
   }
   CHECK_THROWS_WITH_AS(
       pattern_shape(spec, "bxqk", "bias"),
-      "bias: pattern 'bxqk'; expected four letters such as bhqk, 1hqk, bgqk, b11k or shqk/2",
+      "bias: pattern 'bxqk'; expected four letters such as bhqk, 1hqk, bgqk, b11k, shqk/2 or "
+      "p1qk/64x1",
       Error);
+}
+
+TEST_CASE("a pattern's p says which planes repeat") {
+  ProblemSpec spec = full_spec();
+  spec.batch = 24;
+  CHECK(pattern_shape(spec, "p1qk/4x1", "mask")[0] == 4);
+  CHECK(pattern_shape(spec, "p1qk/4x3x2", "mask")[0] == 4);
+  const PlaneOrder order = pattern_order("p1qk/4x3x2"), whole = pattern_order("p1qk/4x1");
+  CHECK((order.inner == 3 && order.cycle == 2));
+  CHECK((whole.inner == 1 && whole.cycle == 0));
+  CHECK(pattern_order("shqk/4").inner == 0);
+  CHECK(pattern_order("").inner == 0);
+  CHECK(pattern_order("p1qk/1x4").inner == 0);  // one plane has no order
+  const auto refusal = [&](const char* pattern) -> std::string {
+    try {
+      pattern_shape(spec, pattern, "mask");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal("p1qk/5x1") ==
+        "mask: pattern 'p1qk/5x1' has 5 planes over the batch; expected a divisor of 24");
+  CHECK(refusal("p1qk/4x4") ==
+        "mask: pattern 'p1qk/4x4' has planes for 4 neighbours; expected a divisor of 6, the batch "
+        "by the planes");
+  CHECK(refusal("p1qk/4x1x3") ==
+        "mask: pattern 'p1qk/4x1x3' has 3 planes by turns; expected a divisor of 4");
 }
 
 TEST_CASE("a pattern's s has as many planes as divide the batch") {

@@ -66,9 +66,9 @@ inline ProblemSpec random_spec(std::uint64_t seed) {
   spec.memory.expand_broadcast = any(false, true);
   spec.poison_dropped_keys = any(false, true);
   for (std::string* pattern : {&spec.mask, &spec.bias}) {
-    const std::string planes = text({"", "/2", "/3"});
+    const std::string planes = text({"", "s/2", "s/3", "p/2x1", "p/3x1"});
     if (spec.batch != 6 || pattern->empty() || planes.empty()) continue;
-    *pattern = "s" + pattern->substr(1) + planes;
+    *pattern = planes[0] + pattern->substr(1) + planes.substr(1);
   }
   spec.use_sink = any(false, false, false, true);
   if (spec.use_sink) spec.sink_dtype = any(spec.dtype, DType::kFloat32);

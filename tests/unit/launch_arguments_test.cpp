@@ -124,8 +124,30 @@ TEST_CASE("operands tell how many batch elements share a plane, and have no more
   CHECK(features.bias.batches_per_plane == 2);
   CHECK(features.packed_mask.batches_per_plane == 2);
   CHECK(features.packed_mask.planes_per_batch == 1);
+  CHECK(features.bias.cycle.period == 1u);
   // Two planes of 128 queries; a thread block packs 64 of them and up to 512 keys.
   CHECK(arguments.shape(0).grid[0] == 2u * (128 / 64));
+}
+
+TEST_CASE("operands tell which of their planes repeat") {
+  ForwardArgs args = forward_args({.batch = 8});
+  args.mask = mask(args, "s1qk");
+  args.bias = bias(args, "shqk");
+  args.mask_order = {.inner = 1};
+  args.bias_order = {.inner = 1, .cycle = 2};
+  Call call(args);
+  ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), call.workspace(),
+                             encode_nothing);
+  const auto planes = [](const auto& params) {
+    std::vector<int> list;
+    for (int b = 0; b < 8; ++b) {
+      list.push_back(params.cycle.plane_of(b / params.batches_per_plane));
+    }
+    return list;
+  };
+  const auto& features = arguments.values().features;
+  CHECK(planes(features.packed_mask) == std::vector{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(planes(features.bias) == std::vector{0, 1, 0, 1, 2, 3, 2, 3});
 }
 
 TEST_CASE("the values of the forward kernel") {

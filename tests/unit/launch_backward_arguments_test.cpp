@@ -299,15 +299,18 @@ TEST_CASE("packed sequences under a causal mask go through four kv heads by turn
 }
 
 TEST_CASE("elements of the batch that share a bias take the same tile of keys one after another") {
-  const auto section = [](const char* bias) {
-    const Call call(bias_args(
+  const auto section = [](const char* bias, std::int64_t inner = 0) {
+    BackwardArgs args = bias_args(
         bias, test::forward_args(
-                  {.batch = 6, .heads_q = 4, .heads_kv = 4, .seqlen_q = 2048, .seqlen_kv = 2048})));
+                  {.batch = 6, .heads_q = 4, .heads_kv = 4, .seqlen_q = 2048, .seqlen_kv = 2048}));
+    args.forward.bias_order.inner = inner;
+    const Call call(args);
     CHECK(call.arguments().values().dkv.base.section_planes == call.layout.grid.section_planes);
     return call.layout.grid.section_planes;
   };
   CHECK(section("1hqk") == 6);
-  CHECK(section("shqk/2") == 2);
+  CHECK(section("shqk") == 2);
+  CHECK(section("shqk", 1) == 6);
   CHECK(section("bhqk") == 1);
 }
 

@@ -209,6 +209,19 @@ TEST_CASE("a dbias has the planes over the batch that the bias has") {
         }) == "dbias: batch axis is 4; expected 1 or 2");
 }
 
+TEST_CASE("planes of a dbias come in the order of the bias's") {
+  BackwardArgs args = bias_args("shqk");  // two planes of four batch elements
+  args.forward.bias_order.inner = 1;
+  CHECK(problem::dbias_pattern(make(args)) == "phqk/2x1");
+  CHECK(make(args).dbias.cycle == problem::BatchCycle{2, 4});
+  // Expanded, and yet of two planes: the gradient has them in that order.
+  args.forward.bias->strides[0] = 0;
+  CHECK(make(args).forward.bias.cycle == problem::BatchCycle{});
+  CHECK(problem::dbias_pattern(make(args)) == "phqk/2x1");
+  args.dbias->shape[0] = 1;
+  CHECK(make(args).dbias.cycle == problem::BatchCycle{});
+}
+
 TEST_CASE("an expanded bias may have a full dbias, a reduced one, or one in between") {
   for (const char* kept : {"bhqk", "1hqk", "b1qk", "11qk", "bh1k", "1111"}) {
     CAPTURE(kept);

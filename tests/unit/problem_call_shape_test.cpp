@@ -20,7 +20,7 @@ namespace {
 
 // Starting points that have different features.
 std::vector<ForwardArgs> bases() {
-  std::vector<ForwardArgs> list(4, test::forward_args());
+  std::vector<ForwardArgs> list(5, test::forward_args());
   list[1].mask = test::mask(list[1], "bgqk");
   list[1].causal = true;
   list[1].diagonal = Diagonal::kBottomRight;
@@ -35,6 +35,9 @@ std::vector<ForwardArgs> bases() {
   list[3].diagonal = Diagonal::kTopLeft;
   test::page_keys(list[3], 64);
   list[3].tail_mask = test::tail_mask(list[3]);
+  list[4] = test::forward_args({.batch = 8, .heads_q = 4, .heads_kv = 2});
+  list[4].mask = test::mask(list[4], "s1qk");
+  list[4].bias = test::bias(list[4], "shqk");
   return list;
 }
 

@@ -96,6 +96,35 @@ TEST_CASE("a batch axis that divides the batch is named by its planes") {
   CHECK_FALSE(problem::family(make_problem(args)).bias_groups_batch);
 }
 
+TEST_CASE("the order of planes over the batch is named as far as it differs from neighbours'") {
+  const auto named = [](std::int64_t batch, const PlaneOrder& order) {
+    ForwardArgs args = forward_args({.batch = batch});
+    args.bias = test::bias(args, "s1qk");  // of half as many planes
+    args.bias_order = order;
+    return problem::pattern(make_problem(args), make_problem(args).bias);
+  };
+  CHECK(named(8, {1, 0}) == "p1qk/4x1");
+  CHECK(named(8, {1, 4}) == "p1qk/4x1");
+  CHECK(named(8, {1, 2}) == "p1qk/4x1x2");
+  CHECK(named(8, {2, 0}) == "s1qk/4");
+  CHECK(named(8, {2, 2}) == "s1qk/4");
+  CHECK(named(8, {1, 1}) == "s1qk/4");  // a plane by turns with itself alone
+  ForwardArgs args = forward_args({.batch = 12});
+  args.mask = mask(args, "s1qk");
+  args.mask->shape[0] = 3;
+  args.mask_order = {.inner = 2};
+  const Problem p = make_problem(args);
+  CHECK(problem::pattern(p, p.mask) == "p1qk/3x2");
+  CHECK(p.mask.cycle == problem::BatchCycle{3, 6});
+  CHECK(p.run_length(3, p.mask.cycle) == 2);
+  CHECK(problem::family(p).mask_groups_batch);
+  CHECK_FALSE(problem::family(p).bias_groups_batch);
+  // An expanded axis is one plane, in whatever order.
+  args.mask->strides[0] = 0;
+  CHECK(make_problem(args).mask.cycle == problem::BatchCycle{});
+  CHECK_FALSE(problem::family(make_problem(args)).mask_groups_batch);
+}
+
 TEST_CASE("the extent of a mask follows from its pattern") {
   const std::pair<std::string, Extent> cases[] = {
       {"bhqk", Extent::kPerPair}, {"11qk", Extent::kPerPair},  {"b11k", Extent::kPerKey},

@@ -152,6 +152,38 @@ TEST_CASE("a mask or bias of the wrong shape is refused by the name of its axis"
   CHECK(refusal(args) == "mask: head axis is 3; expected 1 or 8 (heads)");
 }
 
+TEST_CASE("an order of planes that the operand or the batch does not have is refused") {
+  ForwardArgs args = forward_args();
+  args.mask = mask(args, "s1qk");  // two planes of four batch elements
+  args.bias = bias(args, "bhqk");
+  check_refused(
+      {{[](auto& a) { a.mask_order.inner = 3; }, "mask_inner: 3;",
+        "a divisor of 2, which is the batch of q by the 2 planes of the mask, or 0"},
+       {[](auto& a) { a.mask_order.inner = -1; }, "mask_inner: -1;", "a divisor of 2"},
+       {[](auto& a) { a.mask_order.inner = kPastInt32 << 31; }, "mask_inner: ", "a divisor of 2"},
+       {[](auto& a) { a.bias_order.inner = 2; }, "bias_inner: 2;", "a divisor of 1"},
+       {[](auto& a) {
+          a.mask_order = {1, 3};
+        },
+        "mask_cycle: 3;", "a divisor of the 2 planes"},
+       {[](auto& a) {
+          a.mask_order = {1, -2};
+        },
+        "mask_cycle: -2;", "a divisor of the 2 planes"},
+       {[](auto& a) { a.mask_order.cycle = 2; }, "mask_cycle: 2 without mask_inner", "expected 0"},
+       {[](auto& a) {
+          a.mask_order.inner = 1;
+          a.mask->shape[0] = 1;
+        },
+        "mask_inner: 1 without a mask of several planes", "expected 0"},
+       {[](auto& a) {
+          a.bias_order.cycle = 1;
+          a.bias.reset();
+        },
+        "bias_cycle: 1 without a bias of several planes", "expected 0"}},
+      args);
+}
+
 TEST_CASE("element types and addresses of mask and bias") {
   check_refused(
       {{[](auto& a) { a.mask->dtype = DType::kFloat32; }, "mask: dtype is fp32;", "bool"},

@@ -34,10 +34,30 @@ Real element(const Tensor& t, std::int64_t a, std::int64_t b, std::int64_t c, st
   return load(t.data, t.dtype, index);
 }
 
+// The plane over the batch of element b, by counting through the elements before it.
+std::int64_t plane_of(std::int64_t b, std::int64_t planes, const PlaneOrder& order,
+                      std::int64_t batch) {
+  if (order.inner == 0) return b * planes / batch;
+  const std::int64_t inner = order.inner, cycle = order.cycle > 0 ? order.cycle : planes;
+  std::int64_t element = 0;
+  for (std::int64_t first = 0; first < planes; first += cycle) {
+    for (std::int64_t repeat = 0; repeat < batch / (planes * inner); ++repeat) {
+      for (std::int64_t plane = first; plane < first + cycle; ++plane) {
+        for (std::int64_t i = 0; i < inner; ++i) {
+          if (element++ == b) return plane;
+        }
+      }
+    }
+  }
+  FAIL("no plane");
+  return 0;
+}
+
 // The element of a mask or bias whose batch and head axes have as many planes as divide q's.
-Real element_of(const ForwardArgs& args, const Tensor& t, std::int64_t b, std::int64_t h,
-                std::int64_t i, std::int64_t j) {
-  return element(t, b * t.shape[0] / args.q.shape[0], h * t.shape[1] / args.q.shape[1], i, j);
+Real element_of(const ForwardArgs& args, const Tensor& t, const PlaneOrder& order, std::int64_t b,
+                std::int64_t h, std::int64_t i, std::int64_t j) {
+  const std::int64_t plane = plane_of(b, t.shape[0], order, args.q.shape[0]);
+  return element(t, plane, h * t.shape[1] / args.q.shape[1], i, j);
 }
 
 std::int64_t rows_in_use(const ForwardArgs& args, std::int64_t b) {
@@ -69,7 +89,7 @@ bool keeps(const ForwardArgs& args, std::int64_t b, std::int64_t h, std::int64_t
   keep = keep && (args.window.left < 0 || j >= i + off - args.window.left);
   keep = keep && (args.window.right < 0 || j <= i + off + args.window.right);
   if (keep && args.mask) {
-    keep = element_of(args, *args.mask, b, h, i, j) != 0;
+    keep = element_of(args, *args.mask, args.mask_order, b, h, i, j) != 0;
   }
   return keep;
 }
@@ -96,7 +116,7 @@ NaiveRow naive_row(const ForwardArgs& args, std::int64_t b, std::int64_t h, std:
     Real score = scale * dot;
     if (args.softcap) score = *args.softcap * std::tanh(score / *args.softcap);
     if (args.bias) {
-      score += element_of(args, *args.bias, b, h, i, j);
+      score += element_of(args, *args.bias, args.bias_order, b, h, i, j);
     }
     if (args.alibi_slopes) {
       const Real distance = static_cast<Real>(i + diagonal(args, b) - j);
@@ -189,6 +209,15 @@ TEST_CASE("every mask kind and every bias kind agrees with the loop") {
   for (std::size_t kind = 0; kind < kBiasKindNames.size(); ++kind) {
     spec.bias = "1hqk";
     spec.bias_kind = static_cast<BiasKind>(kind);
+    compare_with_naive(spec);
+  }
+}
+
+TEST_CASE("planes that repeat agree with the loop") {
+  ProblemSpec spec{.batch = 24, .heads_q = 2, .seqlen_q = 5, .seqlen_kv = 9, .head_dim = 4};
+  for (const char* planes : {"/4x1", "/4x3", "/12x1x3", "/6x2x2", "/4x2x4", "/8x3", "/4x2x1"}) {
+    spec.mask = std::string("p1qk") + planes;
+    spec.bias = std::string("ph1k") + planes;
     compare_with_naive(spec);
   }
 }

@@ -75,8 +75,10 @@ ProblemSpec equal_lengths() {
 }
 
 TEST_CASE("packed sequences of equal lengths are a batch") {
-  for (const auto& [mask, bias] :
-       {std::pair{"bhqk", "1gqk"}, {"1h1k", "bh1k"}, {"sgq1/2", "shqk/2"}}) {
+  for (const auto& [mask, bias] : {std::pair{"bhqk", "1gqk"},
+                                   {"1h1k", "bh1k"},
+                                   {"sgq1/2", "shqk/2"},
+                                   {"pgq1/2x1", "phqk/2x1"}}) {
     CAPTURE(bias);
     ProblemSpec spec = equal_lengths();
     spec.mask = mask;

@@ -21,7 +21,7 @@ namespace {
 
 // Starting points that have different features.
 std::vector<ForwardArgs> bases() {
-  std::vector<ForwardArgs> list(5, test::forward_args());
+  std::vector<ForwardArgs> list(6, test::forward_args());
   list[1].mask = test::mask(list[1], "bgqk");
   list[1].causal = true;
   list[1].diagonal = Diagonal::kBottomRight;
@@ -37,6 +37,9 @@ std::vector<ForwardArgs> bases() {
   list[4] = test::forward_args({.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 1});
   list[4].bias = test::bias(list[4], "bhqk");
   list[4].seqlens_kv = fake_address<std::int32_t>(8);
+  list[5] = test::forward_args({.batch = 8, .heads_q = 4, .heads_kv = 2});
+  list[5].mask = test::mask(list[5], "s1qk");
+  list[5].bias = test::bias(list[5], "shqk");
   return list;
 }
 

@@ -108,6 +108,8 @@ ForwardArgs shape_args(const instance::ProblemSpec& spec) {
     args.tail_mask =
         dense(DType::kBool, {planes_of_mask, 1, spec.seqlen_q, spec.seqlen_q}, "tail_mask");
   }
+  args.mask_order = instance::pattern_order(spec.mask);
+  args.bias_order = instance::pattern_order(spec.bias);
   static_cast<ScoreOptions&>(args) = spec;
   return args;
 }

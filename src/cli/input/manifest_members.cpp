@@ -188,7 +188,7 @@ Parsed seed(const Json& value) {
 }
 
 constexpr std::string_view kPattern =
-    "a pattern of four letters such as b11k, 1hqk, bgqk or shqk/2, or \"none\"";
+    "a pattern of four letters such as b11k, 1hqk, bgqk, shqk/2 or p1qk/64x1, or \"none\"";
 using Spec = ProblemSpec;
 constexpr Member kNamed[] = {
     {"dtype", false, false, "bf16 or fp16", dtype},

@@ -94,7 +94,7 @@ void add_features(CLI::App& verb, ProblemFlags& flags) {
   add("--alibi", flags.alibi,
       "Slopes of ALiBi: h, one per query head, or bh, one per batch element and query head");
   add("--mask", flags.mask,
-      "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, shqk/2, ...");
+      "Boolean mask over (batch, head, query, key): b11k, 1hqk, bgqk, shqk/2, p1qk/64x1, ...");
   add("--mask-kind", flags.mask_kind,
       "random (default), suffix, scattered, blocks, dead-rows, dead-head, dead-batch, all-true, "
       "all-false, top-bias, band");

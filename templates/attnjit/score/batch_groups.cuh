@@ -1,17 +1,30 @@
 #pragma once
+#include "attnjit/score/batch_groups_params.h"
 #include "attnjit/score/feature.cuh"
 
-// Policies for a mask, a bias or a dbias that has a plane for each group of neighbouring batch
-// elements. Each is the policy for a plane per batch element, which is told the group's number in
-// place of the element's.
+// Policies for a mask, a bias or a dbias whose planes batch elements share in groups. Each is the
+// policy for a plane per batch element, which is told the plane's number in place of the element's.
 namespace attnjit::kernel {
+
+// What both have: the plane of a batch element.
+template <class Inner>
+struct Grouping : Inner {
+  const BatchCycle& cycle;
+
+  template <class Params>
+  ATTNJIT_DEVICE explicit Grouping(const Grouped<Params>& p) : Inner(p), cycle(p.cycle) {}
+
+  ATTNJIT_DEVICE int group_of(int batch) const {
+    return cycle.plane_of(static_cast<uint32>(batch) /
+                          static_cast<uint32>(this->params.batches_per_plane));
+  }
+};
 
 // A feature of the scores.
 template <class Inner>
-struct BatchGroups : Inner {
-  using Inner::Inner;
+struct BatchGroups : Grouping<Inner> {
+  using Grouping<Inner>::Grouping, Grouping<Inner>::group_of;
 
-  ATTNJIT_DEVICE int group_of(int batch) const { return batch / this->params.batches_per_plane; }
   ATTNJIT_DEVICE Block group_of(Block block) const {
     block.batch = group_of(block.batch);
     return block;
@@ -39,17 +52,25 @@ struct BatchGroups : Inner {
   }
 };
 
-// A gradient of the bias that is added up, on path mma or wgmma.
+// A gradient of the bias that is added up, on path mma or wgmma, or that a kernel of its own sums.
 template <class Inner>
-struct BatchGroupsGrad : Inner {
-  using Inner::Inner;
+struct BatchGroupsGrad : Grouping<Inner> {
+  using Grouping<Inner>::Grouping;
 
   ATTNJIT_DEVICE void enter_head(Block block) {
-    block.batch /= this->params.batches_per_plane;
+    block.batch = this->group_of(block.batch);
     Inner::enter_head(block);
   }
   ATTNJIT_DEVICE float* sums_of(int batch, int head, int first_query, int first_key) const {
-    return Inner::sums_of(batch / this->params.batches_per_plane, head, first_query, first_key);
+    return Inner::sums_of(this->group_of(batch), head, first_query, first_key);
+  }
+  ATTNJIT_DEVICE int first_sharer(int plane, int) const {
+    return this->cycle.first_run(plane) * this->params.batches_per_plane;
+  }
+  ATTNJIT_DEVICE int sharer_offset(int index) const {
+    const int neighbours = this->params.batches_per_plane;
+    const int planes = static_cast<int>(this->cycle.planes);
+    return index / neighbours * planes * neighbours + index % neighbours;
   }
 };
 

@@ -58,6 +58,10 @@ struct BiasGrad {
   // Turns to the plane of a head, `batch` being the index of a plane over the batch.
   ATTNJIT_DEVICE void enter_plane(int batch, int head) { plane = plane_of(batch, head); }
   ATTNJIT_DEVICE void enter_head(const Block& block) { enter_plane(block.batch, block.head); }
+  // The first batch element of the `count` that share a plane over the batch, and how far behind it
+  // another of them is.
+  ATTNJIT_DEVICE int first_sharer(int plane, int count) const { return plane * count; }
+  ATTNJIT_DEVICE int sharer_offset(int index) const { return index; }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Team, class Kernel>

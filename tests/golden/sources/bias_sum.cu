@@ -184,6 +184,37 @@ ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/batch_groups_params.h
+
+namespace attnjit::kernel {
+
+// The planes over the batch of a mask, a bias or a dbias with fewer planes than there are batch
+// elements. A run of `batches_per_plane` neighbouring elements shares a plane. Runs take `planes`
+// planes by turns, and after `period` runs the next ones. Unsigned: divisions of signed numbers
+// take more registers.
+struct BatchCycle {
+  uint32 planes, period;
+
+  ATTNJIT_CONSTEXPR int plane_of(uint32 run) const {
+    return static_cast<int>(run / period * planes + run % planes);
+  }
+  // Runs that share a plane, and where they are: the first of them, others follow `planes` later
+  // each.
+  ATTNJIT_CONSTEXPR int runs() const { return static_cast<int>(period / planes); }
+  ATTNJIT_CONSTEXPR int first_run(uint32 plane) const {
+    return static_cast<int>(plane / planes * period + plane % planes);
+  }
+};
+
+// A kernel parameter with the cycle of its planes. Kernels of problems without groups take the
+// base.
+template <class Params>
+struct Grouped : Params {
+  BatchCycle cycle;
+};
+
+}  // namespace attnjit::kernel
+
 namespace attnjit::kernel {
 
 // Specialises the kernel that reduces parts of a bias gradient.
@@ -193,6 +224,7 @@ struct BiasSumConfig {
   bool vectorized;    // eight keys of dbias are contiguous and aligned to 16 bytes
   bool over_queries;  // the queries of the parts are summed too: a thread block per element
   bool packed;        // parts are rows of packed sequences, each of which is a batch element
+  bool groups;        // batch elements share planes of dbias, which has several
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   ATTNJIT_CONSTEXPR bool sums_planes() const { return parts != DType::kFloat32; }
@@ -210,6 +242,8 @@ struct BiasSumAxis {
   int64 target_stride;  // of dbias, elements
 };
 
+// Where batch elements share planes in groups these are Grouped, and a plane has batch.parts
+// neighbours in each of its runs.
 struct BiasSumParams {
   const void* parts;
   void* target;
@@ -608,12 +642,26 @@ ATTNJIT_DEVICE void store_keys(void* data, int64 first, const float (&v)[8], int
 // sum to.
 namespace attnjit::kernel {
 
-template <BiasSumConfig kConfig>
+template <BiasSumConfig kConfig, class Params>
 struct BiasSum {
-  const BiasSumParams& params;
+  const Params& params;
 
-  // The sum over batch elements and heads of the part at `part`.
+  // Elements of the parts from a run of a plane to the next.
+  ATTNJIT_DEVICE int64 run_stride() const {
+    return static_cast<int64>(params.cycle.planes) * params.batch.parts * params.batch.part_stride;
+  }
+
+  // The sum over batch elements and heads of the part at `part`, of the first run.
   ATTNJIT_DEVICE float sum(const float* part) const {
+    if constexpr (kConfig.groups) {
+      float total = 0.0f;
+      for (int r = 0; r < params.cycle.runs(); ++r) total += sum_run(part + r * run_stride());
+      return total;
+    } else {
+      return sum_run(part);
+    }
+  }
+  ATTNJIT_DEVICE float sum_run(const float* part) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
       add_heads(total, part);
@@ -626,12 +674,23 @@ struct BiasSum {
       total += ptx::load_global_written(part);
     }
   }
-  // The sum over the sequences that share a plane, and over heads of which `part` is the first: of
-  // every `step`-th row of a sequence from `query` on.
-  ATTNJIT_DEVICE float sum_packed(const float* part, int64 plane, int64 query, int step) const {
+  // The sum over the sequences that share a plane, whose first run has the number `run`, and over
+  // heads of which `part` is the first: of every `step`-th row of a sequence from `query` on.
+  ATTNJIT_DEVICE float sum_packed(const float* part, int64 run, int64 query, int step) const {
+    if constexpr (kConfig.groups) {
+      float total = 0.0f;
+      for (int r = 0; r < params.cycle.runs(); ++r) {
+        total += sum_packed_run(part, run + r * params.cycle.planes, query, step);
+      }
+      return total;
+    } else {
+      return sum_packed_run(part, run, query, step);
+    }
+  }
+  ATTNJIT_DEVICE float sum_packed_run(const float* part, int64 run, int64 query, int step) const {
     float total = 0.0f;
     for (int b = 0; b < params.batch.parts; ++b) {
-      const int sequence = static_cast<int>(plane * params.batch.parts + b);
+      const int sequence = static_cast<int>(run * params.batch.parts + b);
       const PackedRange rows = range_of(params.packed, sequence);
       const float* const first =
           part + first_packed_tile(rows.begin, sequence, kRowBlock) * kRowBlock;
@@ -699,16 +758,23 @@ struct BiasSum {
     if (16 * row + query >= params.num_queries || key >= params.column.size) return;
     part += query * (params.row.part_stride / 16) + key;
     float total[8] = {};
+    add_planes(total, part);
+    if constexpr (kConfig.groups) {
+      for (int r = 1; r < params.cycle.runs(); ++r) add_planes(total, part + r * run_stride());
+    }
+    store_keys<kConfig.dtype, kConfig.vectorized>(
+        params.target,
+        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
+        params.column.size - key, params.column.target_stride);
+  }
+  // Those of a run of batch elements and of heads.
+  ATTNJIT_DEVICE void add_planes(float (&total)[8], const uint16* part) const {
     const int heads = params.head.parts, planes = params.batch.parts * heads;
 #pragma unroll 4
     for (int i = 0; i < planes; ++i) {
       add_eight(total,
                 part + i / heads * params.batch.part_stride + i % heads * params.head.part_stride);
     }
-    store_keys<kConfig.dtype, kConfig.vectorized>(
-        params.target,
-        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
-        params.column.size - key, params.column.target_stride);
   }
   ATTNJIT_DEVICE static void add_eight(float (&total)[8], const uint16* part) {
     const ptx::Vector16 keys =
@@ -727,7 +793,9 @@ struct BiasSum {
     rest /= params.row.size;
     const int64 head = rest % params.head.size;
     const int64 batch = rest / params.head.size;
-    const int64 first = batch * params.batch.parts * params.batch.part_stride +
+    int64 run = batch;  // of neighbouring batch elements: the first that shares the plane
+    if constexpr (kConfig.groups) run = params.cycle.first_run(static_cast<uint32>(batch));
+    const int64 first = run * params.batch.parts * params.batch.part_stride +
                         head * params.head.parts * params.head.part_stride +
                         row * params.row.part_stride;
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
@@ -742,7 +810,7 @@ struct BiasSum {
     } else if constexpr (kConfig.over_queries) {
       float total = 0.0f;
       if constexpr (kConfig.packed) {
-        total = sum_packed(part, batch, ptx::thread_index(), kConfig.num_threads());
+        total = sum_packed(part, run, ptx::thread_index(), kConfig.num_threads());
       } else {
         for (int q = ptx::thread_index(); q < params.column.parts; q += kConfig.num_threads()) {
           total += sum(part + q * params.column.part_stride);
@@ -756,16 +824,16 @@ struct BiasSum {
         const int64 column = block * kConfig.block_columns() + i + ptx::thread_index();
         if (column >= params.column.size) continue;
         store(target + column * params.column.target_stride,
-              kConfig.packed ? sum_packed(part, batch, column, params.packed.num_rows)
+              kConfig.packed ? sum_packed(part, run, column, params.packed.num_rows)
                              : sum(part + column * params.column.part_stride));
       }
     }
   }
 };
 
-template <BiasSumConfig kConfig>
-ATTNJIT_DEVICE void bias_sum(const BiasSumParams& params) {
-  BiasSum<kConfig>{params}.run();
+template <BiasSumConfig kConfig, class Params>
+ATTNJIT_DEVICE void bias_sum(const Params& params) {
+  BiasSum<kConfig, Params>{params}.run();
 }
 
 }  // namespace attnjit::kernel
@@ -778,6 +846,7 @@ inline constexpr BiasSumConfig kConfig{
     .vectorized = true,
     .over_queries = false,
     .packed = false,
+    .groups = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -1,4 +1,4 @@
-// bias_sum bf16 of bf16 planes
+// bias_sum bf16 of bf16 planes grouped
 #include "attnjit/bias_sum.cuh"
 
 using namespace attnjit::kernel;
@@ -9,10 +9,11 @@ inline constexpr BiasSumConfig kConfig{
     .vectorized = true,
     .over_queries = false,
     .packed = false,
+    .groups = true,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)
 bias_sum(
-    const __grid_constant__ BiasSumParams params) {
+    const __grid_constant__ Grouped<BiasSumParams> params) {
   bias_sum<kConfig>(params);
 }

@@ -28,7 +28,7 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
     const __grid_constant__ ForwardWgmmaParams params,
-    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ Grouped<OperandParams> bias,
     const __grid_constant__ PackedMaskParams mask) {
   forward_wgmma<kConfig>(params,
     BatchGroups<Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>>(bias),

@@ -1,0 +1,31 @@
+#pragma once
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// The planes over the batch of a mask, a bias or a dbias with fewer planes than there are batch
+// elements. A run of `batches_per_plane` neighbouring elements shares a plane. Runs take `planes`
+// planes by turns, and after `period` runs the next ones. Unsigned: divisions of signed numbers
+// take more registers.
+struct BatchCycle {
+  uint32 planes, period;
+
+  ATTNJIT_CONSTEXPR int plane_of(uint32 run) const {
+    return static_cast<int>(run / period * planes + run % planes);
+  }
+  // Runs that share a plane, and where they are: the first of them, others follow `planes` later
+  // each.
+  ATTNJIT_CONSTEXPR int runs() const { return static_cast<int>(period / planes); }
+  ATTNJIT_CONSTEXPR int first_run(uint32 plane) const {
+    return static_cast<int>(plane / planes * period + plane % planes);
+  }
+};
+
+// A kernel parameter with the cycle of its planes. Kernels of problems without groups take the
+// base.
+template <class Params>
+struct Grouped : Params {
+  BatchCycle cycle;
+};
+
+}  // namespace attnjit::kernel
