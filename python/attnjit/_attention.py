@@ -49,7 +49,7 @@ def scalars_of(
     """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
     cap = 0.0 if softcap is None else softcap
     if causal is None and window is None and diagonal is None:
-        return scale, False, 0, -1, -1, cap, diagonal_offset, prepared_mask
+        return scale, False, 0, -1, -1, cap, diagonal_offset, prepared_mask, None
     where = _diagonal("causal", causal)
     if diagonal is not None:
         named = _diagonal("diagonal", diagonal)
@@ -61,7 +61,7 @@ def scalars_of(
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
     if window is not None and where == 0:
         raise ValueError('window: say diagonal="top-left" or "bottom-right"; libraries differ on it')
-    return scale, causal is not None, where, left, right, cap, diagonal_offset, prepared_mask
+    return scale, causal is not None, where, left, right, cap, diagonal_offset, prepared_mask, None
 
 
 def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sink: Tensor | None):
@@ -124,8 +124,9 @@ def attention(
             h // (Hq // Hkv).
         v: (B, Hkv, Lk, Dv), q's dtype.
         mask: bool, True keeps; broadcast to (B, Hq, Lq, Lk), where the head axis may also be Hkv, and the
-            batch axis any n that divides B: element b reads plane b // (B // n). Or what `prepare_mask` made of one,
-            whose batch axis counts all batch axes of q as one.
+            batch axis any n that divides B: element b reads plane b // (B // n). Of several batch axes each is full or
+            1: the windows of a batch of images share masks as (1, windows, 1, Lq, Lk). Or what `prepare_mask` made
+            of one.
         bias: q's dtype or fp32, added to the scaled scores; broadcast as mask is. Its gradient is computed
             if it requires one, and summed over its axes of size 1.
         sink: (Hq,), q's dtype or fp32: one more score of each row of a head, with neither a key nor a value.
@@ -173,7 +174,7 @@ def attention(
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
     contract is docs/semantics.md of the project.
     """
-    mask, prepared = unpacked(mask)
+    mask, prepared, mask_axes = unpacked(mask)
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset, prepared)
     try:
         q, k, v, bias, sink = autocast(q, k, v, bias, sink)
@@ -191,10 +192,12 @@ def attention(
             )
         if q.dim() != 4 and (block_table is not None or tail_mask is not None):
             raise ValueError(f"q: it has {q.dim()} axes; block_table and tail_mask are for one batch axis")
-        run = attend if q.dim() == 4 else attend_any_rank
+        if q.dim() == 4 and mask_axes is not None:
+            raise ValueError(f"mask: it was prepared with {len(mask_axes)} batch axes; q has one")
         operands = Operands(mask, bias, sink, alibi_slopes, tail_mask=tail_mask, **lengths)
         wanted = (return_lse, return_row_max, return_max_logits)
-        results = run(q, k, v, operands, scalars, None, deterministic, wanted)
+        options = (operands, scalars, None, deterministic, wanted)
+        results = attend(q, k, v, *options) if q.dim() == 4 else attend_any_rank(q, k, v, *options, mask_axes)
     except (AttributeError, RuntimeError):
         optional = Operands(
             mask, bias, sink, alibi_slopes, seqlens_q, seqlens_kv, cu_seqlens_q, cu_seqlens_kv, block_table,

@@ -1,6 +1,8 @@
 """Calls with more than one batch axis before the heads, as (batch, row, head, sequence, feature) of
 triangle attention, where mask and bias broadcast over some of the batch axes."""
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -8,94 +10,100 @@ from ._autograd import attend
 from ._call import OUTPUT_ALONE, Operands
 
 _BATCH = -3  # end of the batch axes
+_NEIGHBOURS = (0, 0)  # the order of planes that batch elements share in groups of neighbours
 
 
-def _flattened(operand: Tensor, batch: torch.Size) -> Tensor | None:
-    """An operand with its batch axes as one, without a copy of what it broadcasts: neighbouring batch elements
-    share its planes. None if it broadcasts over an axis that stands before one that it has, unless there is no
-    batch element at all."""
-    if 0 in batch:
-        return operand.expand(*batch, *operand.shape[_BATCH:]).flatten(0, len(batch) - 1)
-    axes = [(size, full) for size, full in zip(operand.shape[:_BATCH], batch) if full != 1]
-    kept = sum(size != 1 for size, _ in axes)
-    if all(size == (full if i < kept else 1) for i, (size, full) in enumerate(axes)):
-        return operand.flatten(0, len(batch) - 1)
-    return None
-
-
-def _of_rank(operand: Tensor | None, rank: int) -> Tensor | None:
-    if operand is None:
+def _order(sizes, batch: torch.Size):
+    """The numbers of a PlaneOrder of the library, (inner, cycle), for the planes of an operand over `batch` as one
+    axis; `sizes` are those of its batch axes, 1 where it broadcasts. None where no order tells of them."""
+    runs, has = [1], False  # elements of axes that it broadcasts and that it has, by turns, from the last on
+    for size, full in zip(sizes[::-1], batch[::-1]):
+        if full != 1 and (size != 1) != has:
+            runs.append(1)
+            has = not has
+        runs[-1] *= full
+    if len(runs) > 4:
         return None
+    if len(runs) < 3:
+        return _NEIGHBOURS
+    return runs[0], runs[1] if len(runs) == 4 else 0
+
+
+def _flattened(name: str, operand: Tensor, batch: torch.Size):
+    """An operand with its batch axes as one, without a copy of what it broadcasts, and the order of its planes. Where
+    no order tells of them, and where there is no batch element, it is expanded over the first axes."""
+    for axis, (size, full) in enumerate(zip(operand.shape, batch)):
+        if size != 1 and size != full:
+            raise ValueError(f"{name}: batch axis {axis} is {size}; expected 1 or {full}")
+    last = len(batch) - 1
+    if 0 in batch:
+        return operand.expand(*batch, *operand.shape[_BATCH:]).flatten(0, last), _NEIGHBOURS
+    wide, axes = operand, 0
+    while (order := _order(wide.shape[:_BATCH], batch)) is None:
+        axes += 1
+        wide = operand.expand(*batch[:axes], *operand.shape[axes:])
+    if axes and not torch.compiler.is_compiling():  # which knows no warnings
+        warnings.warn(
+            f"{name}: it has {tuple(operand.shape[:_BATCH])} of the batch axes {tuple(batch)}, and is copied over the"
+            f" first {axes} of them; put axes that it broadcasts beside one another",
+            stacklevel=2,
+        )
+    return wide.flatten(0, last), order
+
+
+def _of_rank(name: str, operand: Tensor, rank: int) -> Tensor:
+    if operand.dim() > rank:
+        raise ValueError(f"{name}: it has {operand.dim()} axes; expected {rank}, those of q, or fewer")
     return operand[(None,) * (rank - operand.dim())]
 
 
-def _prepared(scalars):
-    """The shape of a prepared mask, or None."""
-    return scalars[7]
-
-
-def _samples(name: str, tensor: Tensor | None, count: int, broadcasts: bool = False):
-    """One entry per index of the first batch axis. Raises ValueError where `tensor` has another number of them."""
-    if tensor is None:
-        return (None,) * count
-    if broadcasts and tensor.shape[0] == 1:
-        return (tensor[0],) * count
-    if tensor.shape[0] != count:
-        raise ValueError(f"{name}: the first batch axis is {tensor.shape[0]}; expected {'1 or ' * broadcasts}{count}")
-    return tensor.unbind()
+def _prepared_order(axes, batch: torch.Size):
+    """As _order, of a mask that was prepared with several batch axes; None, with one, shares planes as one axis."""
+    if axes is None:
+        return _NEIGHBOURS
+    sizes = (1,) * (len(batch) - len(axes)) + tuple(axes)
+    if len(sizes) > len(batch) or any(size not in (1, full) for size, full in zip(sizes, batch)):
+        raise ValueError(
+            f"mask: it was prepared with batch axes {tuple(axes)}; expected ones that broadcast to {tuple(batch)}"
+        )
+    order = _order(sizes, batch)
+    if order is None and 0 not in batch:
+        raise ValueError(
+            f"mask: it was prepared with {tuple(axes)} of the batch axes {tuple(batch)}; prepare a copy that has"
+            " the first of them too"
+        )
+    return order
 
 
 def attend_any_rank(
-    q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE
+    q, k, v, operands, scalars, sequence_major, deterministic, wanted=OUTPUT_ALONE, mask_axes=None
 ):  # fmt: skip
-    """As `_autograd.attend`, for q, k, v of four axes or more. That is one call, unless mask or bias broadcasts
-    over a batch axis before one that it has: then it is a call per index of the first axis. The planes of a prepared
-    mask are those of one call."""
+    """As `_autograd.attend`, for q, k, v of four axes or more, in one call. `mask_axes` are the sizes of several batch
+    axes of a prepared mask; else its planes are those of one axis."""
     batch = q.shape[:_BATCH]
     if q.dim() < 4 or k.shape[:_BATCH] != batch or v.shape[:_BATCH] != batch:
         raise ValueError(
             f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
             " (batch, head, sequence, feature) with one or more batch axes, the same of all"
         )
-    options = (scalars, sequence_major, deterministic, wanted)
-    if q.dim() == 4:
-        return attend(q, k, v, operands, *options)
-    prepared = _prepared(scalars)
-    mask = operands.mask if prepared else _of_rank(operands.mask, q.dim())
-    operands = operands._replace(mask=mask, bias=_of_rank(operands.bias, q.dim()))
-    given = [operand for operand in operands[1 if prepared else 0 : 2] if operand is not None]
-    if any(_flattened(operand, batch) is None for operand in given):
-        if prepared and prepared[0] > 1:
-            raise ValueError(
-                f"mask: a prepared one of {prepared[0]} batch planes, beside a bias that broadcasts over a batch"
-                " axis before one that it has; expand the bias, or pass the mask itself"
-            )
-        return _attend_each(q, k, v, operands, *options)
+    *scalars, prepared, _ = scalars
     last = len(batch) - 1
-    bias = None if operands.bias is None else _flattened(operands.bias, batch)
-    if mask is not None and not prepared:
-        mask = _flattened(mask, batch)
-    lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
-    flat = (t.flatten(0, last) for t in (q, k, v))
-    slopes = operands.alibi_slopes
+    mask, bias, slopes = operands.mask, operands.bias, operands.alibi_slopes
+    orders = {"mask": _NEIGHBOURS, "bias": _NEIGHBOURS}
+    if prepared is not None:
+        orders["mask"] = _prepared_order(mask_axes, batch)
+    elif mask is not None:
+        mask, orders["mask"] = _flattened("mask", _of_rank("mask", mask, q.dim()), batch)
+    if bias is not None:
+        bias, orders["bias"] = _flattened("bias", _of_rank("bias", bias, q.dim()), batch)
     if slopes is not None and slopes.dim() > 1:
         slopes = slopes.flatten(0, last)
-    flat_operands = Operands(mask, bias, operands.sink, slopes, *lengths)
-    *of_rows, max_logits = attend(*flat, flat_operands, *options)
+    lengths = (None if t is None else t.reshape(-1) for t in (operands.seqlens_q, operands.seqlens_kv))
+    numbers = (*orders["mask"], *orders["bias"])
+    *of_rows, max_logits = attend(
+        *(t.flatten(0, last) for t in (q, k, v)),
+        Operands(mask, bias, operands.sink, slopes, *lengths),
+        (*scalars, prepared, numbers if any(numbers) else None),
+        sequence_major, deterministic, wanted,
+    )  # fmt: skip
     return *(None if t is None else t.unflatten(0, batch) for t in of_rows), max_logits
-
-
-def _attend_each(q, k, v, operands, scalars, *options):
-    count, slopes = q.shape[0], operands.alibi_slopes
-    mask = operands.mask
-    each = zip(
-        (mask,) * count if _prepared(scalars) else _samples("mask", mask, count, broadcasts=True),
-        _samples("bias", operands.bias, count, broadcasts=True),
-        (operands.sink,) * count,
-        _samples("alibi_slopes", slopes, count) if slopes is not None and slopes.dim() > 1 else (slopes,) * count,
-        _samples("seqlens_q", operands.seqlens_q, count),
-        _samples("seqlens_kv", operands.seqlens_kv, count),
-    )
-    results = [attend_any_rank(*qkv, Operands(*of), scalars, *options) for *qkv, of in zip(q, k, v, each)]
-    *of_rows, max_logits = (None if each[0] is None else torch.stack(each) for each in zip(*results))
-    return *of_rows, None if max_logits is None else max_logits.amax(0)

@@ -5,8 +5,8 @@ int32, k and v are (page, head, key of the page, feature).
 
 Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
 right side of the window, softcap, offset of the diagonal, shape of a prepared mask and whether it is for a backward or
-None), with the diagonal 0 for none, 1 for top left and 2 for
-bottom right, -1 for a side that is open, and a softcap of 0 for none."""
+None, inner and cycle of the order of the planes of mask and bias as the library has them or None), with the diagonal 0
+for none, 1 for top left and 2 for bottom right, -1 for a side that is open, and a softcap of 0 for none."""
 
 from functools import cache
 from typing import NamedTuple
@@ -28,7 +28,9 @@ else:
 
     _makers = (_calls.new_strided, None)
 
-Scalars = tuple[float | None, bool, int, int, int, float, int, tuple[int, ...] | None]
+Scalars = tuple[
+    float | None, bool, int, int, int, float, int, tuple[int, ...] | None, tuple[int, int, int, int] | None
+]
 
 # Whether a forward returns lse, the largest score of each row and that of each head beside its output.
 Wanted = tuple[bool, bool, bool]

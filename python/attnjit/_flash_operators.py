@@ -15,7 +15,7 @@ _BOTTOM_RIGHT = 2
 def _scalars(scale, is_causal, left=None, right=None) -> _call.Scalars:
     left, right = (-1 if side is None or side < 0 else int(side) for side in (left, right))
     where = _BOTTOM_RIGHT if is_causal or left >= 0 or right >= 0 else 0
-    return scale, is_causal, where, left, right, 0.0, 0, None
+    return scale, is_causal, where, left, right, 0.0, 0, None, None
 
 
 def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalars):

@@ -10,7 +10,7 @@ from ._layout import new_dsink, new_gradient, new_max_logits, new_row_numbers, n
 _OPERANDS = ", ".join(f"Tensor? {name}" for name in _call.Operands._fields)
 _SCALARS = (
     "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right, float softcap,"
-    " SymInt diagonal_offset, SymInt[]? prepared_mask"
+    " SymInt diagonal_offset, SymInt[]? prepared_mask, SymInt[]? plane_orders"
 )
 
 torch.library.define(

@@ -37,6 +37,7 @@ class PreparedMask(NamedTuple):
     data: Tensor  # (bytes,) uint8: bits, and a class for each 64 queries by 64 keys
     shape: tuple[int, int, int, int]  # planes over the batch, heads, queries, keys; 1 where all share it
     for_backward: bool
+    batch_axes: tuple[int, ...] | None = None  # their sizes, where the mask has several; 1 where all share it
 
 
 def _bytes(shape, backward: bool):
@@ -54,7 +55,8 @@ def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
 
     Args:
         mask: bool, True keeps; broadcast as `attention` has it, on a CUDA device, of any strides. It differs over
-            keys: along an axis of stride 0 it counts as one of size 1.
+            keys: along an axis of stride 0 it counts as one of size 1. One batch axis counts all of q's as one;
+            several broadcast to q's.
         backward: whether gradients of the calls are wanted. It takes twice the memory, unless the mask is the
             same for all queries.
 
@@ -63,29 +65,29 @@ def prepare_mask(mask: Tensor, *, backward: bool = False) -> PreparedMask:
         current stream. Later changes of `mask` do not reach it.
 
     Raises:
-        ValueError: a mask of more than four axes, or one that is the same for all keys, which has no packed form.
+        ValueError: a mask that is the same for all keys, which has no packed form.
         TypeError: a dtype other than bool and uint8.
     """
     if mask.dtype not in (torch.bool, torch.uint8):
         raise TypeError(f"mask: dtype is {mask.dtype}; expected bool")
-    if mask.dim() > 4:
-        raise ValueError(f"mask: it has {mask.dim()} axes; expected (batch, head, query, key) or fewer")
     mask = mask[(None,) * (4 - mask.dim())].detach()
-    for axis in range(4):
+    for axis in range(mask.dim()):
         if mask.shape[axis] > 1 and mask.stride(axis) == 0:
             mask = mask.narrow(axis, 0, 1)
-    if mask.shape[3] == 1:
+    if mask.shape[-1] == 1:
         raise ValueError("mask: it is the same for all keys, which has no packed form; pass it to attention")
+    batch_axes = tuple(mask.shape[:-3]) if mask.dim() > 4 else None
+    mask = mask.flatten(0, -4)
     data = mask.new_empty(_bytes(mask.shape, backward), dtype=torch.uint8)
     torch.ops.attnjit.prepare_mask(mask, backward, data)
-    return PreparedMask(data, tuple(mask.shape), backward)
+    return PreparedMask(data, tuple(mask.shape), backward, batch_axes)
 
 
 def unpacked(mask):
-    """(tensor, member of the scalars) for a mask of either kind. Raises ValueError."""
+    """(tensor, member of the scalars, sizes of several batch axes) for a mask of either kind. Raises ValueError."""
     if not isinstance(mask, PreparedMask):
-        return mask, None
-    data, shape, for_backward = mask
+        return mask, None, None
+    data, shape, for_backward, batch_axes = mask
     if data.dtype != torch.uint8 or data.numel() != _bytes(shape, for_backward):
         raise ValueError(f"mask: its data is no prepared mask of shape {tuple(shape)}; use prepare_mask")
-    return data, (*shape, int(for_backward))
+    return data, (*shape, int(for_backward)), batch_axes

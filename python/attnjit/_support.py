@@ -13,7 +13,7 @@ _TOP_LEFT = 1
 
 def sdpa_scalars(scale: float | None, is_causal: bool) -> _call.Scalars:
     """Those of a call of scaled_dot_product_attention."""
-    return scale, is_causal, _TOP_LEFT if is_causal else 0, -1, -1, 0.0, 0, None
+    return scale, is_causal, _TOP_LEFT if is_causal else 0, -1, -1, 0.0, 0, None, None
 
 
 @cache

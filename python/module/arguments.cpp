@@ -194,16 +194,18 @@ void ForwardCall::set_mask(PyObject* mask, PyObject* prepared) {
 PyObject* ForwardCall::set_scalars(PyObject* scalars) {
   PyObject* scale = nullptr;
   PyObject* prepared = nullptr;
+  PyObject* orders = nullptr;
   int causal = 0;
   int diagonal = 0;
   long long left = 0;
   long long right = 0;
   long long diagonal_offset = 0;
   if (!PyTuple_Check(scalars)) raise(PyExc_TypeError, "scalars: expected a tuple, not %R", scalars);
-  if (PyArg_ParseTuple(scalars, "OpiLLfLO", &scale, &causal, &diagonal, &left, &right,
-                       &args_.softcap, &diagonal_offset, &prepared) == 0) {
+  if (PyArg_ParseTuple(scalars, "OpiLLfLOO", &scale, &causal, &diagonal, &left, &right,
+                       &args_.softcap, &diagonal_offset, &prepared, &orders) == 0) {
     throw PythonError{};
   }
+  set_orders(orders);
   if (!is_none(scale)) {
     args_.scale = static_cast<float>(PyFloat_AsDouble(scale));
     if (PyErr_Occurred() != nullptr) throw PythonError{};
@@ -216,6 +218,20 @@ PyObject* ForwardCall::set_scalars(PyObject* scalars) {
   args_.diagonal_offset = diagonal_offset;
   args_.has_window = left != -1 || right != -1 ? 1 : 0;
   return prepared;
+}
+
+void ForwardCall::set_orders(PyObject* orders) {
+  if (is_none(orders)) return;
+  const Object numbers = checked(PySequence_Tuple(orders));
+  long long of_mask[2], of_bias[2];
+  if (PyArg_ParseTuple(numbers.get(), "LLLL", &of_mask[0], &of_mask[1], &of_bias[0], &of_bias[1]) ==
+      0) {
+    throw PythonError{};
+  }
+  args_.mask_inner = of_mask[0];
+  args_.mask_cycle = of_mask[1];
+  args_.bias_inner = of_bias[0];
+  args_.bias_cycle = of_bias[1];
 }
 
 void ForwardCall::set_results(PyObject* out, PyObject* lse, PyObject* row_max,

@@ -76,6 +76,7 @@ class ForwardCall {
   void set_block_table(PyObject* object);
   /// Returns the member of a prepared mask, or None.
   PyObject* set_scalars(PyObject* scalars);
+  void set_orders(PyObject* orders);
   /// A mask, or the memory of a prepared one that `prepared` tells of.
   void set_mask(PyObject* mask, PyObject* prepared);
 

@@ -5,8 +5,27 @@ import math
 import torch
 
 
-def _per_plane(operand, q):
+def _planes_of(planes, batch, order):
+    """The plane of each batch element, or None where neighbours share one; `order` is (inner, cycle)."""
+    inner, cycle = order
+    if inner == 0:
+        return None
+    cycle = cycle or planes
+    elements, repeats = torch.arange(batch), batch // (planes * inner)
+    return elements // (inner * cycle * repeats) * cycle + elements // inner % cycle
+
+
+def orders_of(scalars):
+    """The orders of the planes of mask and bias, (inner, cycle) each."""
+    orders = scalars[8] or (0, 0, 0, 0)
+    return tuple(orders[:2]), tuple(orders[2:])
+
+
+def _per_plane(operand, q, order=(0, 0)):
     """A mask, bias, key or value with a plane per batch element and query head of q, or one for all."""
+    planes = _planes_of(operand.shape[0], q.shape[0], order)
+    if planes is not None:
+        operand = operand[planes.to(operand.device)]
     for axis in (0, 1):
         planes, size = operand.shape[axis], q.shape[axis]
         if planes not in (1, size):
@@ -49,7 +68,7 @@ def kept(q, k, operands, scalars):
     """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
     query, key)."""
     mask, seqlens_q, seqlens_kv = operands.mask, operands.seqlens_q, operands.seqlens_kv
-    _, causal, diagonal, left, right, _, moved, prepared = scalars
+    _, causal, diagonal, left, right, _, moved, prepared, _ = scalars
     if prepared is not None:
         mask = bits_of(mask, prepared)
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
@@ -69,7 +88,7 @@ def kept(q, k, operands, scalars):
         inside = (column >= 0) & (column < rows)
         keep = keep & (~inside | tail.gather(3, column.clamp(0, max(rows - 1, 0))))
     if mask is not None:
-        keep = keep & _per_plane(_of_rank_4(mask), q).bool()
+        keep = keep & _per_plane(_of_rank_4(mask), q, orders_of(scalars)[0]).bool()
     offset = moved + (used_kv - used_q if diagonal == 2 else 0)
     if causal:
         keep = keep & (j <= i + offset)
@@ -95,7 +114,7 @@ def _scores(q, k, operands, scalars):
     if scalars[5] > 0:
         scores = scalars[5] * (scores / scalars[5]).tanh()
     if bias is not None:
-        scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q)
+        scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q, orders_of(scalars)[1])
     if slopes is not None:
         scores = scores - slopes.to(q.dtype)[..., None, None] * distance.abs()
     return scores, keep & (scores > -1e38)
@@ -161,10 +180,14 @@ def merge_lse(parts, part_lses, dtype=torch.float64):
     return (weights * torch.where(weights > 0, parts.to(dtype), 0.0)).sum(0), lse
 
 
-def _sum_to(tensor, shape):
+def _sum_to(tensor, shape, order=(0, 0)):
     """The sum over the axes that a tensor of `shape` broadcasts, and over those that share its planes of batch
     elements and heads."""
     rank_4 = (1,) * (4 - len(shape)) + tuple(shape)
+    planes = _planes_of(rank_4[0], tensor.shape[0], order)
+    if planes is not None:
+        sums = tensor.new_zeros(rank_4[0], *tensor.shape[1:])
+        tensor = sums.index_add(0, planes.to(tensor.device), tensor)
     for axis in (0, 1):
         if rank_4[axis] not in (1, tensor.shape[axis]):
             tensor = tensor.unflatten(axis, (rank_4[axis], -1)).sum(axis + 1)
@@ -215,7 +238,7 @@ def gradients(
     dbias, bias = None, operands.bias
     if bias is not None:
         over_keys = bias.shape[-1] != 1 if over_keys is None else over_keys
-        dbias = _sum_to(_of_bias(ds, over_keys, of_lse, of_sinks, delta), bias.shape)
+        dbias = _sum_to(_of_bias(ds, over_keys, of_lse, of_sinks, delta), bias.shape, orders_of(scalars)[1])
     dsink = None if of_sinks is None else -(of_sinks * delta).sum((0, 2))
     if scalars[5] > 0:  # 1 - tanh^2
         ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars[5]).cosh().square()

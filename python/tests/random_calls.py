@@ -155,7 +155,17 @@ class Call:
         left, right = kind.window or (-1, -1)
         where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
         cap = kind.softcap or 0.0
-        scalars = (kind.scale, kind.causal is not None, where, left, right, cap, kind.diagonal_offset, None)
+        scalars = (
+            kind.scale,
+            kind.causal is not None,
+            where,
+            left,
+            right,
+            cap,
+            kind.diagonal_offset,
+            None,
+            None,
+        )
         operands = Operands(
             self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv,
             self.cu_seqlens_q, self.cu_seqlens_kv,

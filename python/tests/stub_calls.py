@@ -124,7 +124,7 @@ print(
             text(
                 _native.enqueue_forward,
                 context,
-                *merged(INPUTS | {"mask": memory}, RESULTS, prepared=(1, 8, 16, 24, 1)),
+                *merged(INPUTS | {"mask": memory}, RESULTS, prepared=(1, 8, 16, 24, 1), orders=[3, 1, 2, 4]),
             ),
             text(
                 _native.enqueue_prepare_mask, context, FakeTensor(0x5000, (16, 24), BOOL), True, memory, None

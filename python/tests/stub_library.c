@@ -45,6 +45,10 @@ static void add_forward(const attnjit_forward_args* a) {
   add("softcap=%g offset=%lld ", (double)a->softcap, (long long)a->diagonal_offset);
   if (a->row_max != NULL) add("row_max=%p ", (void*)a->row_max);
   if (a->max_logits != NULL) add("max_logits=%p ", (void*)a->max_logits);
+  if (a->mask_inner != 0 || a->bias_inner != 0) {
+    add("orders=%lld,%lld,%lld,%lld ", (long long)a->mask_inner, (long long)a->mask_cycle,
+        (long long)a->bias_inner, (long long)a->bias_cycle);
+  }
   if (a->prepared_mask != NULL) {
     const int64_t* const shape = a->prepared_mask->shape;
     add("prepared=%p:%lld,%lld,%lld,%lld:%d ", a->prepared_mask->data, (long long)shape[0],

@@ -15,7 +15,7 @@ from random_calls import Call, of_packed_sequences, random_kind, with_features
 
 pytestmark = pytest.mark.gpu
 
-OPEN = (None, False, 0, -1, -1, 0.0, 0, None)
+OPEN = (None, False, 0, -1, -1, 0.0, 0, None, None)
 KINDS, PACKED_KINDS, CALLS = 42, 18, 12  # 504 problems of a batch, 216 of packed sequences
 
 
@@ -155,3 +155,21 @@ def test_triangle_attention(batch):
     for b in range(batch):
         problem = (q[b], k[b], v[b], Operands(mask[b], bias[b]), OPEN)
         accuracy.check(problem, out[b], None, (dq[b], dk[b], dv[b], dbias[b]), dout[b])
+
+
+@pytest.mark.parametrize("length", [49, 64])
+def test_shifted_windows(length):
+    """Swin: the windows of each image have the same masks, here with a bias for each as well."""
+    torch.manual_seed(0)
+    images, windows, heads, width = 3, 4, 2, 32
+    q, k, v = (make(images, windows, heads, length, width) for _ in range(3))
+    bias = make(1, windows, heads, length, length)
+    mask = torch.rand(1, windows, 1, length, length, device="cuda") < 0.8
+    orders = (*OPEN[:-1], (1, 0, 1, 0))
+    for given in (mask, attnjit.prepare_mask(mask, backward=True)):
+        out = attnjit.attention(q, k, v, mask=given, bias=bias)
+        dout = torch.randn_like(out)
+        *gradients, dbias = torch.autograd.grad(out, (q, k, v, bias), dout)
+        flat = [t.flatten(0, 1) for t in (q, k, v, out, dout, *gradients)]
+        problem = (*flat[:3], Operands(mask[0], bias[0]), orders)
+        accuracy.check(problem, flat[3], None, (*flat[5:], dbias[0]), flat[4])

@@ -39,7 +39,7 @@ def check(door, out, q, k, v, mask, bias, is_causal, passes=2):
     found = torch.autograd.grad(out, leaves, dout)
     assert served(door) == before + passes - 1
     gradients = (*found, None) if len(found) == 3 else found
-    scalars = (None, is_causal, 1 if is_causal else 0, -1, -1, 0.0, 0, None)
+    scalars = (None, is_causal, 1 if is_causal else 0, -1, -1, 0.0, 0, None, None)
     accuracy.check((q, k, v, Operands(mask, bias), scalars), out, None, gradients, dout)
 
 

@@ -52,7 +52,7 @@ def test_random_pages(page_size):
             causal=causal,
             return_lse=True,
         )
-        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None)
+        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None, None)
         operands = Operands(seqlens_kv=lengths, block_table=table, tail_mask=tail)
         accuracy.check((q, k, v, operands, scalars), out, lse)
 
@@ -70,5 +70,5 @@ def test_packed_queries(page_size):
         causal = "bottom-right" if index % 3 else None
         options = {"cu_seqlens_q": begins, "seqlens_kv": lengths, "block_table": table}
         out, lse = attnjit.attention(q, k, v, causal=causal, return_lse=True, **options)
-        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None)
+        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None, None)
         accuracy.check((q, k, v, Operands(**options), scalars), out, lse)

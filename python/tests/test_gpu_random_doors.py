@@ -72,7 +72,7 @@ def sdpa(function, call):
     take it, of squares."""
     is_causal = call.options["causal"] is not None and call.q.shape[2] == call.k.shape[2]
     if not is_causal:
-        call.scalars = (call.options["scale"], False, 0, -1, -1, 0.0, 0, None)
+        call.scalars = (call.options["scale"], False, 0, -1, -1, 0.0, 0, None, None)
     attn_mask = call.bias if call.mask is None else call.mask
     return function(
         call.q, call.k, call.v, attn_mask, is_causal=is_causal, scale=call.options["scale"],

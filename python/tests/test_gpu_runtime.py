@@ -46,7 +46,7 @@ def test_torch_compile(dynamic):
 def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
     sink = torch.randn(q.shape[1], device="cuda")
-    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0, None)
+    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0, None, None)
     torch.library.opcheck(
         torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, True, False)
     )

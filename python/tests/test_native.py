@@ -53,6 +53,7 @@ SCALARS = {
     "softcap": 0.0,
     "offset": 0,
     "prepared": None,
+    "orders": None,
 }
 RESULTS = {"out": OUT, "lse": None, "row_max": None, "max_logits": None, "stream": None}
 MERGE = {
@@ -199,8 +200,9 @@ def forward(**changes):
         ({"v": 3}, TypeError, "v: expected a tensor .* not <class 'int'>"),
         ({"v": (1, 2)}, TypeError, "takes exactly 7 arguments"),
         ({"scalars": None}, TypeError, "scalars: expected a tuple, not None"),
-        ({"scalars": (None, False)}, TypeError, "takes exactly 8 arguments"),
+        ({"scalars": (None, False)}, TypeError, "takes exactly 9 arguments"),
         ({"v": (1, 4, 16, 2, 0, (1,), ())}, ValueError, "v: its shape and strides differ"),
+        ({"orders": (1, 0)}, TypeError, "takes exactly 4 arguments"),
         ({"scale": "half"}, TypeError, "real number"),
         ({"left": 1.5}, TypeError, "float"),
         ({"more": None}, TypeError, "expected 20 arguments, not 21"),
@@ -432,7 +434,7 @@ def test_the_arguments_that_the_library_gets():
     rest = "part_stride=8192 num_parts=3 lses=0x7000,0x7100,(nil) stream="
     assert merge == f"ValueError: {parts}{carry}{merged_out}{rest}0x5000"
     assert merge_described == f"ValueError: {parts}{merged_out}{rest}0x7"
-    given = no_arrays + "prepared=0x5800:1,8,16,24:1 "
+    given = no_arrays + "orders=3,1,2,4 prepared=0x5800:1,8,16,24:1 "
     assert prepared == f"ValueError: {q}{k}{v}{out}{given}stream=0x5000 workspace=(nil):0"
     mask = "mask=0x5000:3,1/0,1/0,16/24,24/1 "
     assert prepare == f"ValueError: {mask}for_backward=1 memory=0x5800 stream=0x5000"

@@ -1,5 +1,7 @@
 """More than one batch axis: triangle attention on CPU tensors."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -40,17 +42,99 @@ def test_triangle_attention(batch, monkeypatch):
     torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), leaves))
 
 
-def test_an_operand_that_all_samples_share_is_a_call_per_sample():
-    q, k, v, mask, bias = triangle(2)
-    mask = mask[:1]
-    out = attnjit.attention(q, k, v, mask=mask, bias=bias)
+@pytest.fixture
+def forwards(monkeypatch):
+    """The operands and scalars of the calls of the kernels."""
+    from attnjit import _dispatch
+
+    calls, forward = [], _dispatch.forward
+    monkeypatch.setattr(_dispatch, "forward", lambda *a: calls.append(a[3:5]) or forward(*a))
+    return calls
+
+
+def compare(q, k, v, mask, bias, prepared=None):
+    """Output and gradients of a call against PyTorch's, which expands."""
+    out = attnjit.attention(q, k, v, mask=mask if prepared is None else prepared, bias=bias)
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.masked_fill(~mask, -torch.inf))
     torch.testing.assert_close(out, expected)
+    weights, leaves = torch.randn_like(out), (q, k, v, bias)
+    found = torch.autograd.grad((out * weights).sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad((expected * weights).sum(), leaves))
+
+
+def test_an_operand_that_all_samples_share_is_one_call(forwards):
+    q, k, v, mask, bias = triangle(2)
+    compare(q, k, v, mask[:1], bias)
+    ((operands, scalars),) = forwards
+    assert operands.mask.shape == (N, 1, 1, S) and scalars[8] == (1, 0, 0, 0)
+
+
+AXES = (2, 3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "planes", "order"),
+    [
+        ((1, 3, 2, 2), 12, (1, 0)),
+        ((1, 3, 1, 1), 3, (4, 0)),
+        ((1, 1, 1, 2), 2, (1, 0)),
+        ((2, 1, 1, 2), 4, (1, 2)),
+        ((2, 1, 2, 1), 4, (2, 2)),
+        ((2, 3, 1, 1), 6, (0, 0)),
+        ((2, 3, 2, 2), 24, (0, 0)),
+        ((1, 1, 1, 1), 1, (0, 0)),
+    ],
+    ids=str,
+)
+def test_operands_of_some_batch_axes(forwards, sizes, planes, order):
+    """Swin's masks of windows are of this kind, (1, windows, 1, S, S)."""
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(*AXES, H, S, D, requires_grad=True) for _ in range(3))
+    mask = torch.rand(*sizes, 1, S, S) > 0.3
+    mask[..., 0] = True
+    bias = torch.randn(*sizes, H, S, S, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(q, k, v, mask, bias)
+        compare(q, k, v, mask, bias, prepared=attnjit.prepare_mask(mask, backward=True))
+    for operands, scalars in forwards:
+        # The bias as it is in memory.
+        assert operands.bias.shape[0] == planes and operands.bias.data_ptr() == bias.data_ptr()
+        assert scalars[8] == (None if order == (0, 0) else order * 2)
+    assert len(forwards) == 2
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 1), (2, 1, 2), (1, 3, 1, 2)], ids=str)
+def test_batch_axes_in_compiled_code(sizes):
+    batch = AXES[: len(sizes)]
+    q, k, v = torch.randn(3, *batch, H, S, D).unbind()
+    bias = torch.randn(*sizes, H, S, S)
+
+    def step(q, k, v, bias):
+        return attnjit.attention(q, k, v, bias=bias)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, bias.expand(*batch, -1, -1, -1))
+    torch.testing.assert_close(compiled(q, k, v, bias), expected)
+
+
+def test_axes_too_far_apart_are_expanded_with_a_warning(forwards):
+    torch.manual_seed(1)
+    q, k, v = (torch.randn(*AXES, H, S, D, requires_grad=True) for _ in range(3))
+    mask = torch.rand(1, 3, 1, 2, 1, 1, S) > 0.3
+    mask[..., 0] = True
+    bias = torch.randn(2, 1, 2, 1, H, S, S, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"mask: it has \(1, 3, 1, 2\) of the batch axes .* first 1 of them"):
+        compare(q, k, v, mask, bias)
+    ((operands, scalars),) = forwards
+    assert operands.mask.shape == (12, 1, 1, S) and scalars[8] == (1, 2, 2, 2)
+    with pytest.raises(ValueError, match="prepare a copy that has the first of them too"):
+        attnjit.attention(q, k, v, mask=attnjit.prepare_mask(mask), bias=bias)
 
 
 @pytest.mark.parametrize("empty", [0, 1])
 def test_a_batch_axis_of_size_0(empty):
-    """Operands that ask for a call per sample are there, but no sample is."""
+    """Operands whose planes repeat are there, but no sample is."""
     sizes = [(0, N), (2, 0)][empty]
     q, k, v = (torch.randn(*sizes, H, S, D, requires_grad=True) for _ in range(3))
     bias = torch.randn(1, sizes[1], H, S, S, requires_grad=True)
@@ -84,7 +168,6 @@ def test_lengths_and_lse_of_two_batch_axes():
 
 @pytest.mark.parametrize("share", [False, True])
 def test_largest_scores_of_two_batch_axes(share):
-    """In one call, and in a call per sample, which a mask that the samples share asks for."""
     q, k, v, mask, bias = triangle(2)
     mask = mask[:1] if share else mask
     _, of_rows, found = attnjit.attention(
@@ -97,7 +180,6 @@ def test_largest_scores_of_two_batch_axes(share):
 
 @pytest.mark.parametrize("share", [False, True])
 def test_slopes_per_batch_element(share):
-    """In one call, and in a call per sample, which a mask that the samples share asks for."""
     q, k, v, mask, _ = triangle(2)
     slopes = torch.rand(2, N, H)
     mask = mask[:1] if share else mask
@@ -120,5 +202,5 @@ def test_batch_axes_that_differ_are_refused():
 def test_an_operand_of_fewer_samples_is_refused():
     q, k, v = torch.randn(3, 4, 3, 2, 6, 8, dtype=torch.bfloat16).unbind()
     bias = torch.randn(2, 1, 2, 6, 6, dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="bias: the first batch axis is 2; expected 1 or 4"):
+    with pytest.raises(ValueError, match="bias: batch axis 0 is 2; expected 1 or 4"):
         attnjit.attention(q, k, v, bias=bias)

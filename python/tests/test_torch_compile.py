@@ -88,7 +88,10 @@ def test_fake_tensors_have_the_layout_of_real_ones():
 @pytest.mark.parametrize("need", [False, True])
 def test_opcheck(need):
     q, k, v, mask, bias, sink = (t.detach() for t in tensors())
-    operands, scalars = Operands(mask, bias, sink, torch.rand(B, H)), (None, True, 1, -1, -1, 0.0, 0, None)
+    operands, scalars = (
+        Operands(mask, bias, sink, torch.rand(B, H)),
+        (None, True, 1, -1, -1, 0.0, 0, None, None),
+    )
     forward = (q, k, v, *operands, *scalars, need, need, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)
     out, lse, *_ = torch.ops.attnjit.forward(q, k, v, *operands, *scalars, True, False, False, need)

@@ -125,10 +125,10 @@ def test_calls_cover_each_kept_pair_once():
 
 
 def test_bands_of_options():
-    assert band_of((None, False, 0, -1, -1, 0.0, 0, None), 10, 20) == OPEN
-    assert band_of((None, True, 1, -1, -1, 0.0, 0, None), 10, 20) == (None, 0)
-    assert band_of((None, True, 2, 5, 9, 0.0, 3, None), 10, 20) == (8, 13)
-    assert band_of((None, False, 1, 5, 9, 0.0, 0, None), 10, 20) == (-5, 9)
+    assert band_of((None, False, 0, -1, -1, 0.0, 0, None, None), 10, 20) == OPEN
+    assert band_of((None, True, 1, -1, -1, 0.0, 0, None, None), 10, 20) == (None, 0)
+    assert band_of((None, True, 2, 5, 9, 0.0, 3, None, None), 10, 20) == (8, 13)
+    assert band_of((None, False, 1, 5, 9, 0.0, 0, None, None), 10, 20) == (-5, 9)
 
 
 def test_scalars_of_a_call_keep_what_its_band_keeps():
@@ -147,7 +147,7 @@ def test_calls_with_slopes_take_one_piece_and_its_diagonal():
         ranks, rows, keys = rng.randint(1, 4), rng.randint(1, 24), rng.randint(1, 24)
         diagonal, causal = rng.randint(-9, 9), rng.random() < 0.5
         left, right = rng.choice((-1, 0, 5)), rng.choice((-1, 0, 4))
-        scalars = (None, causal, 1, left, right, 0.0, diagonal, None)
+        scalars = (None, causal, 1, left, right, 0.0, diagonal, None, None)
         band = band_of(scalars, rows, keys)
         for rank in range(ranks):
             mine = share(rows, ranks, rank)

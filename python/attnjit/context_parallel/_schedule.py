@@ -57,12 +57,12 @@ class Call:
         if self.diagonal is not None:
             left = -1 if low is None else self.diagonal - low
             right = -1 if high is None else high - self.diagonal
-            return scale, False, 1, left, right, softcap, self.diagonal, None
+            return scale, False, 1, left, right, softcap, self.diagonal, None, None
         if high is not None:
-            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high, None
+            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high, None, None
         if low is not None:
-            return scale, False, 1, 0, -1, softcap, low, None
-        return scale, False, 0, -1, -1, softcap, 0, None
+            return scale, False, 1, 0, -1, softcap, low, None, None
+        return scale, False, 0, -1, -1, softcap, 0, None, None
 
 
 def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:
