@@ -2207,6 +2207,10 @@ struct BiasGrad {
   // Turns to the plane of a head, `batch` being the index of a plane over the batch.
   ATTNJIT_DEVICE void enter_plane(int batch, int head) { plane = plane_of(batch, head); }
   ATTNJIT_DEVICE void enter_head(const Block& block) { enter_plane(block.batch, block.head); }
+  // The first batch element of the `count` that share a plane over the batch, and how far behind it
+  // another of them is.
+  ATTNJIT_DEVICE int first_sharer(int plane, int count) const { return plane * count; }
+  ATTNJIT_DEVICE int sharer_offset(int index) const { return index; }
   template <class Kernel>
   ATTNJIT_DEVICE void skip(Kernel&, int, int, int) {}
   template <class Team, class Kernel>
@@ -2389,7 +2393,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
     num_heads = params.num_heads_q / planes.heads;
     const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
     batch_plane = plane / planes.heads;
-    first_batch = batch_plane / shares * num_batches;
+    first_batch = bias_grad.first_sharer(batch_plane / shares, num_batches);
     first_head = plane % planes.heads * num_heads;
     const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
     next_sharer = batch_plane % shares * share;
@@ -2400,7 +2404,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   ATTNJIT_DEVICE Job next_job() {
     while (next_sharer < end_sharer) {
       const int sharer = next_sharer++;
-      const int batch = first_batch + sharer / num_heads;
+      const int batch = first_batch + bias_grad.sharer_offset(sharer / num_heads);
       const int head = first_head + sharer % num_heads;
       this->enter_batch(batch, head);
       if (!this->load_live(head, q_tile_index).any()) continue;

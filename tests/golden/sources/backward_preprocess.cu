@@ -184,6 +184,37 @@ ATTNJIT_CONSTEXPR int num_packed_tiles(int num_rows, int num_sequences, int size
 
 }  // namespace attnjit::kernel
 
+// ---- attnjit/score/batch_groups_params.h
+
+namespace attnjit::kernel {
+
+// The planes over the batch of a mask, a bias or a dbias with fewer planes than there are batch
+// elements. A run of `batches_per_plane` neighbouring elements shares a plane. Runs take `planes`
+// planes by turns, and after `period` runs the next ones. Unsigned: divisions of signed numbers
+// take more registers.
+struct BatchCycle {
+  uint32 planes, period;
+
+  ATTNJIT_CONSTEXPR int plane_of(uint32 run) const {
+    return static_cast<int>(run / period * planes + run % planes);
+  }
+  // Runs that share a plane, and where they are: the first of them, others follow `planes` later
+  // each.
+  ATTNJIT_CONSTEXPR int runs() const { return static_cast<int>(period / planes); }
+  ATTNJIT_CONSTEXPR int first_run(uint32 plane) const {
+    return static_cast<int>(plane / planes * period + plane % planes);
+  }
+};
+
+// A kernel parameter with the cycle of its planes. Kernels of problems without groups take the
+// base.
+template <class Params>
+struct Grouped : Params {
+  BatchCycle cycle;
+};
+
+}  // namespace attnjit::kernel
+
 // ---- attnjit/score/operand_params.h
 
 namespace attnjit::kernel {
@@ -248,7 +279,7 @@ struct BackwardPreprocessParams {
   const float* dlse;  // likewise, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
-  OperandParams row_mask;
+  Grouped<OperandParams> row_mask;
   int32 operand_queries;  // of mask and bias; rows of a packed sequence past them are dropped
   // [batch][query head][padded row], or null: what dS of a live row sums to, else 0; and what a row
   // adds to dsink.
@@ -265,7 +296,7 @@ struct BackwardPreprocessParams {
   PackedRows packed;
   void* dq;  // [batch, num_heads_q, seqlen_q, dq_columns], used where dq_columns > 0
   RowStrides dq_strides;
-  OperandParams row_bias;
+  Grouped<OperandParams> row_bias;
 };
 
 }  // namespace attnjit::kernel
@@ -891,17 +922,23 @@ struct BackwardPreprocess {
     return kConfig.row_mask ? live && keeps(plane, row) : live;
   }
   ATTNJIT_DEVICE bool keeps(int64 plane, int row) const {
-    const OperandParams& mask = params.row_mask;
-    const int batch = batch_of(plane), head = head_of(plane), query = query_of(row);
+    const int query = query_of(row);
     return query < params.operand_queries &&
-           keeps_row(mask, batch / mask.batches_per_plane, head, query);
+           keeps_row(params.row_mask, batch_plane_of(params.row_mask, plane), head_of(plane),
+                     query);
   }
   // The logarithm of the sum over a live row's keys without the bias that they share.
   ATTNJIT_DEVICE float unbiased(int64 plane, int row, float lse) const {
     if constexpr (!kConfig.row_bias) return lse;
-    const OperandParams& bias = params.row_bias;
-    return lse - load_row_bias<kConfig.bias_dtype>(bias, batch_of(plane) / bias.batches_per_plane,
+    return lse - load_row_bias<kConfig.bias_dtype>(params.row_bias,
+                                                   batch_plane_of(params.row_bias, plane),
                                                    head_of(plane), query_of(row));
+  }
+  // The plane over the batch that a mask or bias has for that of a batch element or sequence.
+  ATTNJIT_DEVICE int batch_plane_of(const Grouped<OperandParams>& operand, int64 plane) const {
+    const auto run =
+        static_cast<uint32>(batch_of(plane)) / static_cast<uint32>(operand.batches_per_plane);
+    return operand.cycle.plane_of(run);
   }
   // The batch element or sequence, the head, and the row of it, as masks and biases count them.
   ATTNJIT_DEVICE int batch_of(int64 plane) const {

@@ -9,6 +9,7 @@ inline constexpr BiasSumConfig kConfig{
     .vectorized = true,
     .over_queries = false,
     .packed = false,
+    .groups = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

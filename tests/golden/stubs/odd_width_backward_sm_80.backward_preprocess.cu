@@ -1,4 +1,4 @@
-// backward_preprocess bf16 dv100 unaligned
+// backward_preprocess bf16 dv100 unaligned row_bias
 #include "attnjit/backward_preprocess.cuh"
 
 using namespace attnjit::kernel;
@@ -15,7 +15,6 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .row_bias = true,
     .bias_dtype = DType::kBFloat16,
     .packed = false,
-    .groups = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

@@ -15,7 +15,6 @@ inline constexpr BackwardPreprocessConfig kConfig{
     .row_bias = false,
     .bias_dtype = DType::kBFloat16,
     .packed = false,
-    .groups = false,
 };
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), 1)

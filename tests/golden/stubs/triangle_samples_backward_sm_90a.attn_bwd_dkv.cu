@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_bwd_dkv(
     const __grid_constant__ BackwardWgmmaParams params,
     const __grid_constant__ BiasGradParams dbias,
-    const __grid_constant__ OperandParams bias,
+    const __grid_constant__ Grouped<OperandParams> bias,
     const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
     KeyBiasGradParts(dbias),
