@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(MaskTiles, "caught: a class that a tile forgets") {
 TEST_CASE_FIXTURE(MaskTiles, "caught: words past the end of a row") {
   expect_report({"attnjit/score/mask_bits.cuh", "kInside || g < num_groups", "true"},
                 {blocks("11qk", 40, 384), kTiles[2]},
-                {"load_global: reads 1 bytes", "past the end of mask classes"});
+                {"load_global_written: reads 4 bytes at byte 4 of mask classes", "which ends 2 bytes later"});
 }
 
 }  // namespace

@@ -89,7 +89,10 @@ TEST_CASE("the steps of a backward, in order") {
   CHECK(kinds(everything()) ==
         std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDkSum, kDvSum, kBiasSum});
   CHECK(kinds(deterministic(everything())) ==
-        std::vector{kMaskPack, kPreprocess, kDkv, kDq, kDbias, kBiasSum});
+        std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kBiasSum});
+  CHECK(kinds(deterministic(everything()), [](BackwardTunables& t) {
+          t.dbias_method = codegen::DbiasMethod::kKernel;
+        }) == std::vector{kMaskPack, kPreprocess, kDkv, kDqSum, kDbias, kBiasSum});
   CHECK(kinds(bias_args("bhqk"), [](BackwardTunables& t) { t.split = false; }) ==
         std::vector{kPreprocess, kDkv, kDqSum});
   CHECK(kinds(bias_args("bhq1")) ==
