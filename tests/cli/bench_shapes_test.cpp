@@ -3,9 +3,12 @@
 #include <set>
 #include <string>
 
+#include "cli/input/cases.hpp"
 #include "cli/input/manifest.hpp"
 #include "command_line.hpp"
+#include "problem/plan_key.hpp"
 #include "skip.hpp"
+#include "tuner/config_zero.hpp"
 
 namespace attnjit::test {
 namespace {
@@ -27,6 +30,19 @@ TEST_CASE("the shapes of the benchmarks are served, under names that differ") {
       CHECK(names.insert(job.name).second);
       CHECK_NOTHROW(cli::is_empty(job.spec));
     }
+  }
+}
+
+TEST_CASE("a mask beside a bias and its gradient has path wgmma on Hopper, in both passes") {
+  const auto file = std::filesystem::path(ATTNJIT_SOURCE_DIR) / "bench" / "shapes" / "users.json";
+  const codegen::Arch& hopper = codegen::find_arch("sm_90a");
+  for (const cli::Case& job : cli::load_manifest(file).cases) {
+    CAPTURE(job.name);
+    const BackwardArgs args = cli::backward_shape_args(job.spec);
+    const auto backward = problem::plan_key(problem::make_problem(args));
+    const auto forward = problem::plan_key(problem::make_problem(args.forward));
+    CHECK(codegen::main_path(tuner::config_zero(backward, hopper)) == codegen::Path::kWgmma);
+    CHECK(codegen::main_path(tuner::config_zero(forward, hopper)) == codegen::Path::kWgmma);
   }
 }
 
