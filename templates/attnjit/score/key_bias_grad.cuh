@@ -113,7 +113,7 @@ struct KeyBiasGradAdd : NoKeyBiasGrad {
   ATTNJIT_DEVICE float* sums_of(int batch, int head, int first_query, int first_key) const {
     return static_cast<float*>(params.data) + batch * params.batch_stride +
            head / params.heads_per_plane * params.head_stride + first_query * params.query_stride +
-           16 * first_key;
+           int64{16} * first_key;
   }
 };
 

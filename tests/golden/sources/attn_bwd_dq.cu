@@ -3003,17 +3003,16 @@ struct ColumnBits {
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
     const int first_tile = block.first_query / kMaskTile, keys = source.params.padded_keys();
     const int num_tiles = source.params.num_q_tiles - first_tile;
-    const auto* const columns = reinterpret_cast<const uint16*>(
-        source.columns + static_cast<int64>(first_tile) * keys + first_key + block.thread_key);
     const int lane_quarter = block.thread_row % 8 / 2;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
+      const auto* const column = reinterpret_cast<const uint16*>(
+          source.columns + (first_tile + int64{tile}) * keys + first_key + block.thread_key);
 #pragma unroll
       for (int i = 0; i < kKeys; ++i) {
-        quarter[i][tile] =
-            tile == 0 || tile < num_tiles
-                ? ptx::load_global_now(columns + 4 * (tile * keys + 8 * i) + lane_quarter)
-                : 0;
+        quarter[i][tile] = tile == 0 || tile < num_tiles
+                               ? ptx::load_global_now(column + 4 * 8 * i + lane_quarter)
+                               : 0;
       }
     }
   }
