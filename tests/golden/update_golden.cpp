@@ -8,10 +8,8 @@
 int main() {
   const std::filesystem::path directory = ATTNJIT_SOURCE_DIR "/tests/golden";
   const auto files = attnjit::test::golden_files();
-  for (const char* folder : {"stubs", "sources"}) {
-    std::filesystem::remove_all(directory / folder);
-    std::filesystem::create_directory(directory / folder);
-  }
+  std::filesystem::remove_all(directory / "stubs");
+  std::filesystem::create_directory(directory / "stubs");
   for (const auto& [name, text] : files) {
     std::ofstream file(directory / name, std::ios::binary);
     file << text;

@@ -1,4 +1,4 @@
-// mask_pack qk
+// mask_pack 1k
 
 // ---- attnjit/mask_pack.cuh
 
@@ -660,7 +660,7 @@ ATTNJIT_DEVICE void mask_pack(const MaskPackParams& params) {
 using namespace attnjit::kernel;
 
 inline constexpr MaskPackConfig kConfig{
-    .per_pair = true,
+    .per_pair = false,
     .vectorized = true,
     .by_rows = true,
     .by_keys = false,
