@@ -465,8 +465,8 @@ ATTNJIT_DEVICE ptx::Vector8 quarters_of(const uint32 (&column)[2]) {
 // are queries past it in the columns.
 //
 // A thread block has a tile of queries and MaskPackConfig::kKeys keys. A thread reads 16 keys at a
-// time and neighbours in a row lie next to each other; the bits go to shared memory, where a lane
-// then finds the words of a row:
+// time, its neighbour the next 16 of the row; the bits go to shared memory, where a lane then finds
+// the words of a row:
 //
 //     bytes --> bits, in shared memory --> words, by rows
 //                                      --> classes and, transposed in registers, columns
@@ -487,7 +487,7 @@ struct MaskPack {
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kPieceKeys = 16;  // that a thread reads at a time
   static constexpr int kPieces = kConfig.kKeys / kPieceKeys;
-  // Of a thread.
+  // Pieces that a thread reads.
   static constexpr int kReads = kRows * kPieces / kThreads;
 
   const MaskPackParams& params;

@@ -7,8 +7,8 @@
 
 // Ways of the bits of a packed mask to the registers of the threads that hold its scores. They are
 // read from a source that has the beginning of the plane at hand and params of the mask. read()
-// only begins to: what it has read is not looked at before settle(), so that nobody waits for
-// memory where products could already be under way.
+// starts the loads; settle(), once the product is under way, is the first to use what they bring,
+// so that no thread waits for memory ahead of a product.
 namespace attnjit::kernel {
 
 // Of a plane whose bits lie by rows, for scores with queries in rows.
