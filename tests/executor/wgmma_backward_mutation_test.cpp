@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(Mutations,
   Run one_buffer = run;  // of K
   one_buffer.spec.head_dim = 128;
   one_buffer.spec.seqlen_kv = 112;
-  one_buffer.spec.mask = "b1qk";
+  one_buffer.spec.bias = "b1qk";
   expect_report({kProducer, "shared.await_left(number, 1);", ""}, one_buffer,
                 {"tensor_load: writes shared memory at +"});
   expect_report(
