@@ -91,19 +91,19 @@ struct RowBits {
 // For scores with keys in rows, of a plane that all queries share.
 template <ScoreShape kShape>
 struct KeyBits {
-  static_assert(!kShape.queries_in_rows());
-  static constexpr int kKeys = 2 * kShape.row_tiles;  // 8 apart
+  static_assert(!kShape.queries_in_rows() && kShape.row_tiles == 1);
+  static constexpr int kKeys = 2;  // 8 apart
 
   uint32 byte[kKeys];
 
   // Keys past the tensor are bits too, up to those that its words make up.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
-    const auto* const bytes = reinterpret_cast<const uint8*>(source.words);
+    // The keys are in one half of 32: their bytes belong to neighbouring words.
+    const uint8* const first =
+        reinterpret_cast<const uint8*>(source.words) + packed_byte(first_key + block.thread_key);
 #pragma unroll
-    for (int i = 0; i < kKeys; ++i) {
-      byte[i] = ptx::load_global_now(bytes + packed_byte(first_key + block.thread_key + 8 * i));
-    }
+    for (int i = 0; i < kKeys; ++i) byte[i] = ptx::load_global_now(first + 4 * i);
   }
   ATTNJIT_DEVICE void settle(const Block& block, int) {
 #pragma unroll
