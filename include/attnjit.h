@@ -115,14 +115,14 @@ typedef struct attnjit_forward_args {
      is seqlens_kv[b] or Lk. Other keys are not looked at; columns before key 0 are no keys. */
   const attnjit_tensor* tail_mask;
   const attnjit_prepared_mask* prepared_mask; /* null, or in the place of `mask` */
-  /* Which of its n planes over the batch a mask (prepared or not) or bias has for a batch element,
-     where n is neither 1 nor B. Each run of `inner` neighbouring elements shares a plane; runs take
-     `cycle` planes by turns, r = B / (n * inner) times, then the next ones: element b has plane
-     b / (inner * cycle * r) * cycle + (b / inner) % cycle. n * inner divides B, and cycle divides
-     n. A dbias of n planes has those of the bias. */
+  /* The order in which batch elements have the n planes over the batch of a mask (prepared or not)
+     or bias, where n is neither 1 nor B. Each run of `inner` neighbouring elements shares a plane;
+     runs take `cycle` planes by turns, r = B / (n * inner) times, then the next ones: element b has
+     plane b / (inner * cycle * r) * cycle + (b / inner) % cycle. n * inner divides B, and cycle
+     divides n. A dbias of n planes has the order of the bias. */
   int64_t mask_inner; /* 0: B / n, so that no plane comes again */
   int64_t mask_cycle; /* 0: n, so that element b has plane (b / inner) % n */
-  int64_t bias_inner; /* likewise */
+  int64_t bias_inner; /* as mask_inner, of the bias */
   int64_t bias_cycle;
 } attnjit_forward_args;
 

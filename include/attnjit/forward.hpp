@@ -17,10 +17,10 @@ struct Window {
   std::int64_t right = -1;
 };
 
-/// Which of its n planes over the batch a mask or bias has for a batch element, where n is neither
-/// 1 nor B. Each run of `inner` neighbouring elements shares a plane; runs take `cycle` planes by
-/// turns, r = B / (n * inner) times, then the next ones: element b has plane
-/// b / (inner * cycle * r) * cycle + (b / inner) % cycle. n * inner divides B, and cycle divides n.
+/// The order in which batch elements have the n planes over the batch of a mask or bias, where n is
+/// neither 1 nor B. Each run of `inner` neighbouring elements shares a plane; runs take `cycle`
+/// planes by turns, r = B / (n * inner) times, then the next ones: element b has plane b / (inner *
+/// cycle * r) * cycle + (b / inner) % cycle. n * inner divides B, and cycle divides n.
 struct PlaneOrder {
   std::int64_t inner = 0;  ///< 0: B / n, so that no plane comes again
   std::int64_t cycle = 0;  ///< 0: n, so that element b has plane (b / inner) % n

@@ -42,7 +42,7 @@ def _flattened(name: str, operand: Tensor, batch: torch.Size):
     while (order := _order(wide.shape[:_BATCH], batch)) is None:
         axes += 1
         wide = operand.expand(*batch[:axes], *operand.shape[axes:])
-    if axes and not torch.compiler.is_compiling():  # which knows no warnings
+    if axes and not torch.compiler.is_compiling():  # dynamo cannot trace a warning
         warnings.warn(
             f"{name}: it has {tuple(operand.shape[:_BATCH])} of the batch axes {tuple(batch)}, and is copied over the"
             f" first {axes} of them; put axes that it broadcasts beside one another",

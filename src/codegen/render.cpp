@@ -145,8 +145,9 @@ std::string bias_grad_in_dkv(const BackwardTunables& tunables, const BackwardFam
   return wgmma ? "NoKeyBiasGrad{}" : "NoBiasGrad{}";
 }
 
-// Kernels of scores read the bits of a mask, whoever has packed them and whatever its memory was:
-// neither makes another kernel, nor another title, for the cache knows a kernel by its text.
+// Kernels read a mask as bits. A mask that the caller has prepared makes no other kernel, nor do
+// the strides of its bytes, and so neither makes another title: the cache knows a kernel by its
+// text.
 Family reading_bits(Family family) {
   if (family.classifies_mask()) family.mask_vectorized = true;
   family.mask_prepared = false;

@@ -1,4 +1,4 @@
-// Which axes a mask or bias has, as text.
+// The axes of a mask or bias, as text.
 #include <fmt/format.h>
 
 #include <charconv>

@@ -46,7 +46,7 @@ struct BackwardPlanSpec {
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
-  int dbias_slots = 0;  ///< likewise of the kernel of dbias
+  int dbias_slots = 0;  ///< thread blocks of the kernel of dbias, as block_slots
   std::vector<Step> steps;
 
   bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
@@ -111,8 +111,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
 /// Path wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
 /// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
-/// is kept in parts it has twice the elements. The kernel of dbias has none of them, but tiles of
-/// fp32 for at most four times as many thread blocks as the device holds. Packed sequences
+/// is kept in parts it has twice the elements. The kernel of dbias takes none of these, but tiles
+/// of fp32 for at most four times as many thread blocks as the device holds. Packed sequences
 /// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
 /// keys of dbias in place of Lk.
 struct BackwardLayout {

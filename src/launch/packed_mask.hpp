@@ -43,7 +43,7 @@ kernel::MaskPackParams mask_pack_params(const problem::Operand& mask, const void
 /// The thread blocks of that kernel.
 std::int64_t mask_pack_blocks(const problem::Operand& mask);
 
-/// What the kernels of a call read of the mask of `problem`, packed to `memory`.
+/// The mask of `problem`, packed to `memory`, as the kernels of a call read it.
 kernel::BackwardMaskParams packed_mask(const problem::Problem& problem,
                                        const PackedMaskLayout& layout, const void* memory);
 

@@ -21,9 +21,9 @@ constexpr bool varies_over_keys(Extent extent) {
   return extent == Extent::kPerKey || extent == Extent::kPerPair;
 }
 
-/// How the batch shares the planes of a mask, a bias or a dbias, in canonical form: each run of
-/// neighbouring elements has one, and runs take `planes` planes by turns until, after `period`
-/// runs, the next ones follow. Without repetition both numbers are 1.
+/// The order in which batch elements share the planes of a mask, a bias or a dbias, in canonical
+/// form: each run of neighbouring elements has one, and runs take `planes` planes by turns until,
+/// after `period` runs, the next ones follow. Without repetition both numbers are 1.
 struct BatchCycle {
   std::int32_t planes = 1, period = 1;
 

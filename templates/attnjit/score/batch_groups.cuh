@@ -6,7 +6,7 @@
 // policy for a plane per batch element, which is told the plane's number in place of the element's.
 namespace attnjit::kernel {
 
-// What both have: the plane of a batch element.
+// The plane of a batch element, for both policies below.
 template <class Inner>
 struct Grouping : Inner {
   const BatchCycle& cycle;

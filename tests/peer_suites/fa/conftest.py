@@ -14,7 +14,7 @@ if os.environ.get("SUITE_ON_CPU"):
     cpu_library = cpu_kernels.install()
     torch.cuda.get_device_capability = lambda *_: (9, 0)  # asked for when the tests are imported
 
-# How many combinations of each test.
+# Combinations that are drawn of each test.
 SAMPLE = {
     "test_flash_attn_qkvpacked": 70,
     "test_flash_attn_varlen_qkvpacked": 60,

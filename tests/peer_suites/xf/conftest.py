@@ -13,7 +13,7 @@ if os.environ.get("SUITE_ON_CPU"):
 attnjit_operators.install()
 
 SAMPLE = {"test_forward": 430, "test_backward": 370, "test_logsumexp": 100, "test_paged_attention": 60}
-# What attnjit has no door for, or serves where the test wants a refusal.
+# Tests of what attnjit does not support, or that want a refusal of what it supports.
 REASONS = {
     "test_f16_biasf32": "wants a refusal of fp32 biases, which attnjit takes",
     "test_f32_biasf16": "fp32: no kernels",
