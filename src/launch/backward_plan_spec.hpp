@@ -125,8 +125,9 @@ struct BackwardLayout {
   std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
   std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
   std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums
-  std::size_t dbias_parts = 0;  ///< likewise, but before them where planes or shares are kept apart
-  std::size_t turns = 0;        ///< likewise, where thread blocks take turns
+  std::size_t dbias_parts =
+      0;                  ///< within sums, but before them where planes or shares are kept apart
+  std::size_t turns = 0;  ///< within sums, where thread blocks take turns
   std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
   std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
   std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero

@@ -21,9 +21,9 @@ struct BackwardMask : Feature {
 
   const PackedMaskParams& params;
   const uint64* const all_columns;
-  const uint32* words = nullptr;        // by rows, of the head at hand
-  const uint64* columns = nullptr;      // by keys, likewise
-  const uint32* first_words = nullptr;  // by rows, of the first head that shares its kv head
+  const uint32* words = nullptr;        // bits by rows, of the head at hand
+  const uint64* columns = nullptr;      // bits by keys, of the head at hand
+  const uint32* first_words = nullptr;  // bits by rows, of the first head that shares its kv head
   Bits bits;
 
   ATTNJIT_DEVICE explicit BackwardMask(const BackwardMaskParams& p)

@@ -106,7 +106,7 @@ struct BiasGradStore : BiasGrad {
 
 // Batch or heads are reduced: tiles are added to fp32 sums in pieces of 16 queries by 32 keys,
 // [plane][query / 16][key / 32][512] as bias_fragment_slot() has it, so that a warp adds to whole
-// lines. A plane is whole pieces: sums past the bias are nobody's. All begin at 0.
+// lines. A plane is whole pieces: sums past the bias are not read. All begin at 0.
 struct BiasGradAdd : BiasGrad {
   using BiasGrad::BiasGrad;
 

@@ -74,8 +74,12 @@ struct RowBits {
       for (int r = 0; r < kRows; ++r) {
 #pragma unroll
         for (int i = 0; i < kWords; ++i) {
-          const uint64 high = i + 1 < kGroups ? word[r][i + 1] : 0;
-          word[r][i] = static_cast<uint32>((high << 32 | word[r][i]) >> shift);
+          if constexpr (kGroups == 1) {
+            word[r][i] >>= shift;
+          } else {
+            const uint64 high = i + 1 < kGroups ? word[r][i + 1] : 0;
+            word[r][i] = static_cast<uint32>((high << 32 | word[r][i]) >> shift);
+          }
         }
       }
     }

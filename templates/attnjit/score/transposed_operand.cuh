@@ -59,7 +59,7 @@ struct TransposedRegisters {
   uint32 word[kShape.lines()][2];  // of keys 8 apart
 
   // Reads from a source as OperandRegisters::read() does. Those past the tensor repeat its last
-  // ones, which nobody keeps.
+  // ones: their scores are dropped.
   template <class Source>
   ATTNJIT_DEVICE void read(const Source& source, const Block& block, int first_key) {
 #pragma unroll
