@@ -132,6 +132,11 @@ const Services& ThreadBlock::services() {
             block.tensor_copies_.load(block.self(), shared, map, barrier, std::span(start, axes),
                                       block.waited_[block.self()]);
           },
+      .tensor_prefetch =
+          [](const void* map, int axes) {
+            current_->threads_.enter("prefetch_tensor");
+            decode_tensor_map(map, static_cast<std::size_t>(axes));
+          },
       .tensor_store =
           [](const void* map, unsigned shared, const int* start, int axes) {
             ThreadBlock& block = *current_;

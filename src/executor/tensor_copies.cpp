@@ -225,11 +225,7 @@ void TensorCopies::finish() {
 
 TensorCopies::Box TensorCopies::make_box(const void* map, unsigned shared,
                                          std::span<const int> start) {
-  Box box{decode_tensor_map(map), {}, shared};
-  if (start.size() != box.tensor.rank) {
-    throw Violation(fmt::format("gives {} coordinates for a tensor map of {} axes", start.size(),
-                                box.tensor.rank));
-  }
+  Box box{decode_tensor_map(map, start.size()), {}, shared};
   std::ranges::copy(start, box.start.begin());
   const unsigned alignment = box.tensor.swizzled_bytes == 16 ? 128 : 8 * box.tensor.swizzled_bytes;
   if (shared % alignment != 0) {

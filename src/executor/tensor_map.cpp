@@ -1,5 +1,7 @@
 #include "executor/tensor_map.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -112,11 +114,15 @@ unsigned TensorDescription::swizzle(unsigned place) const {
   return place ^ ((place >> 7 & mask) << 4);
 }
 
-TensorDescription decode_tensor_map(const void* map) {
+TensorDescription decode_tensor_map(const void* map, std::size_t coordinates) {
   TensorDescription tensor;
   std::memcpy(&tensor, map, sizeof tensor);
   if (tensor.mark != kMark) {
     throw Violation("gets a tensor map that encode_tensor_map() has not written");
+  }
+  if (coordinates != tensor.rank) {
+    throw Violation(
+        fmt::format("gives {} coordinates for a tensor map of {} axes", coordinates, tensor.rank));
   }
   return tensor;
 }

@@ -37,8 +37,8 @@ struct TensorDescription {
   unsigned swizzle(unsigned place) const;
 };
 
-/// The description in `map`, a kernel's parameter. Throws Violation where encode_tensor_map() has
-/// not written it.
-TensorDescription decode_tensor_map(const void* map);
+/// The description in `map`, a kernel's parameter that is used with so many coordinates. Throws
+/// Violation where encode_tensor_map() has not written it, and for another number of axes.
+TensorDescription decode_tensor_map(const void* map, std::size_t coordinates);
 
 }  // namespace attnjit::executor

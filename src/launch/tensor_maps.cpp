@@ -145,6 +145,8 @@ void set_key_tile_maps(const Config& config, const problem::BackwardProblem& pro
        params.dout);
   if (config.bias_tiles) {
     make_rows(maker, bias_source(p, forward), p.bias.dtype, config.block_q, params.bias);
+  } else {
+    params.bias = {};  // a map that was left here by chance would hide a use of it
   }
 }
 

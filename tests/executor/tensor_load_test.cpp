@@ -110,6 +110,10 @@ TEST_CASE_FIXTURE(Elements, "tensor_load: boxes that do not fit their map or the
             32, parameters, memory) ==
         "kernel, block 0, thread 31, tensor_load: gets a tensor map that encode_tensor_map() has "
         "not written");
+  CHECK(
+      run_block([](void* const* p) { call().tensor_prefetch(p[0], 4); }, 32, parameters, memory) ==
+      "kernel, block 0, thread 0, prefetch_tensor: gets a tensor map that encode_tensor_map() "
+      "has not written");
 }
 
 TEST_CASE_FIXTURE(Elements, "tensor_load: bytes past the end of a tensor in global memory") {

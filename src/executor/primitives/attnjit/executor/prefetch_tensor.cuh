@@ -5,7 +5,9 @@
 
 namespace attnjit::kernel::ptx {
 
-// A box never leaves its tensor, so that there is nothing to check.
-ATTNJIT_DEVICE void prefetch_tensor(const TensorMap&, int, int, int, int) {}
+// A box never leaves its tensor, so that nothing but the map is to be checked.
+ATTNJIT_DEVICE void prefetch_tensor(const TensorMap& map, int, int, int, int) {
+  services->tensor_prefetch(&map, 4);
+}
 
 }  // namespace attnjit::kernel::ptx

@@ -64,6 +64,7 @@ struct Services {
 
   void (*tensor_load)(unsigned shared, const void* map, unsigned barrier, const int* start,
                       int axes);
+  void (*tensor_prefetch)(const void* map, int axes);
   void (*tensor_store)(const void* map, unsigned shared, const int* start, int axes);
   void (*tensor_store_commit)();
   void (*tensor_store_wait_read)(int pending);
