@@ -117,7 +117,8 @@ void BiasSolver<Real>::add_block(const RowBlock& block) {
       for (std::int64_t column = 0; column < keys.end - keys.begin; ++column) {
         const Real term = tiles.terms()[row * kTile + column];
         sum[column] += tiles.ds()[row * kTile + column];
-        square += term * term;
+        // That of a row without a promise is NaN, as its ds: other elements keep theirs.
+        if (term == term) square += term * term;
       }
     }
   }

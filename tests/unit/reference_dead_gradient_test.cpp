@@ -132,6 +132,24 @@ TEST_CASE("a row whose lse is 2^21 or more promises no gradient, nor do the keys
   CHECK(some[4] == 0);
 }
 
+// Of batch element 0, which keeps 30 keys, every row has such an lse.
+TEST_CASE("a row without a promise takes none from elements of dbias that others add to") {
+  ProblemSpec spec = small_backward();
+  spec.alibi = "bh";
+  spec.slopes = {0x1p17f, 0x1p17f, 0x1p17f, 0x1p17f, 0, 0, 0, 0};
+  spec.diagonal = Diagonal::kTopLeft;
+  spec.diagonal_offset = 1000;
+  spec.use_seqlens_kv = true;
+  spec.seqlens_kv = {30, 90};
+  const Gradient dbias = run(HostProblem(spec, 1), Arithmetic::kExact).dbias;
+  for (std::int64_t row = 0; row < 4 * 70; ++row) {
+    CHECK(std::isnan(dbias.values[row * 90 + 29]));
+    CHECK(std::isfinite(dbias.values[row * 90 + 30]));
+    CHECK(std::isfinite(dbias.terms[row]));
+    CHECK(dbias.terms[row] > 0);
+  }
+}
+
 TEST_CASE("the gradient of a bias that is broadcast over keys is the sum of dlse") {
   for (const char* pattern : {"1hq1", "b1q1", "bg11", "1111"}) {
     for (const Arithmetic arithmetic : kArithmetics) {
