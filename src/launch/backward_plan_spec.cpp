@@ -7,16 +7,13 @@
 #include "launch/dbias_shares.hpp"
 #include "launch/grid.hpp"
 #include "launch/packed_mask.hpp"
+#include "launch/query_splits.hpp"
 
 namespace attnjit::launch {
 namespace {
 
 using codegen::DbiasMethod;
 using codegen::DqMethod;
-
-// Of splitting the queries of a key tile, in tiles of queries: adding dk and dv up in fp32 and
-// rounding them is dear.
-constexpr SplitCosts kQuerySplitCosts{.start = 2, .combine = 4, .shares_per_tile = 128};
 
 constexpr int kGroup = 8;  // columns of a fragment
 
@@ -150,11 +147,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   if (spec.dbias) grid.dbias_shares = dbias_shares(spec, problem);
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
-  if (spec.tunables.split && !p.packed) {
-    grid.splits =
-        choose_splits(grid.kv_planes * grid.kv_tiles, std::int64_t{p.gqa_ratio()} * grid.q_tiles,
-                      spec.block_slots, kQuerySplitCosts);
-  }
+  if (spec.tunables.split && !p.packed) grid.splits = query_splits(grid, spec, p);
   grid.dkv_blocks =
       spec.whole_planes()
           ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)

@@ -195,6 +195,37 @@ TEST_CASE("splits appear where the grid is small, and never in a deterministic c
   CHECK(Call(deterministic(backward_args(small))).layout.grid.splits == 1);
 }
 
+// 132 SMs hold a thread block each.
+TEST_CASE("queries are split by how many of them the keys see") {
+  const auto splits = [](int heads, int seqlen, void (*change)(ForwardArgs&)) {
+    ForwardArgs args = test::forward_args({.batch = 1,
+                                           .heads_q = heads,
+                                           .heads_kv = heads,
+                                           .seqlen_q = seqlen,
+                                           .seqlen_kv = seqlen,
+                                           .head_dim = 128});
+    change(args);
+    return Call(backward_args(args)).layout.grid.splits;
+  };
+  const auto full = [](ForwardArgs&) {};
+  const auto causal = [](ForwardArgs& a) {
+    a.causal = true;
+    a.diagonal = Diagonal::kTopLeft;
+  };
+  const auto window = [](ForwardArgs& a) {
+    a.window = {200, 0};
+    a.diagonal = Diagonal::kTopLeft;
+  };
+  // 128 tiles of keys fill the device, and the first of them see twice the mean.
+  CHECK(splits(4, 4096, full) == 1);
+  CHECK(splits(4, 4096, causal) == 2);
+  // Few queries see a tile of keys, whose shares would be empty but for one.
+  CHECK(splits(2, 4096, window) == 1);
+  CHECK(splits(2, 4096, full) == 2);
+  // Twice as many tiles as thread blocks that run at a time level out by themselves.
+  CHECK(splits(16, 4096, causal) == 1);
+}
+
 TEST_CASE("the kernel of dbias shares batch elements out where its tiles are few") {
   const auto call = [](int batch, int seqlen) {
     return Call(deterministic(bias_args("1hqk", test::forward_args({.batch = batch,
