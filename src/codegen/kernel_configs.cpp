@@ -138,7 +138,7 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   // A walk from place to place takes registers that those who load packed sequences do not have
   // beside wider heads or operands, nor those who complete a dbias tile by tile.
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
-  const bool shares = !planes && walks && !stores_dbias(tunables.dbias_method);
+  const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
   // Registers of those that load, and what they leave to those of dq, so that threads that have
   // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
   // complete it.

@@ -201,6 +201,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                           .key_stride = g.key_stride,
                           .heads_per_plane = shared_by(g.heads),
                           .batches_per_plane = neighbours,
+                          .stored = nullptr,
                           .shares = 1},
                          cycle};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
@@ -235,6 +236,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                               .key_stride = key,
                               .heads_per_plane = shared_by(g.heads),
                               .batches_per_plane = neighbours,
+                              .stored = nullptr,
                               .shares = batches},
                              cycle};
       break;
@@ -256,6 +258,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                             .key_stride = 1,
                             .heads_per_plane = 1,
                             .batches_per_plane = 1,
+                            .stored = nullptr,
                             .shares = 1},
                            cycle};
       break;
@@ -272,6 +275,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                             .key_stride = key,
                             .heads_per_plane = shared_by(g.heads),
                             .batches_per_plane = neighbours,
+                            .stored = nullptr,
                             .shares = 1},
                            cycle};
       break;
@@ -287,6 +291,7 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
                             .key_stride = key,
                             .heads_per_plane = 1,
                             .batches_per_plane = 1,
+                            .stored = at<kernel::uint8>(layout_.dbias_stored),
                             .shares = 1},
                            cycle};
       break;
@@ -307,10 +312,18 @@ void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
   }
   sum.packed = values_.features.sequences.q;
   sum.fragments = static_cast<kernel::int32>(adds);
-  if (adds || spec_.tunables.dbias_method == DbiasMethod::kParts) {
-    sum.row = {kernel::ceil_div(g.queries, kPieceQueries), 1, kPieceQueries * query,
-               kPieceQueries * g.query_stride};
+  const bool planes = spec_.tunables.dbias_method == DbiasMethod::kParts;
+  if (adds || planes) {
+    const int rows = planes ? spec_.bias_sum->plane_rows() : kPieceQueries;
+    sum.row = {kernel::ceil_div(g.queries, rows), 1, rows * query, rows * g.query_stride};
     sum.num_queries = g.queries;
+  }
+  if (planes) {
+    sum.stored = {.data = values_.dkv_dbias.stored,
+                  .heads = forward.num_heads_q,
+                  .q_tiles = layout_.grid.q_tiles,
+                  .kv_tiles = layout_.grid.kv_tiles,
+                  .block_q = spec_.dkv.block_q};
   }
   sum.num_column_blocks = kernel::ceil_div(sum.column.size, spec_.bias_sum->block_columns());
   set_shape(BackwardStep::kBiasSum,

@@ -211,6 +211,9 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   }
   if (spec.takes_turns()) layout.turns = take(rows / 16 * kFloat);
   if (spec.wgmma && spec.wgmma->shares_places) layout.places_taken = take(kFloat);
+  if (dbias == DbiasMethod::kParts) {
+    layout.dbias_stored = take(layout.grid.q_planes * layout.grid.q_tiles * layout.grid.kv_tiles);
+  }
   if (dbias == DbiasMethod::kColumns) {
     layout.dbias_parts =
         take(dbias_part_batch(problem) * p.num_heads_q * problem.dbias.keys * kFloat);

@@ -111,10 +111,10 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
 /// Path wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
 /// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
-/// is kept in parts it has twice the elements. The kernel of dbias takes none of these, but tiles
-/// of fp32 for at most four times as many thread blocks as the device holds. Packed sequences
-/// have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128 queries, and the
-/// keys of dbias in place of Lk.
+/// is kept in parts it has twice the elements, and a byte per tile. The kernel of dbias takes none
+/// of these, but tiles of fp32 for at most four times as many thread blocks as the device holds.
+/// Packed sequences have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128
+/// queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;                         ///< of the call that it is for
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
@@ -126,8 +126,9 @@ struct BackwardLayout {
   std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
   std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums
   std::size_t dbias_parts =
-      0;                  ///< within sums, but before them where planes or shares are kept apart
-  std::size_t turns = 0;  ///< within sums, where thread blocks take turns
+      0;  ///< within sums, but before them where planes or shares are kept apart
+  std::size_t dbias_stored = 0;  ///< within sums, StoredTiles where planes are kept apart
+  std::size_t turns = 0;         ///< within sums, where thread blocks take turns
   std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
   std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
   std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero

@@ -32,8 +32,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward_wgmma_config.h");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) {
-    BackwardShared<kConfig>().init_barriers(BiasGrad::kStores || kConfig.takes_turns() ||
-                                            zeroes_ahead<kConfig, Set>());
+    BackwardShared<kConfig>().init_barriers(kConfig.takes_turns() || zeroes_ahead<kConfig, Set>());
   }
   ptx::let_next_kernel_begin();
   ptx::wait_for_previous_kernel();
@@ -47,7 +46,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
     if (warp == 3) BackwardKeyProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 2) {
       if constexpr (zeroes_ahead<kConfig, Set>()) BackwardZerosAhead<kConfig>(params).run();
-      if constexpr (BiasGrad::kStores) {
+      if constexpr (BiasGrad::kClears) {
         BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
       }
       if constexpr (kConfig.takes_turns())

@@ -169,6 +169,9 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
                          walk.kv_tile * kConfig.block_kv + 64 * warp, job.tile * kConfig.block_q,
                          job.head, walk.block.batch);
     ptx::tensor_store_commit();
+    if (lane == 0 && warp == 0) {
+      bias_grad.mark(params.base, walk.block.batch, job.head, job.tile, walk.kv_tile);
+    }
   }
 
   // dq = dS K for 64 queries and the 64 columns of a slab.

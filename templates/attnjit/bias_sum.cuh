@@ -122,39 +122,86 @@ struct BiasSum {
     }
   }
 
-  // Adds up 16 rows of planes of dS, eight keys of a row by a thread: 16 lanes have 128 keys.
-  ATTNJIT_DEVICE void sum_planes(const uint16* part, int64 target, int64 row, int block) const {
+  // Adds up rows of planes of dS, of which `part` is the first of plane number `plane`. A thread
+  // has eight keys of every 16th row: 16 lanes have 128 keys.
+  static constexpr int kRows = kConfig.plane_rows() / 16;  // of a thread
+  using Sums = float[kRows][8];
+
+  ATTNJIT_DEVICE void sum_planes(const uint16* part, int64 plane, int64 target, int64 row,
+                                 int block) const {
+    constexpr int kPlaneRows = kConfig.plane_rows();
     const int lane = ptx::lane_index();
     const int query = 2 * ptx::warp_index() + lane / 16;
     const int key = block * kConfig.block_columns() + 8 * (lane & 15);
-    if (16 * row + query >= params.num_queries || key >= params.column.size) return;
-    part += query * (params.row.part_stride / 16) + key;
-    float total[8] = {};
-    add_planes(total, part);
+    const int64 queries_left = params.num_queries - kPlaneRows * row - query;
+    const int rows = key < params.column.size ? static_cast<int>((queries_left + 15) / 16) : 0;
+    part += query * (params.row.part_stride / kPlaneRows) + key;
+    const StoredTiles& tiles = params.stored;
+    const int64 per_plane = static_cast<int64>(tiles.q_tiles) * tiles.kv_tiles;
+    const uint8* const stored =
+        tiles.data + plane * per_plane + kPlaneRows * row / tiles.block_q * tiles.kv_tiles + block;
+    Sums sums = {};
     if constexpr (kConfig.groups) {
-      for (int r = 1; r < params.cycle.runs(); ++r) add_planes(total, part + r * run_stride());
+      const int64 run_planes =
+          static_cast<int64>(params.cycle.planes) * params.batch.parts * tiles.heads;
+      for (int r = 0; r < params.cycle.runs(); ++r) {
+        add_planes(sums, part + r * run_stride(), stored + r * run_planes * per_plane, rows);
+      }
+    } else {
+      add_planes(sums, part, stored, rows);
     }
-    store_keys<kConfig.dtype, kConfig.vectorized>(
-        params.target,
-        target + query * (params.row.target_stride / 16) + key * params.column.target_stride, total,
-        params.column.size - key, params.column.target_stride);
+    const int64 target_stride = params.row.target_stride / kPlaneRows;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= rows) continue;
+      store_keys<kConfig.dtype, kConfig.vectorized>(
+          params.target,
+          target + (query + 16 * r) * target_stride + key * params.column.target_stride, sums[r],
+          params.column.size - key, params.column.target_stride);
+    }
   }
-  // Those of a run of batch elements and of heads.
-  ATTNJIT_DEVICE void add_planes(float (&total)[8], const uint16* part) const {
+  // Those of a run of batch elements and of heads, as far as their tile has been stored; a warp
+  // calls it whole. The thread has `rows` rows.
+  ATTNJIT_DEVICE void add_planes(Sums& sums, const uint16* part, const uint8* stored,
+                                 int rows) const {
+    const StoredTiles& tiles = params.stored;
+    const int64 per_plane = static_cast<int64>(tiles.q_tiles) * tiles.kv_tiles;
+    const int64 row_step = 16 * (params.row.part_stride / kConfig.plane_rows());
     const int heads = params.head.parts, planes = params.batch.parts * heads;
-#pragma unroll 4
-    for (int i = 0; i < planes; ++i) {
-      add_eight(total,
-                part + i / heads * params.batch.part_stride + i % heads * params.head.part_stride);
+    for (int first = 0; first < planes; first += 32) {
+      const int own = first + ptx::lane_index();
+      const int64 plane = own / heads * tiles.heads + own % heads;
+      uint32 left = ptx::warp_ballot(own < planes &&
+                                     ptx::load_global_written(stored + plane * per_plane) != 0);
+      while (left != 0) {
+        constexpr int kAtOnce = 2;  // planes whose loads are under way
+        ptx::Vector16 keys[kAtOnce][kRows] = {};
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i, left &= left - 1) {
+          if (left == 0) continue;
+          const int at = first + ptx::lowest_bit(left);
+          const uint16* const rows_of_plane =
+              part + at / heads * params.batch.part_stride + at % heads * params.head.part_stride;
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) {
+            if (r >= rows) continue;
+            keys[i][r] = ptx::load_global_written(
+                reinterpret_cast<const ptx::Vector16*>(rows_of_plane + r * row_step));
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) add_eight(sums[r], keys[i][r]);
+        }
+      }
     }
   }
-  ATTNJIT_DEVICE static void add_eight(float (&total)[8], const uint16* part) {
-    const ptx::Vector16 keys =
-        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(part));
+  ATTNJIT_DEVICE static void add_eight(float (&sums)[8], const ptx::Vector16& keys) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const auto bits = static_cast<uint16>(keys.word[i / 2] >> (16 * (i & 1)));
-      total[i] += ptx::widen<kConfig.parts>(bits);
+      sums[i] += ptx::widen<kConfig.parts>(bits);
     }
   }
 
@@ -173,7 +220,8 @@ struct BiasSum {
     const int64 target = batch * params.batch.target_stride + head * params.head.target_stride +
                          row * params.row.target_stride;
     if constexpr (kConfig.sums_planes()) {
-      sum_planes(static_cast<const uint16*>(params.parts) + first, target, row, block);
+      const int64 plane = run * params.batch.parts * params.stored.heads + head * params.head.parts;
+      sum_planes(static_cast<const uint16*>(params.parts) + first, plane, target, row, block);
       return;
     }
     const float* const part = static_cast<const float*>(params.parts) + first;

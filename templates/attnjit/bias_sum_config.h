@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/packed_rows.h"
 #include "attnjit/score/batch_groups_params.h"
+#include "attnjit/score/bias_grad_params.h"
 #include "attnjit/types.h"
 
 namespace attnjit::kernel {
@@ -16,10 +17,12 @@ struct BiasSumConfig {
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 256; }
   ATTNJIT_CONSTEXPR bool sums_planes() const { return parts != DType::kFloat32; }
-  // Neighbouring elements of a row of dbias that a thread block computes; of 16 rows of planes.
+  // Neighbouring elements of a row of dbias that a thread block computes. Of planes it has
+  // plane_rows() rows, so that a tile of StoredTiles holds them all.
   ATTNJIT_CONSTEXPR int block_columns() const {
     return over_queries ? 1 : sums_planes() ? 128 : 4 * num_threads();
   }
+  ATTNJIT_CONSTEXPR int plane_rows() const { return 64; }
   ATTNJIT_CONSTEXPR int shared_bytes() const { return over_queries ? num_threads() * 4 : 0; }
 };
 
@@ -39,10 +42,10 @@ struct BiasSumParams {
   // `column` is the queries.
   BiasSumAxis batch, head, row, column;
   int32 num_column_blocks;  // ceil(column.size / block_columns)
-  int32 fragments;    // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries, as
-                      // it is of planes
-  int32 num_queries;  // of dbias, where a row is several
+  int32 fragments;          // 1: parts lie in pieces of 16 queries by 32 keys; a row is 16 queries
+  int32 num_queries;        // of dbias, where a row is several: of planes, plane_rows()
   PackedRows packed;
+  StoredTiles stored;  // of planes
 };
 
 }  // namespace attnjit::kernel

@@ -64,6 +64,10 @@ struct Workspace {
     const std::int64_t planes = std::int64_t{p.batch} * p.num_heads_q;
     return planes * g.queries * kernel::round_up(g.keys, 8) * 2;
   }
+  // A byte for each tile of them.
+  std::int64_t dbias_stored_bytes() const {
+    return std::int64_t{p.batch} * p.num_heads_q * layout.grid.q_tiles * layout.grid.kv_tiles;
+  }
   std::int64_t dbias_elements() const {
     const auto& g = problem.dbias;
     if (g.extent == problem::Extent::kAbsent) return 0;
@@ -96,7 +100,7 @@ struct Workspace {
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
     }
-    return 4 * floats + mask_bytes();
+    return 4 * floats + mask_bytes() + (in_parts ? dbias_stored_bytes() : 0);
   }
   std::vector<Part> parts() const {
     const auto part = [](std::size_t first, std::int64_t bytes) {
@@ -128,6 +132,7 @@ struct Workspace {
       list.push_back(part(layout.dbias_parts, dbias_elements() * 4));
     } else if (method == DbiasMethod::kParts) {
       list.push_back(part(layout.dbias_parts, dbias_part_bytes()));
+      list.push_back(part(layout.dbias_stored, dbias_stored_bytes()));
     }
     return list;
   }

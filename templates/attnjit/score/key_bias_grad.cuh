@@ -1,4 +1,5 @@
 #pragma once
+#include "attnjit/backward_params.h"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
@@ -22,6 +23,7 @@ namespace attnjit::kernel {
 // dbias has nothing to do with the tiles.
 struct NoKeyBiasGrad {
   static constexpr bool kStores = false, kAdds = false;
+  static constexpr bool kClears = false;  // tiles that the walk passes over are to be zeros
   ATTNJIT_DEVICE void begin_tile(const Block&, int, int) {}
   ATTNJIT_DEVICE void add(const float (&)[4]) {}
   ATTNJIT_DEVICE void end_tile() {}
@@ -30,10 +32,13 @@ struct NoKeyBiasGrad {
 // The copy engine writes dS as the warpgroup of dq reads it, in q's type, to dbias: nothing is
 // reduced.
 struct KeyBiasGradStore : NoKeyBiasGrad {
-  static constexpr bool kStores = true;
+  static constexpr bool kStores = true, kClears = true;
   const BiasGradParams& params;
 
   ATTNJIT_DEVICE explicit KeyBiasGradStore(const BiasGradParams& p) : params(p) {}
+
+  // Is told of each tile that is stored, by one thread.
+  ATTNJIT_DEVICE void mark(const BackwardParams&, int, int, int, int) const {}
 
   // Writes zeros to queries and keys that are no tile, by a warp: 16 lanes a row of 128 keys.
   ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
@@ -58,14 +63,17 @@ struct KeyBiasGradStore : NoKeyBiasGrad {
   }
 };
 
-// The same to a part of dbias for each plane, whose rows are whole pieces of eight keys: those past
-// the last key are read, though not used.
+// The same to a part of dbias for each plane. Tiles that the walk passes over are not written:
+// those that are have a mark, and the kernel that adds the parts up reads no others.
 struct KeyBiasGradParts : KeyBiasGradStore {
+  static constexpr bool kClears = false;
   using KeyBiasGradStore::KeyBiasGradStore;
 
-  ATTNJIT_DEVICE void clear(int batch, int head, int first_query, int end_query, int first_key,
-                            int end_key) const {
-    KeyBiasGradStore::clear(batch, head, first_query, end_query, first_key, round_up(end_key, 8));
+  ATTNJIT_DEVICE void mark(const BackwardParams& p, int batch, int head, int q_tile,
+                           int kv_tile) const {
+    const int64 plane = static_cast<int64>(batch) * p.num_heads_q + head;
+    ptx::store_global(params.stored + (plane * p.num_q_tiles + q_tile) * p.num_kv_tiles + kv_tile,
+                      uint8{1});
   }
 };
 

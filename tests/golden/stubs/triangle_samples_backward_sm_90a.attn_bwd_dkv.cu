@@ -17,7 +17,7 @@ inline constexpr BackwardWgmmaConfig kConfig{
     .bias_tiles = true,
     .dq_order = DqOrder::kAny,
     .whole_planes = false,
-    .shares_places = false,
+    .shares_places = true,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 40,
