@@ -5,6 +5,7 @@
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/score/kept_keys.cuh"
 #include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/store_rows.cuh"
@@ -107,7 +108,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
     const int first_key = job.tile * kConfig.block_kv;
     const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
     features.add(block, scores, weights.transform(features, scores, scale), first_key);
-    if (job.masks) features.mask(block, scores, first_key);
+    if (job.masks) features.template drop<KeptKeys<kShape>>(block, scores, first_key);
     exponentiate();
     ptx::wgmma_wait<0>();
     hold(dp);

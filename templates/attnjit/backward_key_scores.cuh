@@ -4,6 +4,7 @@
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/score/kept_queries.cuh"
 #include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
 #include "attnjit/tile/team.cuh"
@@ -25,6 +26,9 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   // Whether masks come after what changes scores by more than an addition: a dropped score, -inf,
   // would not stay so.
   static constexpr bool kMasksLast = Features::kTransforms || kConfig.any_scale;
+  // Whether it is found out beside S which keys are dropped.
+  static constexpr bool kKeepsEarly = Features::kHasBits && !kMasksLast;
+  using Kept = KeptQueries<kShape>;
   struct ScoreGradients {
     float element[4];  // of a group
   };
@@ -47,7 +51,7 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       Scores sums = scores;
       const float scale = weights.transform(features, sums, params.score_scale);
       features.add(block, sums, scale, first_key);
-      if (kMasksLast && masks) features.mask(block, sums, first_key);
+      if (kMasksLast && masks) features.template drop<Kept>(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));
       round_probabilities(sums, p, weights);
     } else {

@@ -132,10 +132,17 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
     begun = true;
     const BackwardJob next = Shared::take(shared.job(turn + 1));
+    const int first_key = kv_tile * kConfig.block_kv;
+    [[maybe_unused]] typename Base::Kept kept;
+    if constexpr (Base::kKeepsEarly) {
+      if (job.masks) features.keep(block, kept, first_key);
+    }
     ptx::wgmma_wait<0>();
     hold(scores);
-    if (!Base::kMasksLast && job.masks) {
-      features.mask(block, scores, kv_tile * kConfig.block_kv);
+    if constexpr (Base::kKeepsEarly) {
+      if (job.masks) kept.apply(scores);
+    } else if constexpr (!Base::kMasksLast) {
+      if (job.masks) features.mask(block, scores, first_key);
     }
     this->exponentiate(scores, job.masks, stage, p, weights);
     hold(p);
@@ -194,7 +201,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   // Turns to a job, whose operands then begin to arrive.
   ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
-    if constexpr (Features::kPerHead) this->enter_head(job.head);
+    if constexpr (Features::kPerHead && kConfig.gqa_ratio > 1) this->enter_head(job.head);
     this->set_rows(block, job.tile);
     block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
     features.receive_tile(shared.bias(stage));

@@ -201,6 +201,9 @@ struct BackwardProducer {
     if (ptx::elect_lane()) {
       Shared::put(shared.job(turn.turn + 1), next);
       load_queries(job, stage);
+      if (next.exists()) {
+        walk.features.prefetch_tile(block_of(next), walk.kv_tile * kConfig.block_kv, params.bias);
+      }
     }
     turn.advance();
     return next;
@@ -224,12 +227,16 @@ struct BackwardProducer {
       load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
     }
     if constexpr (kConfig.bias_tiles) {
-      Block block = walk.block;
-      block.head = job.head;
-      block.first_query = first_query;
-      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, params.bias,
+      walk.features.load_tile(block_of(job), walk.kv_tile * kConfig.block_kv, params.bias,
                               shared.bias(stage), full);
     }
+  }
+  // The part of the problem that a job is, as far as operands ask.
+  ATTNJIT_DEVICE Block block_of(const BackwardJob& job) const {
+    Block block = walk.block;
+    block.head = job.head;
+    block.first_query = job.tile * kConfig.block_q;
+    return block;
   }
   // Loads what the preprocess kernel tells of a tile's rows, kWords of each. Of those past a packed
   // sequence's own it tells what it does of the last ones, which are nobody's: they are dead.

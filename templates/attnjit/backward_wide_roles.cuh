@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/backward_wide_product.cuh"
 #include "attnjit/ptx/math.cuh"
+#include "attnjit/score/kept_queries.cuh"
 #include "attnjit/score/score_weights.cuh"
 
 // The two warpgroups of the Hopper backward of wide heads that multiply.
@@ -37,7 +38,9 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
       const float scale = weights.transform(features, scores, params.score_scale);
       features.add(block, scores, scale, first_key);
     }
-    if (job.masks) features.mask(block, scores, first_key);
+    if (job.masks) {
+      features.template drop<KeptQueries<kConfig.scores()>>(block, scores, first_key);
+    }
     exponentiate(shared.rows(Stream::kQueries, stage), weights);
     const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
 #pragma unroll

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/prefetch.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/mask_bits.cuh"
 #include "attnjit/score/mask_classes.cuh"
@@ -14,7 +15,7 @@ namespace attnjit::kernel {
 template <ScoreShape kShape, Extent kExtent, bool kLate>
 struct BackwardMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;
-  static constexpr bool kPerHead = true, kPicksKeys = !kPerPair;
+  static constexpr bool kPerHead = true, kPicksKeys = !kPerPair, kHasBits = true;
   static constexpr bool kByKeys = kPerPair && !kShape.queries_in_rows();
   using Bits = TypeIf<kShape.queries_in_rows(), RowBits<kShape, kExtent>,
                       TypeIf<kPerPair, ColumnBits<kShape>, KeyBits<kShape>>>;
@@ -59,6 +60,18 @@ struct BackwardMask : Feature {
     }
     return (kept & 1) != 0;
   }
+  // Not where heads share keys: it gained 2 % elsewhere and lost 1 % there (H100, 2026-11-26).
+  ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap&) const {
+    if constexpr (kByKeys && kShape.gqa_ratio == 1) {
+      const int first_tile = block.first_query / kMaskTile, keys = params.padded_keys();
+      const uint64* tile = columns + static_cast<int64>(first_tile) * keys + first_key;
+#pragma unroll
+      for (int i = 0; i < kShape.block_q / kMaskTile; ++i, tile += keys) {
+        if (first_tile + i >= params.num_q_tiles) continue;
+        ptx::bulk_prefetch_l2(tile, kShape.block_kv * 8);
+      }
+    }
+  }
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, TileUse tile_use) {
     if constexpr (!kLate) {
       if (tile_use == TileUse::kMasked) bits.read(*this, block, first_key);
@@ -71,6 +84,12 @@ struct BackwardMask : Feature {
     for_each_score<kShape>(scores, [&](float& score, int line, int key) {
       if (bits.is_zero(line, key)) score = -ptx::infinity();
     });
+  }
+  template <class K>
+  ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    if constexpr (kLate) bits.read(*this, block, first_key);
+    bits.settle(block, first_key);
+    bits.keep(kept);
   }
 
  private:

@@ -62,11 +62,23 @@ struct Band : Feature {
   template <class K>
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
     const int origin = first_key + block.thread_key;
+    if constexpr (kShape.queries_in_rows()) {
 #pragma unroll
-    for (int line = 0; line < kShape.lines(); ++line) {
-      const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
-      kept.before(line, end_key(block, query) - origin);
-      if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
+      for (int line = 0; line < kShape.lines(); ++line) {
+        const int query = (block.thread_row + ScoreShape(kShape).row(line)) / kShape.packed_heads;
+        kept.before(line, end_key(block, query) - origin);
+        if constexpr (kLeft) kept.from(line, begin_key(query) - origin);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < K::kKeys; ++i) {
+        const int key = origin + 8 * i;
+        // From the thread's first query to the one on whose diagonal the key lies.
+        const int query = key - diagonal - block.thread_row;
+        kept.keep_key(i, key < block.kv_len);
+        if constexpr (kRight) kept.from(i, query - params.right);
+        if constexpr (kLeft) kept.before(i, query + params.left + 1);
+      }
     }
   }
 };

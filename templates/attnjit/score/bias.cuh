@@ -101,7 +101,7 @@ struct Bias : Feature {
   }
 
   ATTNJIT_DEVICE void prefetch_tile(const Block& block, int first_key, const TensorMap& bias_map) {
-    if constexpr (kVectorized && kExtent == Extent::kPerPair && !kPacked) {
+    if constexpr (!kTransposed && kVectorized && kExtent == Extent::kPerPair && !kPacked) {
       ptx::prefetch_tensor(bias_map, first_key, block.first_query,
                            block.head / params.heads_per_plane,
                            params.batch_stride == 0 ? 0 : block.batch);

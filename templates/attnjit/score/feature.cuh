@@ -42,6 +42,9 @@ struct Feature {
   // Whether narrow() may leave out keys inside of the tensors; whether reads_key() may, in masked
   // tiles.
   static constexpr bool kNarrows = false, kPicksKeys = false;
+  // Whether the feature has dropped keys as bits, so that keep() of all features, which takes more
+  // registers, is faster than mask().
+  static constexpr bool kHasBits = false;
   // Whether begin() looks at the head.
   static constexpr bool kPerHead = false;
   // Whether the kernel ahead may write what the feature reads.
@@ -119,7 +122,7 @@ struct Feature {
   // Sets dropped scores to -inf; called for masked tiles only.
   template <class S>
   ATTNJIT_DEVICE void mask(const Block&, S&, int) {}
-  // The same in bits (score/kept_keys.cuh), in place of mask().
+  // The same in bits (score/kept_keys.cuh, score/kept_queries.cuh), in place of mask().
   template <class K>
   ATTNJIT_DEVICE void keep(const Block&, K&, int) {}
   // Last word on a row.
@@ -140,6 +143,7 @@ struct FeatureSet : Features... {
       ((Features::kInExponents || !(Features::kTransforms || Features::kAdds)) && ...);
   static constexpr bool kNarrows = (Features::kNarrows || ...);
   static constexpr bool kPicksKeys = (Features::kPicksKeys || ...);
+  static constexpr bool kHasBits = (Features::kHasBits || ...);
   static constexpr bool kPerHead = (Features::kPerHead || ...);
   static constexpr bool kAwaits = (Features::kAwaits || ...);
   static constexpr bool kPacksSequences = (Features::kPacksSequences || ...);
@@ -237,6 +241,17 @@ struct FeatureSet : Features... {
   template <class K>
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
     (Features::keep(block, kept, first_key), ...);
+  }
+  // Sets dropped scores to -inf, by the one or the other.
+  template <class K, class S>
+  ATTNJIT_DEVICE void drop(const Block& block, S& scores, int first_key) {
+    if constexpr (kHasBits) {
+      K kept;
+      keep(block, kept, first_key);
+      kept.apply(scores);
+    } else {
+      mask(block, scores, first_key);
+    }
   }
   ATTNJIT_DEVICE void finish(const Block& block, const RowOwner& owner, RowState& row) {
     (Features::finish(block, owner, row), ...);

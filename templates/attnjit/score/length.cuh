@@ -25,9 +25,13 @@ struct Length : Feature {
   }
   template <class K>
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
+    const int end = block.kv_len - first_key - block.thread_key;
+    if constexpr (kShape.queries_in_rows()) {
 #pragma unroll
-    for (int line = 0; line < kShape.lines(); ++line) {
-      kept.before(line, block.kv_len - first_key - block.thread_key);
+      for (int line = 0; line < kShape.lines(); ++line) kept.before(line, end);
+    } else {
+#pragma unroll
+      for (int i = 0; i < K::kKeys; ++i) kept.keep_key(i, 8 * i < end);
     }
   }
 };

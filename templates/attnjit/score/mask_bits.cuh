@@ -84,6 +84,15 @@ struct RowBits {
       }
     }
   }
+  // Takes the bits of dropped keys away from KeptKeys.
+  template <class K>
+  ATTNJIT_DEVICE void keep(K& kept) const {
+#pragma unroll
+    for (int line = 0; line < kShape.lines(); ++line) {
+#pragma unroll
+      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= word[kPerPair ? line : 0][i];
+    }
+  }
   ATTNJIT_DEVICE bool is_zero(int line, int key) const {
     constexpr int kBits = kShape.neighbours(), kPerWord = 32 / kBits;
     const int span = key / kShape.span();
@@ -113,7 +122,12 @@ struct KeyBits {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) byte[i] >>= block.thread_key & 7;
   }
-  ATTNJIT_DEVICE bool is_zero(int, int key) const { return (byte[key / 8] & 1) == 0; }
+  // Drops keys from KeptQueries.
+  template <class K>
+  ATTNJIT_DEVICE void keep(K& kept) const {
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) kept.keep_key(i, (byte[i] & 1) != 0);
+  }
 };
 
 // For scores with keys in rows, of a plane whose bits lie by keys, the source's `columns`.
@@ -145,8 +159,15 @@ struct ColumnBits {
     }
   }
   ATTNJIT_DEVICE void settle(const Block&, int) {}
-  ATTNJIT_DEVICE bool is_zero(int line, int key) const {
-    return (quarter[key / 8][line / 16] >> line % 16 & 1) == 0;
+  // Takes the bits of queries that drop a key away from KeptQueries.
+  template <class K>
+  ATTNJIT_DEVICE void keep(K& kept) const {
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) {
+      uint32 lines = quarter[i][0];
+      if constexpr (kTiles == 2) lines |= quarter[i][1] << 16;
+      kept.word[i] &= lines;
+    }
   }
 };
 

@@ -68,11 +68,7 @@ struct PackedMask : Feature {
   template <class K>
   ATTNJIT_DEVICE void keep(const Block& block, K& kept, int first_key) {
     bits.settle(block, first_key);
-#pragma unroll
-    for (int line = 0; line < kShape.lines(); ++line) {
-#pragma unroll
-      for (int i = 0; i < K::kWords; ++i) kept.word[line][i] &= bits.word[kPerPair ? line : 0][i];
-    }
+    bits.keep(kept);
   }
 };
 
