@@ -181,7 +181,7 @@ void HostProblem::fill(unsigned jobs) {
   }
   if (spec_.dominant_key && spec_.seqlen_kv > 0) add_first_key();
   if (spec_.poison_dropped_keys || spec_.paged()) {
-    poison_unread_keys(args());
+    poison_unread_inputs(args());
   }
   if (spec_.backward && !spec_.leave_out) {
     fill_backward_inputs(jobs);

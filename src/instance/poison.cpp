@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "reference/paged.hpp"
@@ -11,6 +12,10 @@
 
 namespace attnjit::instance {
 namespace {
+
+constexpr double kPoison[] = {std::numeric_limits<double>::quiet_NaN(),
+                              std::numeric_limits<double>::infinity(),
+                              -std::numeric_limits<double>::infinity()};
 
 // Keys of a (batch, kv head) that a kernel can tell unread before it loads them. A mask with a
 // query axis is not looked at: there a key counts as kept.
@@ -39,29 +44,11 @@ std::vector<bool> unread_keys(const ForwardArgs& args, const reference::ScoreRul
 }
 
 void poison_row(const Tensor& tensor, std::int64_t batch, std::int64_t head, std::int64_t row) {
-  const double kPoison[] = {std::numeric_limits<double>::quiet_NaN(),
-                            std::numeric_limits<double>::infinity(),
-                            -std::numeric_limits<double>::infinity()};
   const std::int64_t offset =
       batch * tensor.strides[0] + head * tensor.strides[1] + row * tensor.strides[2];
   for (std::int64_t d = 0; d < tensor.shape[3]; ++d) {
     tensor::store(tensor.data, tensor.dtype, offset + d * tensor.strides[3],
                   kPoison[(row + d) % 3]);
-  }
-}
-
-// The same in each sequence, and everywhere past the last one.
-void poison_packed_keys(const ForwardArgs& args) {
-  std::int64_t end = 0;
-  for (const reference::Sequence& sequence : reference::split_sequences(args)) {
-    poison_unread_keys(sequence.call);
-    end = sequence.kv_begin + sequence.keys();
-  }
-  for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
-    for (std::int64_t key = end; key < args.k.shape[2]; ++key) {
-      poison_row(args.k, 0, head, key);
-      poison_row(args.v, 0, head, key);
-    }
   }
 }
 
@@ -100,18 +87,30 @@ void poison_pages(const ForwardArgs& args) {
   }
 }
 
-}  // namespace
+// Overwrites the rows of a bias that belong to no row in use, or to rows that causal and window
+// leave no key.
+void poison_unread_bias(const ForwardArgs& args, const reference::ScoreRule& rule) {
+  const auto& bias = rule.bias();
+  if (!bias || bias->strides[2] == 0) return;
+  std::map<std::int64_t, bool> read;  // by the row's offset
+  for (std::int64_t batch = 0; batch < args.q.shape[0]; ++batch) {
+    for (std::int64_t query = 0; query < args.q.shape[2]; ++query) {
+      const reference::KeyRange keys = rule.band(batch, query);
+      for (std::int64_t head = 0; head < args.q.shape[1]; ++head) {
+        read[bias->row_offset(batch, head, query)] |= keys.begin < keys.end;
+      }
+    }
+  }
+  for (const auto& [offset, is_read] : read) {
+    for (std::int64_t key = 0; key < args.bias->shape[3] && !is_read; ++key) {
+      tensor::store(args.bias->data, bias->dtype, offset + key * bias->strides[3],
+                    kPoison[key % 3]);
+    }
+  }
+}
 
-void poison_unread_keys(const ForwardArgs& args) {
-  if (reference::is_paged(args)) {
-    poison_pages(args);
-    return;
-  }
-  if (reference::is_packed(args)) {
-    poison_packed_keys(args);
-    return;
-  }
-  const reference::ScoreRule rule(args);
+// Overwrites the keys of a call that is neither packed nor paged.
+void poison_unread_keys(const ForwardArgs& args, const reference::ScoreRule& rule) {
   for (std::int64_t batch = 0; batch < args.k.shape[0]; ++batch) {
     for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
       const std::vector<bool> unread = unread_keys(args, rule, batch, head);
@@ -122,6 +121,35 @@ void poison_unread_keys(const ForwardArgs& args) {
         }
       }
     }
+  }
+}
+
+// The same in each sequence, and everywhere past the last one.
+void poison_packed_keys(const ForwardArgs& args) {
+  std::int64_t end = 0;
+  for (const reference::Sequence& sequence : reference::split_sequences(args)) {
+    poison_unread_keys(sequence.call, reference::ScoreRule(sequence.call));
+    end = sequence.kv_begin + sequence.keys();
+  }
+  for (std::int64_t head = 0; head < args.k.shape[1]; ++head) {
+    for (std::int64_t key = end; key < args.k.shape[2]; ++key) {
+      poison_row(args.k, 0, head, key);
+      poison_row(args.v, 0, head, key);
+    }
+  }
+}
+
+}  // namespace
+
+void poison_unread_inputs(const ForwardArgs& args) {
+  if (reference::is_paged(args)) {
+    poison_pages(args);
+  } else if (reference::is_packed(args)) {
+    poison_packed_keys(args);
+  } else {
+    const reference::ScoreRule rule(args);
+    poison_unread_bias(args, rule);
+    poison_unread_keys(args, rule);
   }
 }
 

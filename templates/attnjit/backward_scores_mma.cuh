@@ -7,6 +7,7 @@
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/gradient_feature.cuh"
+#include "attnjit/score/lse_difference.cuh"
 #include "attnjit/tile/live_rows.cuh"
 #include "attnjit/tile/products.cuh"
 #include "attnjit/tile/team.cuh"
@@ -188,7 +189,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
   ATTNJIT_DEVICE void exponentiate(Tile& p, const RowNumbers& lse) const {
     if constexpr (kConfig.scale_first) {
       p.for_each([&](float& score, int m, int, int e) {
-        score = ptx::exp2_approx((score - lse[m][e / 2]) * kLog2E);
+        score = ptx::exp2_approx(difference_from_lse(score, lse[m][e / 2]) * kLog2E);
       });
     } else {
       float lse2[kRowTiles][2];

@@ -2,6 +2,7 @@
 #include "attnjit/backward_wide_product.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/score/kept_queries.cuh"
+#include "attnjit/score/lse_difference.cuh"
 #include "attnjit/score/score_weights.cuh"
 
 // The two warpgroups of the Hopper backward of wide heads that multiply.
@@ -79,7 +80,8 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
         const float lse_of_query = ptx::as_float(of_queries.word[e & 1]);
         const float score = scores[0][n][e];
         if constexpr (kConfig.scale_first) {
-          p[e] = ptx::exp2_approx(fmaf(score - lse_of_query, kLog2E, kLogScale));
+          p[e] = ptx::exp2_approx(
+              fmaf(difference_from_lse(score, lse_of_query), kLog2E, kLogScale));
         } else {
           const float origin = fmaf(lse_of_query, kLog2E, -kLogScale);
           p[e] = ptx::exp2_approx(fmaf(score, params.exponent_scale, -origin));

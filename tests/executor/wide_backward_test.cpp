@@ -103,7 +103,9 @@ TEST_CASE_FIXTURE(WideBackward,
   spec.seqlens_q = {190, 33};
   spec.seqlens_kv = {150, 37};
   spec.want_dlse = true;
+  spec.bias = "bhqk";
   expect_right(spec);
+  spec.bias = "";
   spec.seqlen_kv = 207;  // a tile of keys with a row past the last multiple of four
   spec.causal = true;
   spec.diagonal = Diagonal::kBottomRight;
