@@ -201,7 +201,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   // Turns to a job, whose operands then begin to arrive.
   ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
-    if constexpr (Features::kPerHead && kConfig.gqa_ratio > 1) this->enter_head(job.head);
+    if constexpr (Features::kPerHead) this->enter_head(job.head);
     this->set_rows(block, job.tile);
     block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
     features.receive_tile(shared.bias(stage));
