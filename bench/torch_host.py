@@ -17,10 +17,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 from attnjit import _call, _native
+from attnjit._scalars import Scalars
 
 CALLS, BURSTS = 200, 21
 SHAPE = (1, 4, 128, 64)
-NO_OPERANDS, SCALARS = _call.Operands(), (None, False, 0, -1, -1, 0.0, 0, None)
+NO_OPERANDS, SCALARS = _call.Operands(), Scalars()
 
 
 def burst_us(call):

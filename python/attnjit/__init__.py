@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ._merge_lse import merge_lse
     from ._prepared_mask import PreparedMask, prepare_mask
     from ._sdpa import sdpa
-    from ._sdpa_mode import sdpa_mode
-    from ._served import served
+    from .doors._sdpa_mode import sdpa_mode
+    from .doors._served import served
 
 __version__ = _native.version()
 __all__ = [
@@ -44,8 +44,8 @@ _HOMES = {
     "PreparedMask": "._prepared_mask",
     "prepare_mask": "._prepared_mask",
     "sdpa": "._sdpa",
-    "sdpa_mode": "._sdpa_mode",
-    "served": "._served",
+    "sdpa_mode": ".doors._sdpa_mode",
+    "served": ".doors._served",
 }
 _MODULES = ("context_parallel", "hf", "torch")
 

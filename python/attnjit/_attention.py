@@ -10,10 +10,11 @@ from ._autograd import attend
 from ._batch_axes import attend_any_rank
 from ._call import Operands
 from ._prepared_mask import PreparedMask, unpacked
+from ._scalars import BOTTOM_RIGHT, NO_DIAGONAL, TOP_LEFT, Scalars
 
 Diagonal = Literal["top-left", "bottom-right"]
 
-_DIAGONALS = {None: 0, "top-left": 1, "bottom-right": 2}
+_DIAGONALS = {None: NO_DIAGONAL, "top-left": TOP_LEFT, "bottom-right": BOTTOM_RIGHT}
 
 
 def _diagonal(name: str, value: str | None) -> int:
@@ -45,23 +46,23 @@ def scalars_of(
     softcap: float | None = None,
     diagonal_offset: int = 0,
     prepared_mask: tuple[int, ...] | None = None,
-):
-    """The scalar arguments as `_call.Scalars`. Raises ValueError where they contradict one another."""
+) -> Scalars:
+    """Raises ValueError where the arguments contradict one another."""
     cap = 0.0 if softcap is None else softcap
     if causal is None and window is None and diagonal is None:
-        return scale, False, 0, -1, -1, cap, diagonal_offset, prepared_mask, None
+        return Scalars(scale, softcap=cap, diagonal_offset=diagonal_offset, prepared_mask=prepared_mask)
     where = _diagonal("causal", causal)
     if diagonal is not None:
         named = _diagonal("diagonal", diagonal)
-        if where not in (0, named):
+        if where not in (NO_DIAGONAL, named):
             raise ValueError(f"causal is {causal!r} and diagonal {diagonal!r}; name one, or the same")
         where = named
     left, right = (-1, -1) if window is None else sides("window", window)
     if left < -1 or right < -1:
         raise ValueError(f"window: ({left}, {right}); expected sides of 0 or more, or -1 for an open one")
-    if window is not None and where == 0:
+    if window is not None and where == NO_DIAGONAL:
         raise ValueError('window: say diagonal="top-left" or "bottom-right"; libraries differ on it')
-    return scale, causal is not None, where, left, right, cap, diagonal_offset, prepared_mask, None
+    return Scalars(scale, causal is not None, where, left, right, cap, diagonal_offset, prepared_mask)
 
 
 def autocast(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sink: Tensor | None):

@@ -86,11 +86,10 @@ def attend_any_rank(
             f"q, k, v: shapes are {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}; expected"
             " (batch, head, sequence, feature) with one or more batch axes, the same of all"
         )
-    *scalars, prepared, _ = scalars
     last = len(batch) - 1
     mask, bias, slopes = operands.mask, operands.bias, operands.alibi_slopes
     orders = {"mask": _NEIGHBOURS, "bias": _NEIGHBOURS}
-    if prepared is not None:
+    if scalars.prepared_mask is not None:
         orders["mask"] = _prepared_order(mask_axes, batch)
     elif mask is not None:
         mask, orders["mask"] = _flattened("mask", _of_rank("mask", mask, q.dim()), batch)
@@ -103,7 +102,7 @@ def attend_any_rank(
     *of_rows, max_logits = attend(
         *(t.flatten(0, last) for t in (q, k, v)),
         Operands(mask, bias, operands.sink, slopes, *lengths),
-        (*scalars, prepared, numbers if any(numbers) else None),
+        scalars._replace(plane_orders=numbers if any(numbers) else None),
         sequence_major, deterministic, wanted,
     )  # fmt: skip
     return *(None if t is None else t.unflatten(0, batch) for t in of_rows), max_logits

@@ -3,10 +3,7 @@ bias broadcast to (batch, head, query, key), a sink is (head,), slopes
 of ALiBi are (head,) or (batch, head), and absent operands are None. Beside a block table, (batch, most pages of one)
 int32, k and v are (page, head, key of the page, feature).
 
-Calls go to PyTorch's current stream. `Scalars` stand for (scale or None, whether causal, diagonal, left and
-right side of the window, softcap, offset of the diagonal, shape of a prepared mask and whether it is for a backward or
-None, inner and cycle of the order of the planes of mask and bias as the library has them or None), with the diagonal 0
-for none, 1 for top left and 2 for bottom right, -1 for a side that is open, and a softcap of 0 for none."""
+Calls go to PyTorch's current stream."""
 
 from functools import cache
 from typing import NamedTuple
@@ -16,6 +13,7 @@ from torch import Tensor
 
 from . import _native, _nvrtc
 from ._layout import new_strided
+from ._scalars import Scalars
 
 if hasattr(Tensor, "__dlpack_c_exchange_api__"):
     from . import _native as _calls
@@ -27,10 +25,6 @@ else:
     from . import _described as _calls
 
     _makers = (_calls.new_strided, None)
-
-Scalars = tuple[
-    float | None, bool, int, int, int, float, int, tuple[int, ...] | None, tuple[int, int, int, int] | None
-]
 
 # Whether a forward returns lse, the largest score of each row and that of each head beside its output.
 Wanted = tuple[bool, bool, bool]

@@ -6,12 +6,10 @@ from torch import Tensor
 
 from . import _call
 from ._layout import new_dsink, new_gradient, new_max_logits, new_row_numbers, new_tensor
+from ._scalars import SCHEMA_TYPES, Scalars
 
 _OPERANDS = ", ".join(f"Tensor? {name}" for name in _call.Operands._fields)
-_SCALARS = (
-    "float? scale, bool causal, int diagonal, SymInt window_left, SymInt window_right, float softcap,"
-    " SymInt diagonal_offset, SymInt[]? prepared_mask, SymInt[]? plane_orders"
-)
+_SCALARS = ", ".join(f"{kind} {name}" for name, kind in SCHEMA_TYPES._asdict().items())
 
 torch.library.define(
     "attnjit::forward",
@@ -41,10 +39,10 @@ for _name in ("attnjit::forward", "attnjit::backward"):
     torch.library.impl(_name, "CPU", _refuse)
 
 
-def grouped(flat) -> tuple[_call.Operands, _call.Scalars]:
+def grouped(flat) -> tuple[_call.Operands, Scalars]:
     """Operands and scalars, which are one argument each for `_call`, of an operator's arguments."""
     count = len(_call.Operands._fields)
-    return _call.Operands(*flat[:count]), tuple(flat[count:])
+    return _call.Operands(*flat[:count]), Scalars(*flat[count:])
 
 
 @torch.library.impl("attnjit::forward", "CUDA")

@@ -11,7 +11,7 @@ from ._attention import autocast, scalars_of
 from ._autograd import attend
 from ._call import Operands
 from ._hf_masks import PackedMask, make_mask, within_sequences
-from ._served import count
+from .doors._served import count
 
 __all__ = ["attention_forward", "register"]
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from torch.nn.attention import register_flash_attention_impl
 
-from . import _cudnn_operators, _efficient_operators, _flash_operators
-from ._overrides import Overrides
+from .doors import _cudnn_operators, _efficient_operators, _flash_operators
+from .doors._overrides import Overrides
 
 __all__ = ["Installation", "install"]
 

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from attnjit._scalars import BOTTOM_RIGHT
+
 
 def _planes_of(planes, batch, order):
     """The plane of each batch element, or None where neighbours share one; `order` is (inner, cycle)."""
@@ -17,7 +19,7 @@ def _planes_of(planes, batch, order):
 
 def orders_of(scalars):
     """The orders of the planes of mask and bias, (inner, cycle) each."""
-    orders = scalars[8] or (0, 0, 0, 0)
+    orders = scalars.plane_orders or (0, 0, 0, 0)
     return tuple(orders[:2]), tuple(orders[2:])
 
 
@@ -68,9 +70,8 @@ def kept(q, k, operands, scalars):
     """Which keys each row keeps: bool, and how far they lie behind its diagonal, both broadcast to (batch, head,
     query, key)."""
     mask, seqlens_q, seqlens_kv = operands.mask, operands.seqlens_q, operands.seqlens_kv
-    _, causal, diagonal, left, right, _, moved, prepared, _ = scalars
-    if prepared is not None:
-        mask = bits_of(mask, prepared)
+    if scalars.prepared_mask is not None:
+        mask = bits_of(mask, scalars.prepared_mask)
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
     device = q.device
     full = torch.full((batch,), rows, device=device), torch.full((batch,), keys, device=device)
@@ -89,8 +90,9 @@ def kept(q, k, operands, scalars):
         keep = keep & (~inside | tail.gather(3, column.clamp(0, max(rows - 1, 0))))
     if mask is not None:
         keep = keep & _per_plane(_of_rank_4(mask), q, orders_of(scalars)[0]).bool()
-    offset = moved + (used_kv - used_q if diagonal == 2 else 0)
-    if causal:
+    offset = scalars.diagonal_offset + (used_kv - used_q if scalars.diagonal == BOTTOM_RIGHT else 0)
+    left, right = scalars.window_left, scalars.window_right
+    if scalars.causal:
         keep = keep & (j <= i + offset)
     if left >= 0:
         keep = keep & (j >= i + offset - left)
@@ -109,10 +111,10 @@ def _scores(q, k, operands, scalars):
     """The scores of a head for each head of q, and which of them count: bool."""
     bias, slopes = operands.bias, operands.alibi_slopes
     keep, distance = kept(q, k, operands, scalars)
-    scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
+    scale = 1 / math.sqrt(q.shape[3]) if scalars.scale is None else scalars.scale
     scores = scale * (q @ k.transpose(-1, -2))
-    if scalars[5] > 0:
-        scores = scalars[5] * (scores / scalars[5]).tanh()
+    if scalars.softcap > 0:
+        scores = scalars.softcap * (scores / scalars.softcap).tanh()
     if bias is not None:
         scores = scores + _per_plane(_of_rank_4(bias).to(q.dtype), q, orders_of(scalars)[1])
     if slopes is not None:
@@ -221,7 +223,7 @@ def gradients(
     forward left, rounded: a backward is told it and does not compute it anew. Weights, their gradients and the
     results are rounded to `rounded`, as kernels round them, if that is given. `given_lse` is that of the forward,
     where it had more keys. `over_keys` says whether the bias varies over keys, where its shape does not."""
-    scale = 1 / math.sqrt(q.shape[3]) if scalars[0] is None else scalars[0]
+    scale = 1 / math.sqrt(q.shape[3]) if scalars.scale is None else scalars.scale
     shapes = [t.shape for t in (q, k, v)]
     q, k, v = q.to(dtype), *(_per_plane(t.to(dtype), q) for t in (k, v))
     weights, lse, of_sinks = _softmax(q, k, operands, scalars)
@@ -240,8 +242,8 @@ def gradients(
         over_keys = bias.shape[-1] != 1 if over_keys is None else over_keys
         dbias = _sum_to(_of_bias(ds, over_keys, of_lse, of_sinks, delta), bias.shape, orders_of(scalars)[1])
     dsink = None if of_sinks is None else -(of_sinks * delta).sum((0, 2))
-    if scalars[5] > 0:  # 1 - tanh^2
-        ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars[5]).cosh().square()
+    if scalars.softcap > 0:  # 1 - tanh^2
+        ds = ds / (scale * (q @ k.transpose(-1, -2)) / scalars.softcap).cosh().square()
     ds = _rounded(ds, rounded)
     dk, dv = scale * (ds.transpose(-1, -2) @ q), weights.transpose(-1, -2) @ dout
     dq, dk, dv = (

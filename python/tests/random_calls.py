@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from attnjit._call import Operands
+from attnjit._scalars import BOTTOM_RIGHT, NO_DIAGONAL, TOP_LEFT, Scalars
 
 
 @dataclass(frozen=True)
@@ -153,18 +154,9 @@ class Call:
             "cu_seqlens_kv": self.cu_seqlens_kv,
         }
         left, right = kind.window or (-1, -1)
-        where = {None: 0, "top-left": 1, "bottom-right": 2}[diagonal]
-        cap = kind.softcap or 0.0
-        scalars = (
-            kind.scale,
-            kind.causal is not None,
-            where,
-            left,
-            right,
-            cap,
-            kind.diagonal_offset,
-            None,
-            None,
+        where = {None: NO_DIAGONAL, "top-left": TOP_LEFT, "bottom-right": BOTTOM_RIGHT}[diagonal]
+        scalars = Scalars(
+            kind.scale, kind.causal is not None, where, left, right, kind.softcap or 0.0, kind.diagonal_offset
         )
         operands = Operands(
             self.mask, self.bias, self.sink, self.alibi_slopes, self.seqlens_q, self.seqlens_kv,

@@ -9,13 +9,14 @@ import torch
 
 import attnjit
 from attnjit._call import Operands
+from attnjit._scalars import Scalars
 
 import accuracy
 from random_calls import Call, of_packed_sequences, random_kind, with_features
 
 pytestmark = pytest.mark.gpu
 
-OPEN = (None, False, 0, -1, -1, 0.0, 0, None, None)
+OPEN = Scalars()
 KINDS, PACKED_KINDS, CALLS = 42, 18, 12  # 504 problems of a batch, 216 of packed sequences
 
 
@@ -165,7 +166,7 @@ def test_shifted_windows(length):
     q, k, v = (make(images, windows, heads, length, width) for _ in range(3))
     bias = make(1, windows, heads, length, length)
     mask = torch.rand(1, windows, 1, length, length, device="cuda") < 0.8
-    orders = (*OPEN[:-1], (1, 0, 1, 0))
+    orders = OPEN._replace(plane_orders=(1, 0, 1, 0))
     for given in (mask, attnjit.prepare_mask(mask, backward=True)):
         out = attnjit.attention(q, k, v, mask=given, bias=bias)
         dout = torch.randn_like(out)

@@ -13,8 +13,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
-from attnjit import _efficient_operators
 from attnjit._call import Operands
+from attnjit._scalars import NO_DIAGONAL, TOP_LEFT, Scalars
+from attnjit.doors import _efficient_operators
 
 import accuracy
 
@@ -39,7 +40,7 @@ def check(door, out, q, k, v, mask, bias, is_causal, passes=2):
     found = torch.autograd.grad(out, leaves, dout)
     assert served(door) == before + passes - 1
     gradients = (*found, None) if len(found) == 3 else found
-    scalars = (None, is_causal, 1 if is_causal else 0, -1, -1, 0.0, 0, None, None)
+    scalars = Scalars(None, is_causal, TOP_LEFT if is_causal else NO_DIAGONAL)
     accuracy.check((q, k, v, Operands(mask, bias), scalars), out, None, gradients, dout)
 
 

@@ -8,6 +8,7 @@ import torch
 
 import attnjit
 from attnjit._call import Operands
+from attnjit._scalars import BOTTOM_RIGHT, NO_DIAGONAL, Scalars
 
 import accuracy
 
@@ -52,7 +53,7 @@ def test_random_pages(page_size):
             causal=causal,
             return_lse=True,
         )
-        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None, None)
+        scalars = Scalars(None, causal is not None, BOTTOM_RIGHT if causal else NO_DIAGONAL)
         operands = Operands(seqlens_kv=lengths, block_table=table, tail_mask=tail)
         accuracy.check((q, k, v, operands, scalars), out, lse)
 
@@ -70,5 +71,5 @@ def test_packed_queries(page_size):
         causal = "bottom-right" if index % 3 else None
         options = {"cu_seqlens_q": begins, "seqlens_kv": lengths, "block_table": table}
         out, lse = attnjit.attention(q, k, v, causal=causal, return_lse=True, **options)
-        scalars = (None, causal is not None, 2 if causal else 0, -1, -1, 0.0, 0, None, None)
+        scalars = Scalars(None, causal is not None, BOTTOM_RIGHT if causal else NO_DIAGONAL)
         accuracy.check((q, k, v, Operands(**options), scalars), out, lse)

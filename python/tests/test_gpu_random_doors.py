@@ -17,6 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
+from attnjit._scalars import Scalars
 
 import accuracy
 from random_calls import Call, random_kind
@@ -72,7 +73,7 @@ def sdpa(function, call):
     take it, of squares."""
     is_causal = call.options["causal"] is not None and call.q.shape[2] == call.k.shape[2]
     if not is_causal:
-        call.scalars = (call.options["scale"], False, 0, -1, -1, 0.0, 0, None, None)
+        call.scalars = Scalars(call.options["scale"])
     attn_mask = call.bias if call.mask is None else call.mask
     return function(
         call.q, call.k, call.v, attn_mask, is_causal=is_causal, scale=call.options["scale"],

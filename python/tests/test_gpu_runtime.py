@@ -7,6 +7,7 @@ import torch
 
 import attnjit
 from attnjit._call import OUTPUT_ALONE, Operands
+from attnjit._scalars import TOP_LEFT, Scalars
 
 pytestmark = pytest.mark.gpu
 
@@ -46,7 +47,7 @@ def test_torch_compile(dynamic):
 def test_opcheck():
     q, k, v, mask, bias = tensors(requires_grad=False)
     sink = torch.randn(q.shape[1], device="cuda")
-    operands, scalars = Operands(mask, bias, sink), (None, True, 1, -1, -1, 0.0, 0, None, None)
+    operands, scalars = Operands(mask, bias, sink), Scalars(causal=True, diagonal=TOP_LEFT)
     torch.library.opcheck(
         torch.ops.attnjit.forward.default, (q, k, v, *operands, *scalars, True, True, True, False)
     )
@@ -58,7 +59,7 @@ def test_opcheck():
 def test_both_ways_give_the_same_bits():
     q, k, v, mask, bias = tensors(requires_grad=False)
     out, *_ = torch.ops.attnjit.forward(
-        q, k, v, *Operands(mask, bias), None, True, 1, -1, -1, 0.0, 0, None, *OUTPUT_ALONE, False
+        q, k, v, *Operands(mask, bias), *Scalars(causal=True, diagonal=TOP_LEFT), *OUTPUT_ALONE, False
     )
     assert torch.equal(run(q, k, v, mask, bias), out)
 

@@ -9,13 +9,14 @@ import attnjit
 from attnjit import _call, _dispatch, _native
 from attnjit._attention import scalars_of
 from attnjit._call import Operands
+from attnjit._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
 
 import formulas
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
 B, H, HKV, LQ, LK, D, DV = 2, 4, 2, 5, 7, 8, 16
-OPEN = (None, False, 0, -1, -1, 0.0, 0, None, None)
+OPEN = Scalars()
 
 
 def tensors(dtype=torch.float32, requires_grad=True):
@@ -40,7 +41,7 @@ def test_mask_and_bias_with_grouped_heads(heads):
     mask[0, 0, 2] = False  # a dead row
     bias = torch.randn(1, heads, LQ, LK, requires_grad=True)
     out, lse = attnjit.attention(q, k, v, mask=mask, bias=bias, causal="bottom-right", return_lse=True)
-    expected = formulas.attend(q, k, v, Operands(mask, bias), (None, True, 2, -1, -1, 0.0, 0, None, None))
+    expected = formulas.attend(q, k, v, Operands(mask, bias), Scalars(None, True, BOTTOM_RIGHT))
     assert_same((out, lse), expected)
     assert out[0, :, 2].abs().max() == 0 and lse[0, :, 2].max() == -torch.inf
 
@@ -76,7 +77,7 @@ def test_largest_scores_of_rows_and_heads(asked, need_lse):
     mask[0, :, 2] = mask[:, 1] = False
     bias = torch.randn(1, H, LQ, LK, requires_grad=True)
     sink = torch.full((H,), 90.0)
-    operands, scalars = Operands(mask, bias, sink), (-0.7, False, 0, -1, -1, 2.0, 0, None, None)
+    operands, scalars = Operands(mask, bias, sink), Scalars(-0.7, softcap=2.0)
     wanted = {f"return_{name}": True for name in asked}
     out, *more = attnjit.attention(
         q, k, v, mask=mask, bias=bias, sink=sink, scale=-0.7, softcap=2.0, return_lse=need_lse, **wanted
@@ -142,7 +143,7 @@ def test_slopes(shape):
     out = attnjit.attention(
         q, k, v, mask=mask, alibi_slopes=slopes, diagonal="bottom-right", diagonal_offset=1
     )
-    scalars = (None, False, 2, -1, -1, 0.0, 1, None, None)
+    scalars = Scalars(diagonal=BOTTOM_RIGHT, diagonal_offset=1)
     expected, _ = formulas.attend(q, k, v, Operands(mask, alibi_slopes=slopes), scalars)
     assert_same((out,), (expected,))
     assert_same(gradients(out.square().sum(), q, k, v), gradients(expected.square().sum(), q, k, v))
@@ -169,14 +170,17 @@ def test_only_the_sink_requires_grad():
 @pytest.mark.parametrize(
     ("options", "scalars"),
     [
-        ({"window": (1, 2), "diagonal": "top-left"}, (None, False, 1, 1, 2, 0.0, 0, None, None)),
-        ({"window": (1, -1), "causal": "bottom-right"}, (None, True, 2, 1, -1, 0.0, 0, None, None)),
+        ({"window": (1, 2), "diagonal": "top-left"}, Scalars(None, False, TOP_LEFT, 1, 2)),
+        ({"window": (1, -1), "causal": "bottom-right"}, Scalars(None, True, BOTTOM_RIGHT, 1)),
         (
             {"causal": "top-left", "diagonal": "top-left", "scale": 0.3},
-            (0.3, True, 1, -1, -1, 0.0, 0, None, None),
+            Scalars(0.3, True, TOP_LEFT),
         ),
-        ({"causal": "bottom-right", "diagonal_offset": -2}, (None, True, 2, -1, -1, 0.0, -2, None, None)),
-        ({"softcap": 0.5, "scale": 2.0}, (2.0, False, 0, -1, -1, 0.5, 0, None, None)),
+        (
+            {"causal": "bottom-right", "diagonal_offset": -2},
+            Scalars(None, True, BOTTOM_RIGHT, diagonal_offset=-2),
+        ),
+        ({"softcap": 0.5, "scale": 2.0}, Scalars(2.0, softcap=0.5)),
     ],
 )
 def test_windows_and_scale(options, scalars):
@@ -207,7 +211,8 @@ def test_windows_of_numpy():
 def check_window(window):
     """Every door takes it for (1, 2)."""
     scalars = scalars_of(None, None, window, "top-left")
-    assert scalars[3:5] == (1, 2) and all(isinstance(side, int) for side in scalars[3:5])
+    assert (scalars.window_left, scalars.window_right) == (1, 2)
+    assert all(isinstance(side, int) for side in scalars[3:5])
     q, k, v = tensors(requires_grad=False)
     expected = attnjit.attention(q, k, v, window=(1, 2), diagonal="bottom-right")
     assert_same((attnjit.attention(q, k, v, window=window, diagonal="bottom-right"),), (expected,))
@@ -388,7 +393,7 @@ def test_what_sdpa_refuses():
 
 def test_flash_attn_func_starts_at_the_bottom_right():
     q, k, v = tensors()
-    expected, _ = formulas.attend(q, k, v, Operands(), (None, True, 2, 2, -1, 5.0, 0, None, None))
+    expected, _ = formulas.attend(q, k, v, Operands(), Scalars(None, True, BOTTOM_RIGHT, 2, softcap=5.0))
     out = attnjit.flash_attn_func(
         *(t.transpose(1, 2) for t in (q, k, v)), causal=True, window_size=(2, -1), softcap=5.0
     )

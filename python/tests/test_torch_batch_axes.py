@@ -66,7 +66,7 @@ def test_an_operand_that_all_samples_share_is_one_call(forwards):
     q, k, v, mask, bias = triangle(2)
     compare(q, k, v, mask[:1], bias)
     ((operands, scalars),) = forwards
-    assert operands.mask.shape == (N, 1, 1, S) and scalars[8] == (1, 0, 0, 0)
+    assert operands.mask.shape == (N, 1, 1, S) and scalars.plane_orders == (1, 0, 0, 0)
 
 
 AXES = (2, 3, 2, 2)
@@ -100,7 +100,7 @@ def test_operands_of_some_batch_axes(forwards, sizes, planes, order):
     for operands, scalars in forwards:
         # The bias as it is in memory.
         assert operands.bias.shape[0] == planes and operands.bias.data_ptr() == bias.data_ptr()
-        assert scalars[8] == (None if order == (0, 0) else order * 2)
+        assert scalars.plane_orders == (None if order == (0, 0) else order * 2)
     assert len(forwards) == 2
 
 
@@ -127,7 +127,7 @@ def test_axes_too_far_apart_are_expanded_with_a_warning(forwards):
     with pytest.warns(UserWarning, match=r"mask: it has \(1, 3, 1, 2\) of the batch axes .* first 1 of them"):
         compare(q, k, v, mask, bias)
     ((operands, scalars),) = forwards
-    assert operands.mask.shape == (12, 1, 1, S) and scalars[8] == (1, 2, 2, 2)
+    assert operands.mask.shape == (12, 1, 1, S) and scalars.plane_orders == (1, 2, 2, 2)
     with pytest.raises(ValueError, match="prepare a copy that has the first of them too"):
         attnjit.attention(q, k, v, mask=attnjit.prepare_mask(mask), bias=bias)
 

@@ -7,6 +7,7 @@ from torch._subclasses import FakeTensorMode
 import attnjit
 from attnjit import _dispatch
 from attnjit._call import Operands
+from attnjit._scalars import TOP_LEFT, Scalars
 
 pytestmark = pytest.mark.usefixtures("cpu_kernels")
 
@@ -90,7 +91,7 @@ def test_opcheck(need):
     q, k, v, mask, bias, sink = (t.detach() for t in tensors())
     operands, scalars = (
         Operands(mask, bias, sink, torch.rand(B, H)),
-        (None, True, 1, -1, -1, 0.0, 0, None, None),
+        Scalars(causal=True, diagonal=TOP_LEFT),
     )
     forward = (q, k, v, *operands, *scalars, need, need, need, need)
     torch.library.opcheck(torch.ops.attnjit.forward.default, forward)

@@ -9,15 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnjit
 import attnjit.torch
-from attnjit import (
-    _call,
-    _cudnn_operators,
-    _described,
-    _efficient_operators,
-    _flash_operators,
-    _sdpa_mode,
-    _support,
-)
+from attnjit import _call, _described
+from attnjit.doors import _cudnn_operators, _efficient_operators, _flash_operators, _sdpa_mode, _support
 
 aten = torch.ops.aten
 EFFICIENT = "aten::_scaled_dot_product_efficient_attention"

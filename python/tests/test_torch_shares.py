@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 import torch
 
+from attnjit._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
 from attnjit.context_parallel._cost import Machine, Sizes, choose, gather_seconds, ring_seconds
 from attnjit.context_parallel._schedule import OPEN, band_of, calls_for, count_parts, kept_pairs
 from attnjit.context_parallel._shares import Piece, share, share_length, whole_length
@@ -125,10 +126,10 @@ def test_calls_cover_each_kept_pair_once():
 
 
 def test_bands_of_options():
-    assert band_of((None, False, 0, -1, -1, 0.0, 0, None, None), 10, 20) == OPEN
-    assert band_of((None, True, 1, -1, -1, 0.0, 0, None, None), 10, 20) == (None, 0)
-    assert band_of((None, True, 2, 5, 9, 0.0, 3, None, None), 10, 20) == (8, 13)
-    assert band_of((None, False, 1, 5, 9, 0.0, 0, None, None), 10, 20) == (-5, 9)
+    assert band_of(Scalars(), 10, 20) == OPEN
+    assert band_of(Scalars(None, True, TOP_LEFT), 10, 20) == (None, 0)
+    assert band_of(Scalars(None, True, BOTTOM_RIGHT, 5, 9, diagonal_offset=3), 10, 20) == (8, 13)
+    assert band_of(Scalars(None, False, TOP_LEFT, 5, 9), 10, 20) == (-5, 9)
 
 
 def test_scalars_of_a_call_keep_what_its_band_keeps():
@@ -147,7 +148,7 @@ def test_calls_with_slopes_take_one_piece_and_its_diagonal():
         ranks, rows, keys = rng.randint(1, 4), rng.randint(1, 24), rng.randint(1, 24)
         diagonal, causal = rng.randint(-9, 9), rng.random() < 0.5
         left, right = rng.choice((-1, 0, 5)), rng.choice((-1, 0, 4))
-        scalars = (None, causal, 1, left, right, 0.0, diagonal, None, None)
+        scalars = Scalars(None, causal, TOP_LEFT, left, right, diagonal_offset=diagonal)
         band = band_of(scalars, rows, keys)
         for rank in range(ranks):
             mine = share(rows, ranks, rank)
@@ -158,7 +159,7 @@ def test_calls_with_slopes_take_one_piece_and_its_diagonal():
                     )
                     own = call.scalars(None, 0.0)
                     assert band_of(own, 1, 1) == call.band
-                    assert own[6] == diagonal + first_row - first_key
+                    assert own.diagonal_offset == diagonal + first_row - first_key
                     for at, there in ((call.rows, mine), (call.keys, pieces)):
                         places = indices(there)[slice(*at)]
                         assert places == list(range(places[0], places[0] + len(places)))

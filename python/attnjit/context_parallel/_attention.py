@@ -10,6 +10,7 @@ from .._attention import Diagonal, autocast, scalars_of
 from .._attention import attention as attention_here
 from .._call import Operands
 from .._prepared_mask import PreparedMask
+from .._scalars import NO_DIAGONAL
 from ._autograd import Attention, forward
 from ._exchange import Gather, members
 from ._problem import Problem, of_rank_4
@@ -128,7 +129,7 @@ def attention(
             deterministic=deterministic,
         )  # fmt: skip
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset)
-    if alibi_slopes is not None and scalars[2] == 0 and whole_q != whole_kv:
+    if alibi_slopes is not None and scalars.diagonal == NO_DIAGONAL and whole_q != whole_kv:
         raise ValueError(
             f'diagonal: unspecified with alibi_slopes, {whole_q} rows and {whole_kv} keys; expected "top-left" or'
             ' "bottom-right" (they differ)'
@@ -154,8 +155,8 @@ def attention(
         seqlen_q=whole_q,
         seqlen_kv=whole_kv,
         band=band_of(scalars, whole_q, whole_kv),
-        scale=scalars[0],
-        softcap=scalars[5],
+        scale=scalars.scale,
+        softcap=scalars.softcap,
         diagonal=None if alibi_slopes is None else diagonal_of(scalars, whole_q, whole_kv),
         join_keys=not over_keys,
         deterministic=deterministic,

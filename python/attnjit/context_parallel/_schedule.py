@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from .._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
 from ._shares import Piece
 
 # Keys that a row keeps: those with low <= key - row <= high, where None is no bound.
@@ -11,17 +12,15 @@ Band = tuple[int | None, int | None]
 OPEN: Band = (None, None)
 
 
-def diagonal_of(scalars, seqlen_q: int, seqlen_kv: int) -> int:
-    """The key on the diagonal of row 0 in the whole problem; `scalars` are those of attnjit._call."""
-    return scalars[6] + (seqlen_kv - seqlen_q if scalars[2] == 2 else 0)
+def diagonal_of(scalars: Scalars, seqlen_q: int, seqlen_kv: int) -> int:
+    """The key on the diagonal of row 0 in the whole problem."""
+    return scalars.diagonal_offset + (seqlen_kv - seqlen_q if scalars.diagonal == BOTTOM_RIGHT else 0)
 
 
-def band_of(scalars, seqlen_q: int, seqlen_kv: int) -> Band:
+def band_of(scalars: Scalars, seqlen_q: int, seqlen_kv: int) -> Band:
     """The band of the whole problem."""
-    _, causal, _, left, right, *_ = scalars
+    left, right = scalars.window_left, 0 if scalars.causal else scalars.window_right
     offset = diagonal_of(scalars, seqlen_q, seqlen_kv)
-    if causal:
-        right = 0
     return (offset - left if left >= 0 else None), (offset + right if right >= 0 else None)
 
 
@@ -51,18 +50,17 @@ class Call:
     band: Band
     diagonal: int | None = None
 
-    def scalars(self, scale, softcap: float):
-        """As `attnjit._call.Scalars`."""
+    def scalars(self, scale: float | None, softcap: float) -> Scalars:
         low, high = self.band
         if self.diagonal is not None:
             left = -1 if low is None else self.diagonal - low
             right = -1 if high is None else high - self.diagonal
-            return scale, False, 1, left, right, softcap, self.diagonal, None, None
+            return Scalars(scale, False, TOP_LEFT, left, right, softcap, self.diagonal)
         if high is not None:
-            return scale, True, 1, -1 if low is None else high - low, -1, softcap, high, None, None
+            return Scalars(scale, True, TOP_LEFT, -1 if low is None else high - low, -1, softcap, high)
         if low is not None:
-            return scale, False, 1, 0, -1, softcap, low, None, None
-        return scale, False, 0, -1, -1, softcap, 0, None, None
+            return Scalars(scale, False, TOP_LEFT, 0, -1, softcap, low)
+        return Scalars(scale, softcap=softcap)
 
 
 def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:

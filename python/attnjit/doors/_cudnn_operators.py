@@ -6,8 +6,8 @@ with a mask, too. The gradient of a mask is not one of the results."""
 import torch
 from torch import Tensor
 
-from . import _call
-from ._layout import new_like, new_row_numbers
+from .. import _call
+from .._layout import new_like, new_row_numbers
 from ._overrides import Override, Overrides
 from ._support import have_own_rows, sdpa_scalars, why_unserved
 

@@ -5,15 +5,14 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from . import _call
+from .._scalars import NO_DIAGONAL, TOP_LEFT, Scalars
 
 MAX_HEAD_DIM = 256
-_TOP_LEFT = 1
 
 
-def sdpa_scalars(scale: float | None, is_causal: bool) -> _call.Scalars:
+def sdpa_scalars(scale: float | None, is_causal: bool) -> Scalars:
     """Those of a call of scaled_dot_product_attention."""
-    return scale, is_causal, _TOP_LEFT if is_causal else 0, -1, -1, 0.0, 0, None, None
+    return Scalars(scale, is_causal, TOP_LEFT if is_causal else NO_DIAGONAL)
 
 
 @cache

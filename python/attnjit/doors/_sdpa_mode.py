@@ -3,7 +3,7 @@
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-from ._sdpa import sdpa
+from .._sdpa import sdpa
 from ._served import count
 from ._support import why_unserved
 

@@ -4,21 +4,20 @@ torch.nn.attention.activate_flash_attention_impl("attnjit")."""
 import torch
 from torch import Tensor
 
-from . import _call
-from ._layout import new_row_numbers
+from .. import _call
+from .._layout import new_row_numbers
+from .._scalars import BOTTOM_RIGHT, NO_DIAGONAL, Scalars
 from ._overrides import Override, Overrides
 from ._support import have_own_rows, why_unserved
 
-_BOTTOM_RIGHT = 2
 
-
-def _scalars(scale, is_causal, left=None, right=None) -> _call.Scalars:
+def _scalars(scale, is_causal, left=None, right=None) -> Scalars:
     left, right = (-1 if side is None or side < 0 else int(side) for side in (left, right))
-    where = _BOTTOM_RIGHT if is_causal or left >= 0 or right >= 0 else 0
-    return scale, is_causal, where, left, right, 0.0, 0, None, None
+    where = BOTTOM_RIGHT if is_causal or left >= 0 or right >= 0 else NO_DIAGONAL
+    return Scalars(scale, is_causal, where, left, right)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalars):
+def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: Scalars):
     """Writes `out` of (batch, head, sequence, feature) tensors; returns lse, and the seed, offset and mask of a
     dropout that there is not."""
     lse = new_row_numbers(q)
@@ -28,7 +27,7 @@ def _forward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, scalars: _call.Scalar
     return lse, seed, offset, q.new_empty(0)
 
 
-def _backward(dout, q, k, v, out, lse, scalars: _call.Scalars, gradients) -> None:
+def _backward(dout, q, k, v, out, lse, scalars: Scalars, gradients) -> None:
     deterministic = torch.are_deterministic_algorithms_enabled()
     _call.enqueue_backward(
         dout, None, q, k, v, out, lse.contiguous(), _call.Operands(), scalars, *gradients, None, deterministic

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from . import _call
-from ._layout import new_tensor
+from .. import _call
+from .._layout import new_tensor
 from ._overrides import Override, Overrides
 from ._support import sdpa_scalars, why_unserved
 

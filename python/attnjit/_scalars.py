@@ -1,0 +1,25 @@
+"""The numbers of a call."""
+
+from typing import NamedTuple
+
+NO_DIAGONAL, TOP_LEFT, BOTTOM_RIGHT = 0, 1, 2
+
+
+class Scalars(NamedTuple):
+    """The numbers of a call, in the order in which `python/module` parses them. SCHEMA_TYPES has the type of each in
+    an operator's schema."""
+
+    scale: float | None = None  # None: 1 / sqrt(head dim)
+    causal: bool = False
+    diagonal: int = NO_DIAGONAL
+    window_left: int = -1  # -1: this side is open
+    window_right: int = -1
+    softcap: float = 0.0  # 0: none
+    diagonal_offset: int = 0
+    prepared_mask: tuple[int, ...] | None = None  # its four axes, and whether it is for a backward
+    plane_orders: tuple[int, int, int, int] | None = None  # inner and cycle of the planes of mask and of bias
+
+
+SCHEMA_TYPES = Scalars(
+    "float?", "bool", "int", "SymInt", "SymInt", "float", "SymInt", "SymInt[]?", "SymInt[]?"
+)

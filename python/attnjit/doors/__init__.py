@@ -1,0 +1,1 @@
+"""Calls of PyTorch's own attention that attnjit takes."""
