@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "attnjit/forward_config.h"
+#include "attnjit/forward/mma/config.h"
 #include "codegen/config_fields.hpp"
 #include "problem/problem.hpp"
 

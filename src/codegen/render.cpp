@@ -81,23 +81,29 @@ Source render(const ScoreKernel& kernel, const BackwardFamily& family,
                 family.scores, Pass::kBackward, templates);
 }
 
-// A kernel whose only parameter is a struct that is called as its config: "MaskPack". A 1 at the
-// end of its launch bounds lets a kernel have the registers that it needs; ptxas may choose fewer
-// otherwise.
+// A kernel whose only parameter is a struct that is called as its config: type "MaskPack".
+struct SmallKernel {
+  const char* entry;
+  const char* header;
+  const char* function;
+  std::string type;
+};
+
+// A 1 at the end of its launch bounds lets a kernel have the registers that it needs; ptxas may
+// choose fewer otherwise.
 template <class Config>
-Source render_small(const char* entry, const char* function, const std::string& type,
-                    std::string title, const Config& config, const char* launch_bounds,
-                    const TemplateSet& templates, bool grouped = false) {
-  const std::string config_type = type + "Config", params_type = type + "Params";
-  return make_source({.entry = entry,
+Source render(const SmallKernel& kernel, std::string title, const Config& config,
+              const char* launch_bounds, const TemplateSet& templates, bool grouped = false) {
+  const std::string config_type = kernel.type + "Config", params_type = kernel.type + "Params";
+  return make_source({.entry = kernel.entry,
                       .title = std::move(title),
-                      .headers = {fmt::format("{}.cuh", function)},
+                      .headers = {kernel.header},
                       .config_type = config_type.c_str(),
                       .config = initialiser(config),
                       .definitions = "",
                       .launch_bounds = launch_bounds,
                       .parameters = {{params_type.c_str(), "params", grouped}},
-                      .function = function,
+                      .function = kernel.function,
                       .arguments = {"params"}},
                      templates);
 }
@@ -171,14 +177,14 @@ Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
       fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables));
   if (tunables.path == Path::kWgmma) {
     return render({.entry = "attn_fwd",
-                   .header = "forward_wgmma.cuh",
+                   .header = "forward/wgmma/kernel.cuh",
                    .function = "forward_wgmma",
                    .params = {"ForwardWgmmaParams", "params"}},
                   "ForwardWgmmaConfig", forward_wgmma_config(family, tunables), title, family,
                   Pass::kForward, templates);
   }
   return render({.entry = "attn_fwd",
-                 .header = "forward_mma.cuh",
+                 .header = "forward/mma/kernel.cuh",
                  .function = "forward",
                  .params = {"ForwardParams", "params"}},
                 "ForwardConfig", forward_config(family, tunables), title, family, Pass::kForward,
@@ -186,43 +192,41 @@ Source render_forward(const Family& of_problem, const ForwardTunables& tunables,
 }
 
 Source render_mask_pack(const kernel::MaskPackConfig& config, const TemplateSet& templates) {
-  return render_small("mask_pack", "mask_pack", "MaskPack",
-                      fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
-                                  config.vectorized ? "" : " scalar",
-                                  !config.by_keys  ? ""
-                                  : config.by_rows ? " by rows and keys"
-                                                   : " by keys"),
-                      config, kThreads, templates);
+  return render({"mask_pack", "prepass/mask_pack.cuh", "mask_pack", "MaskPack"},
+                fmt::format("mask_pack {}{}{}", config.per_pair ? "qk" : "1k",
+                            config.vectorized ? "" : " scalar",
+                            !config.by_keys  ? ""
+                            : config.by_rows ? " by rows and keys"
+                                             : " by keys"),
+                config, kThreads, templates);
 }
 
 Source render_packed_order(const kernel::PackedOrderConfig& config, const TemplateSet& templates) {
-  return render_small("packed_order", "packed_order", "PackedOrder",
-                      fmt::format("packed_order q{} heads{}{}", config.block_q, config.packed_heads,
-                                  config.paged_keys ? " paged" : ""),
-                      config, kThreads, templates);
+  return render({"packed_order", "prepass/packed_order.cuh", "packed_order", "PackedOrder"},
+                fmt::format("packed_order q{} heads{}{}", config.block_q, config.packed_heads,
+                            config.paged_keys ? " paged" : ""),
+                config, kThreads, templates);
 }
 
 Source render_forward_combine(const kernel::ForwardCombineConfig& config,
                               const TemplateSet& templates) {
-  return render_small(
-      "attn_fwd_combine", "forward_combine", "ForwardCombine",
-      fmt::format("attn_fwd_combine {} dv{}{} | w{}", name(config.dtype), config.head_dim_v,
-                  config.row_max ? " row_max" : "", config.num_warps),
-      config, kThreads, templates);
+  return render({"attn_fwd_combine", "forward/combine.cuh", "forward_combine", "ForwardCombine"},
+                fmt::format("attn_fwd_combine {} dv{}{} | w{}", name(config.dtype),
+                            config.head_dim_v, config.row_max ? " row_max" : "", config.num_warps),
+                config, kThreads, templates);
 }
 
 Source render_max_logits(const kernel::MaxLogitsConfig& config, const TemplateSet& templates) {
-  return render_small("max_logits", "max_logits", "MaxLogits",
-                      fmt::format("max_logits | w{}", config.num_warps), config, kThreads,
-                      templates);
+  return render({"max_logits", "forward/max_logits.cuh", "max_logits", "MaxLogits"},
+                fmt::format("max_logits | w{}", config.num_warps), config, kThreads, templates);
 }
 
 Source render_merge_lse(const kernel::MergeLseConfig& config, const TemplateSet& templates) {
-  return render_small("merge_lse", "merge_lse", "MergeLse",
-                      fmt::format("merge_lse {} to {} dv{}{}{}", name(config.part_dtype),
-                                  name(config.dtype), config.head_dim_v,
-                                  config.aligned ? "" : " unaligned", config.carry ? " carry" : ""),
-                      config, kThreads, templates);
+  return render({"merge_lse", "forward/merge_lse.cuh", "merge_lse", "MergeLse"},
+                fmt::format("merge_lse {} to {} dv{}{}{}", name(config.part_dtype),
+                            name(config.dtype), config.head_dim_v,
+                            config.aligned ? "" : " unaligned", config.carry ? " carry" : ""),
+                config, kThreads, templates);
 }
 
 Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunables& tunables,
@@ -231,11 +235,12 @@ Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunab
   const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;
   if (tunables.dkv.path == Path::kWgmma) {
     const bool wide = has_wide_heads(family);
-    ScoreKernel kernel{.entry = "attn_bwd_dkv",
-                       .header = wide ? "backward_dkv_wide.cuh" : "backward_dkv_wgmma.cuh",
-                       .function = wide ? "backward_dkv_wide" : "backward_dkv_wgmma",
-                       .params = {"BackwardWgmmaParams", "params"},
-                       .policies = {bias_grad_in_dkv(tunables, family)}};
+    ScoreKernel kernel{
+        .entry = "attn_bwd_dkv",
+        .header = wide ? "backward/dkv_wgmma_d256/kernel.cuh" : "backward/dkv_wgmma/kernel.cuh",
+        .function = wide ? "backward_dkv_wide" : "backward_dkv_wgmma",
+        .params = {"BackwardWgmmaParams", "params"},
+        .policies = {bias_grad_in_dkv(tunables, family)}};
     if (dbias_in_dkv(tunables.dbias_method)) kernel.more = {bias_grad_params(adds_groups)};
     if (adds_groups) kernel.headers = {kBatchGroupsHeader};
     const auto render_with = [&](const char* config_type, const auto& config) {
@@ -248,7 +253,7 @@ Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunab
                 : render_with("BackwardWgmmaConfig", dkv_wgmma_config(family, tunables));
   }
   ScoreKernel kernel{.entry = "attn_bwd_dkv",
-                     .header = "backward_dkv_mma.cuh",
+                     .header = "backward/mma/dkv.cuh",
                      .function = "backward_dkv",
                      .params = kBackwardParams,
                      .policies = {bias_grad_in_dkv(tunables, family)}};
@@ -265,7 +270,7 @@ Source render_backward_dq(const BackwardFamily& of_problem, const BackwardTunabl
   const BackwardFamily family = reading_bits(of_problem);
   if (tunables.dq.path == Path::kWgmma) {
     return render({.entry = "attn_bwd_dq",
-                   .header = "backward_dq_wgmma.cuh",
+                   .header = "backward/dq_wgmma/kernel.cuh",
                    .function = "backward_dq_wgmma",
                    .params = {"BackwardDqWgmmaParams", "params"}},
                   "BackwardDqWgmmaConfig", dq_wgmma_config(family, tunables),
@@ -273,7 +278,7 @@ Source render_backward_dq(const BackwardFamily& of_problem, const BackwardTunabl
                   family.scores, Pass::kBackward, templates);
   }
   return render({.entry = "attn_bwd_dq",
-                 .header = "backward_dq_mma.cuh",
+                 .header = "backward/mma/dq.cuh",
                  .function = "backward_dq",
                  .params = kBackwardParams},
                 family, dq_config(family, tunables), tunables.dq, templates);
@@ -284,7 +289,7 @@ Source render_backward_dbias(const BackwardFamily& of_problem, const BackwardTun
   const BackwardFamily family = reading_bits(of_problem);
   const bool grouped = family.dbias_groups_batch;
   ScoreKernel kernel{.entry = "attn_bwd_dbias",
-                     .header = "backward_dbias_mma.cuh",
+                     .header = "backward/mma/dbias.cuh",
                      .function = "backward_dbias",
                      .params = kBackwardParams,
                      .more = {{"BiasPlanes", "planes"}, bias_grad_params(grouped)},
@@ -296,8 +301,9 @@ Source render_backward_dbias(const BackwardFamily& of_problem, const BackwardTun
 
 Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config,
                                   const TemplateSet& templates) {
-  return render_small(
-      "backward_preprocess", "backward_preprocess", "BackwardPreprocess",
+  return render(
+      {"backward_preprocess", "backward/preprocess.cuh", "backward_preprocess",
+       "BackwardPreprocess"},
       fmt::format("backward_preprocess {} dv{}{}{}{}{}{}{}", name(config.dtype), config.head_dim_v,
                   config.aligned ? "" : " unaligned", config.pieces ? " pieces" : "",
                   config.sink ? " sink" : "", config.row_mask ? " row_mask" : "",
@@ -306,16 +312,15 @@ Source render_backward_preprocess(const kernel::BackwardPreprocessConfig& config
 }
 
 Source render_fragment_sum(const kernel::FragmentSumConfig& config, const TemplateSet& templates) {
-  return render_small(
-      "fragment_sum", "fragment_sum", "FragmentSum",
-      fmt::format("fragment_sum {} d{}{}{}", name(config.dtype), config.head_dim,
-                  config.aligned ? "" : " unaligned", config.packed ? " packed" : ""),
-      config, kThreadsAndOne, templates);
+  return render({"fragment_sum", "backward/fragment_sum.cuh", "fragment_sum", "FragmentSum"},
+                fmt::format("fragment_sum {} d{}{}{}", name(config.dtype), config.head_dim,
+                            config.aligned ? "" : " unaligned", config.packed ? " packed" : ""),
+                config, kThreadsAndOne, templates);
 }
 
 Source render_bias_sum(const kernel::BiasSumConfig& config, const TemplateSet& templates) {
-  return render_small(
-      "bias_sum", "bias_sum", "BiasSum",
+  return render(
+      {"bias_sum", "backward/bias_sum.cuh", "bias_sum", "BiasSum"},
       fmt::format("bias_sum {}{}{}{}{}{}", name(config.dtype), config.vectorized ? "" : " scalar",
                   config.sums_planes() ? fmt::format(" of {} planes", name(config.parts)) : "",
                   config.over_queries ? " over queries" : "", config.groups ? " grouped" : "",

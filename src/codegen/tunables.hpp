@@ -2,8 +2,8 @@
 #include <optional>
 #include <string>
 
-#include "attnjit/backward_config.h"
-#include "attnjit/forward_config.h"
+#include "attnjit/backward/mma/config.h"
+#include "attnjit/forward/mma/config.h"
 #include "base/fields.hpp"
 #include "codegen/arch.hpp"
 #include "problem/backward_problem.hpp"

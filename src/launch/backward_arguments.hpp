@@ -2,11 +2,11 @@
 #include <cstddef>
 
 #include "attnjit/backward.hpp"
-#include "attnjit/backward_params.h"
-#include "attnjit/backward_preprocess_config.h"
-#include "attnjit/bias_sum_config.h"
-#include "attnjit/fragment_sum_config.h"
-#include "attnjit/mask_pack_config.h"
+#include "attnjit/backward/bias_sum_config.h"
+#include "attnjit/backward/fragment_sum_config.h"
+#include "attnjit/backward/params.h"
+#include "attnjit/backward/preprocess_config.h"
+#include "attnjit/prepass/mask_pack_config.h"
 #include "attnjit/score/bias_grad_params.h"
 #include "cuda/launch.hpp"
 #include "launch/backward_plan_spec.hpp"

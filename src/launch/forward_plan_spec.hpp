@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "attnjit/forward_wgmma_config.h"
+#include "attnjit/forward/wgmma/config.h"
 #include "codegen/features.hpp"
 #include "codegen/render.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "attnjit/forward_params.h"
+#include "attnjit/forward/params.h"
 #include "codegen/arch.hpp"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"

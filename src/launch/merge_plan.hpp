@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "attnjit/merge_lse_config.h"
+#include "attnjit/forward/merge_lse_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/kept_maps.hpp"

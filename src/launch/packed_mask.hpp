@@ -1,10 +1,11 @@
 #pragma once
-#include "attnjit/mask_pack_config.h"
+#include "attnjit/prepass/mask_pack_config.h"
 #include "launch/mask_tiles.hpp"
 
 namespace attnjit::launch {
 
-/// The orders in which kernels read the bits of a mask: by rows, and by keys, see mask_pack.cuh.
+/// The orders in which kernels read the bits of a mask: by rows, and by keys, see
+/// prepass/mask_pack.cuh.
 struct MaskOrders {
   bool by_rows = true, by_keys = false;
 };

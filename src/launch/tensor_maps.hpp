@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "attnjit/backward.hpp"
-#include "attnjit/backward_dq_wgmma_config.h"
-#include "attnjit/backward_wgmma_config.h"
-#include "attnjit/backward_wide_config.h"
+#include "attnjit/backward/dkv_wgmma/config.h"
+#include "attnjit/backward/dkv_wgmma_d256/config.h"
+#include "attnjit/backward/dq_wgmma/config.h"
 #include "attnjit/forward.hpp"
-#include "attnjit/forward_wgmma_config.h"
+#include "attnjit/forward/wgmma/config.h"
 #include "attnjit/score/bias_grad_params.h"
 #include "launch/tensor_map_table.hpp"
 #include "problem/backward_problem.hpp"

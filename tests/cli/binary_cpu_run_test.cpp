@@ -93,7 +93,7 @@ TEST_CASE("exit 4: run --on cpu finds a kernel that breaks a rule") {
   const CommandLine attnjit;
   CommandLine::Variables variables;
   variables["ATTNJIT_TEMPLATE_DIR"] = attnjit.changed_templates(
-      "forward_mma.cuh", "block.num_rows - block.first_row);", "1 << 20);");
+      "forward/mma/kernel.cuh", "block.num_rows - block.first_row);", "1 << 20);");
   const Outcome outcome = attnjit(cpu_run({"--path", "mma", "--jobs", "1", "--json"}), variables);
   CHECK(outcome.code == 4);
   const auto result = outcome.json().at("results").at(0);

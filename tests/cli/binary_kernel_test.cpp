@@ -131,7 +131,7 @@ TEST_CASE("emit writes each form of a kernel") {
   };
   CHECK(holds(form("cuda"), "extern \"C\" __global__"));
   CHECK_FALSE(holds(form("cuda"), "#include \"attnjit/"));
-  CHECK(holds(form("stub"), "#include \"attnjit/forward_mma.cuh\""));
+  CHECK(holds(form("stub"), "#include \"attnjit/forward/mma/kernel.cuh\""));
   CHECK(holds(form("ptx"), ".entry attn_fwd"));
   CHECK(form("cubin").substr(0, 4) ==
         "\x7f"

@@ -6,8 +6,8 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kBackward = "attnjit/backward_dkv_mma.cuh";
-const std::string kScores = "attnjit/backward_scores_mma.cuh";
+const std::string kBackward = "attnjit/backward/mma/dkv.cuh";
+const std::string kScores = "attnjit/backward/mma/scores.cuh";
 const std::string kLiveRows = "attnjit/tile/live_rows.cuh";
 const std::string kBiasGrad = "attnjit/score/bias_grad.cuh";
 
@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a share of dbias that has all batch elemen
   spec.batch = 12;
   spec.seqlen_q = spec.seqlen_kv = 40;
   spec.deterministic = true;
-  expect_report({"attnjit/backward_dbias_mma.cuh", "next_sharer = batch_plane % shares * share;",
+  expect_report({"attnjit/backward/mma/dbias.cuh", "next_sharer = batch_plane % shares * share;",
                  "next_sharer = 0;"},
                 {spec, "{}"}, {"dbias:"});
 }
@@ -140,9 +140,9 @@ TEST_CASE_FIXTURE(Mutations, "caught: a dead row of a head with a sink that coun
                          .want_dlse = true,
                          .want_dsink = true,
                          .poison_dropped_keys = true};
-  expect_report({"attnjit/backward_preprocess.cuh", " && lse != sink_of(plane)", ""},
+  expect_report({"attnjit/backward/preprocess.cuh", " && lse != sink_of(plane)", ""},
                 {spec, kAlternating}, {"dv:"});
-  expect_report({"attnjit/backward_preprocess.cuh", "* delta : dlse;", "* delta : 0.0f;"},
+  expect_report({"attnjit/backward/preprocess.cuh", "* delta : dlse;", "* delta : 0.0f;"},
                 {spec, kAlternating}, {"dsink:"});
 }
 
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: fp16 probabilities that are rounded as sma
                          .bias = "111k",
                          .bias_kind = tensor::BiasKind::kGraded,
                          .backward = true};
-  expect_report({"attnjit/backward_params.h", "return dtype == DType::kFloat16 ? 16384.0f : 1.0f;",
+  expect_report({"attnjit/backward/params.h", "return dtype == DType::kFloat16 ? 16384.0f : 1.0f;",
                  "return 1.0f;"},
                 {spec, kAlternating}, {"dv:"});
 }

@@ -57,7 +57,7 @@ std::vector<std::string> compilers() {
   return found;
 }
 
-const std::string kForward = "attnjit/forward_mma.cuh";
+const std::string kForward = "attnjit/forward/mma/kernel.cuh";
 const std::string kPlace = "    load_q();  // joins the first group of copies";
 
 TEST_CASE("host compiler: kernels of each compiler agree with the reference") {
@@ -85,7 +85,7 @@ TEST_CASE("host compiler: a primitive that the executor lacks is named, and who 
     CHECK(holds(message, "kernel [attn_fwd bf16 d64 gqa1 | "));
     CHECK(holds(message,
                 "] for the CPU: the CPU executor has no primitive ptx::frobnicate, which "
-                "attnjit/forward_mma.cuh calls: \"ptx::frobnicate(7);\"; docs/executor.md "
+                "attnjit/forward/mma/kernel.cuh calls: \"ptx::frobnicate(7);\"; docs/executor.md "
                 "tells how to add it"));
   }
 }
@@ -110,7 +110,7 @@ TEST_CASE("host compiler: a mistake is shown with its place") {
         error_of(ErrorKind::kCompile,
                  changed_templates(kForward, kPlace, "    not_declared = 1;\n" + kPlace), compiler);
     CHECK(holds(message, "not_declared"));
-    CHECK(holds(message, " in attnjit/forward_mma.cuh: \"not_declared = 1;\""));
+    CHECK(holds(message, " in attnjit/forward/mma/kernel.cuh: \"not_declared = 1;\""));
   }
 }
 

@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(KeyMasks, "caught: a forward that does not wait for the packed
   spec.seqlen_kv = 130;
   const Run run{spec,
                 R"({"path":"wgmma","min_blocks":1,"block_q":64,"num_warps":4,"block_kv":64})"};
-  expect_report({"attnjit/forward_wgmma.cuh", "ptx::wait_for_previous_kernel();", ""}, run,
+  expect_report({"attnjit/forward/wgmma/kernel.cuh", "ptx::wait_for_previous_kernel();", ""}, run,
                 {"which the kernel ahead may still write: wait_for_previous_kernel is missing"});
   expect_report({"attnjit/score/mask_classes.cuh", "ptx::load_global_written(row + columns.at(j))",
                  "ptx::load_global(row + columns.at(j))"},

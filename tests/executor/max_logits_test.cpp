@@ -198,9 +198,9 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report({maxima, "return ptx::quad_max(highest[m][h]);", "return highest[m][h];"},
                 {kSmall, kMaxFree}, {"row_max of"});
   for (const auto& [file, maximum, config] :
-       {std::array{std::string("attnjit/forward_mma.cuh"), std::string("maxima.of(m, h)"),
+       {std::array{std::string("attnjit/forward/mma/kernel.cuh"), std::string("maxima.of(m, h)"),
                    kMaxFree},
-        std::array{std::string("attnjit/forward_wgmma_epilogue.cuh"),
+        std::array{std::string("attnjit/forward/wgmma/epilogue.cuh"),
                    std::string("maxima.of(turn, h)"), kWgmma}}) {
     expect_report({file, maximum + " * scale", maximum}, {kSmall, config},
                   {fails, "head 3: max_logits of 1 rows fails"});
@@ -229,7 +229,8 @@ TEST_CASE_FIXTURE(Mutations, "caught: maxima that the next block of rows takes t
 
 TEST_CASE_FIXTURE(Mutations,
                   "caught: a combine or a reduction that misses some, or does not wait") {
-  const std::string combine = "attnjit/forward_combine.cuh", heads = "attnjit/max_logits.cuh";
+  const std::string combine = "attnjit/forward/combine.cuh",
+                    heads = "attnjit/forward/max_logits.cuh";
   const std::string no_wait = "wait_for_previous_kernel is missing";
   expect_report(
       {combine, "params.partial_row_max + row * params.num_splits", "params.partial_row_max + row"},

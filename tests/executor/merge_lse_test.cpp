@@ -216,7 +216,7 @@ TEST_CASE_FIXTURE(Merges, "merge_lse: a sum that goes on where it lies") {
 }
 
 TEST_CASE("caught: a merge whose lse takes the place of one that is still to be read") {
-  Merges unordered(changed_templates("attnjit/merge_lse.cuh", "ptx::block_sync();", ""));
+  Merges unordered(changed_templates("attnjit/forward/merge_lse.cuh", "ptx::block_sync();", ""));
   for (const std::int64_t columns : {64, 512, 2056}) {
     CAPTURE(columns);
     CHECK(unordered.run(in_place(columns)).find("expected") != std::string::npos);
@@ -224,7 +224,7 @@ TEST_CASE("caught: a merge whose lse takes the place of one that is still to be 
 }
 
 TEST_CASE("caught: a merge that reads dead parts, or writes too much") {
-  const std::string kernel = "attnjit/merge_lse.cuh";
+  const std::string kernel = "attnjit/forward/merge_lse.cuh";
   Merges reads_all(changed_templates(kernel, "if (lse == -ptx::infinity()) return;", ""));
   CHECK(reads_all.run({}).find("is nan") != std::string::npos);
   Merges too_many(changed_templates(kernel, "row < params.num_rows && ", ""));

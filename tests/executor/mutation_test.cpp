@@ -12,10 +12,10 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kForward = "attnjit/forward_mma.cuh";
-const std::string kTiles = "attnjit/forward_mma_tiles.cuh";
-const std::string kCombine = "attnjit/forward_combine.cuh";
-const std::string kMaskPack = "attnjit/mask_pack.cuh";
+const std::string kForward = "attnjit/forward/mma/kernel.cuh";
+const std::string kTiles = "attnjit/forward/mma/tiles.cuh";
+const std::string kCombine = "attnjit/forward/combine.cuh";
+const std::string kMaskPack = "attnjit/prepass/mask_pack.cuh";
 const std::string kCopy = "attnjit/tile/copy.cuh";
 const std::string kBias = "attnjit/score/bias.cuh";
 const std::string kOperand = "attnjit/score/operand.cuh";
@@ -211,7 +211,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a NaN at a key that nobody keeps") {
 TEST_CASE_FIXTURE(Mutations, "caught: a sink that every split of the keys adds") {
   const ProblemSpec spec{
       .seqlen_q = 2, .seqlen_kv = 3000, .head_dim = 64, .use_sink = true, .sinks = {8.0f}};
-  expect_report({"attnjit/forward_mma.cuh", "if (split() == 0) features.close(block, row);",
+  expect_report({"attnjit/forward/mma/kernel.cuh", "if (split() == 0) features.close(block, row);",
                  "features.close(block, row);"},
                 {spec, "{}"}, {"lse of 2 rows fails"});
 }

@@ -166,8 +166,9 @@ TEST_CASE_FIXTURE(PackedOrders, "packed order: faulty numbers stay inside, too")
 const std::string kOneBlock =
     R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "num_warps": 4,
         "min_blocks": 1, "softmax": "max_free", "pack_heads": false})";
-const std::string kOrder = "attnjit/packed_order.cuh", kPlan = "attnjit/forward_wgmma_plan.cuh",
-                  kWalk = "attnjit/forward_wgmma_walk.cuh";
+const std::string kOrder = "attnjit/prepass/packed_order.cuh",
+                  kPlan = "attnjit/forward/wgmma/plan.cuh",
+                  kWalk = "attnjit/forward/wgmma/walk.cuh";
 const std::string kRace = "with no barrier of the block in between";
 
 // The first thread block has all blocks of rows, so that places of the plan are used again.

@@ -151,7 +151,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught: keys in use of another sequence, or 
                    "params.pages"},
                   run, {"fail"});
   }
-  expect_report({"attnjit/forward_wgmma_producer.cuh", "Features::kPacksSequences && !kPaged",
+  expect_report({"attnjit/forward/wgmma/producer.cuh", "Features::kPacksSequences && !kPaged",
                  "Features::kPacksSequences"},
                 {mixed(64), wgmma(64, 64)}, {"tensor_load to it is under way"});
 }

@@ -10,10 +10,10 @@
 namespace attnjit::executor_test::plane_backward_mutation_test {
 namespace {
 
-const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
-const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
-const std::string kParts = "attnjit/backward_dq_parts.cuh";
-const std::string kPlaneDq = "attnjit/backward_plane_dq.cuh";
+const std::string kKeys = "attnjit/backward/dkv_wgmma/keys.cuh";
+const std::string kDq = "attnjit/backward/dkv_wgmma/dq.cuh";
+const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kPlaneDq = "attnjit/backward/dkv_wgmma/plane_dq.cuh";
 
 // Four tiles of keys, of which a thread block takes one after another.
 Run plane(int seqlen_q, int head_dim = 64) {

@@ -151,8 +151,9 @@ TEST_CASE_FIXTURE(PreparedMasks, "slow: caught: bits by keys that are another's"
   expect_report({bits, "+ lane_quarter)", ")"}, run, {"dk", "fail"});
   expect_report({bits, "column + 4 * 8 * i", "column"}, run, {"dk", "fail"});
   expect_report({"attnjit/tile/bit_matrix.cuh", "block > 0;", "block > 1;"}, run, {"dk", "fail"});
-  expect_report({"attnjit/mask_pack.cuh", "kMaskTile * kv_tile + lane", "kMaskTile * kv_tile"}, run,
-                {"mask_pack, block ", "bits by keys"});
+  expect_report(
+      {"attnjit/prepass/mask_pack.cuh", "kMaskTile * kv_tile + lane", "kMaskTile * kv_tile"}, run,
+      {"mask_pack, block ", "bits by keys"});
 }
 
 TEST_CASE_FIXTURE(PreparedMasks, "caught: words past the last queries") {

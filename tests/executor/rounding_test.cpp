@@ -62,7 +62,7 @@ TEST_CASE("slow: rounding: errors of both dtypes and widths") {
 }
 
 TEST_CASE("caught: a sum of probabilities that were not rounded") {
-  Bench bench(changed_templates("attnjit/forward_wgmma_epilogue.cuh",
+  Bench bench(changed_templates("attnjit/forward/wgmma/epilogue.cuh",
                                 "state.divisor = out[0][kOutGroups][2 * h];", ""));
   for (const ProblemSpec& spec : test::rounding_problems(DType::kBFloat16, 64, 2, true)) {
     if (spec.query_stddev == 1 && !spec.dominant_key) continue;  // 1.15 is theirs, too

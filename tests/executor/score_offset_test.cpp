@@ -39,7 +39,7 @@ TEST_CASE("wgmma: fp16 scores up to 60 log2 units from the reference, of all key
 
 // The softmax with the bound below or above its first sums removed.
 TEST_CASE("wgmma: fp16 scores need the bounds of a first sum to both sides") {
-  const std::string softmax = "attnjit/softmax.cuh";
+  const std::string softmax = "attnjit/forward/softmax.cuh";
   Bench below(changed_templates(softmax, "kWide ? 0x1p-60f : 0x1p4f", "0.0f"));
   CHECK(run(below, "", -30, MovedKeys::kAll).find("batch 0 head 0: max error") !=
         std::string::npos);

@@ -12,15 +12,15 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
-const std::string kResidentKeys = "attnjit/backward_resident_keys.cuh";
+const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
+const std::string kResidentKeys = "attnjit/backward/resident_keys.cuh";
 const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
-const std::string kKeys = "attnjit/backward_wgmma_keys.cuh";
-const std::string kDq = "attnjit/backward_wgmma_dq.cuh";
-const std::string kParts = "attnjit/backward_dq_parts.cuh";
-const std::string kSum = "attnjit/fragment_sum.cuh";
-const std::string kShared = "attnjit/backward_wgmma_shared.cuh";
-const std::string kEntry = "attnjit/backward_dkv_wgmma.cuh";
+const std::string kKeys = "attnjit/backward/dkv_wgmma/keys.cuh";
+const std::string kDq = "attnjit/backward/dkv_wgmma/dq.cuh";
+const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kSum = "attnjit/backward/fragment_sum.cuh";
+const std::string kShared = "attnjit/backward/dkv_wgmma/shared.cuh";
+const std::string kEntry = "attnjit/backward/dkv_wgmma/kernel.cuh";
 
 // Rings go round, and keys end within a tile.
 const ProblemSpec kSpec = {.seqlen_q = 400, .seqlen_kv = 100, .head_dim = 64, .backward = true};
@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   spec.seqlen_kv = 300;
   spec.deterministic = true;
   const Run run = {spec, wgmma_backward(64)};
-  const std::string turns = "attnjit/backward_turns.cuh";
+  const std::string turns = "attnjit/backward/dkv_wgmma/turns.cuh";
   expect_report({turns, "ptx::barrier_arrive_if(lane == 0, shared.turn_taken(taken.slot()));", ""},
                 run, {"deadlock", "0 of 1 arrivals"});
   expect_report(
@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma backward: sums that do not be
   ProblemSpec spec = kSpec;
   spec.heads_q = spec.heads_kv = 3;
   const Run run = {spec, wgmma_backward(64)};
-  const std::string zeros = "attnjit/backward_zeros_ahead.cuh";
+  const std::string zeros = "attnjit/backward/dkv_wgmma/zeros_ahead.cuh";
   expect_report({zeros, "line < first + share", "line < first"}, run,
                 {"adds to byte", "of sums of dq", "which nobody has set to zero"});
 }
@@ -263,7 +263,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias th
   adds.config = with_dbias(run.config, "parts");
   expect_report({kEntry, "if (warp == 2)", "if (warp == 2 && params.base.batch < 0)"}, adds,
                 {"bias_sum, block", "load_global_written: reads"});
-  expect_report({"attnjit/bias_sum.cuh", "for (int i = 0; i < planes; ++i) {",
+  expect_report({"attnjit/backward/bias_sum.cuh", "for (int i = 0; i < planes; ++i) {",
                  "for (int i = 1; i < planes; ++i) {"},
                 adds, {"dbias:"});
   adds.config = with_dbias(run.config, "add");
@@ -287,7 +287,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
                 {"load_matrices_transposed: reads shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // dS may take their place", ""}, run,
                 {"store_matrices_transposed: writes shared memory at +"});
-  expect_report({"attnjit/backward_key_scores.cuh", "weights.of(p[n], n, e, late_zero)",
+  expect_report({"attnjit/backward/dkv_wgmma/key_scores.cuh", "weights.of(p[n], n, e, late_zero)",
                  "element_of<kDType>(p[n], e)"},
                 run, {"dq:"});
 }

@@ -12,11 +12,11 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kProducer = "attnjit/forward_wgmma_producer.cuh";
-const std::string kConsumer = "attnjit/forward_wgmma_consumer.cuh";
-const std::string kEpilogue = "attnjit/forward_wgmma_epilogue.cuh";
-const std::string kShared = "attnjit/forward_wgmma_shared.cuh";
-const std::string kEntry = "attnjit/forward_wgmma.cuh";
+const std::string kProducer = "attnjit/forward/wgmma/producer.cuh";
+const std::string kConsumer = "attnjit/forward/wgmma/consumer.cuh";
+const std::string kEpilogue = "attnjit/forward/wgmma/epilogue.cuh";
+const std::string kShared = "attnjit/forward/wgmma/shared.cuh";
+const std::string kEntry = "attnjit/forward/wgmma/kernel.cuh";
 
 // Two blocks of rows for a thread block of its own head, and rings that go round.
 const ProblemSpec kRows = {
@@ -171,7 +171,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: hidden keys that are not set to z
 // Without its exact step, which ordinary scores never need.
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a softmax that trusts its reference") {
   ProblemSpec peaky = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .bias = "11qk"};
-  const Mutation trusting = {"attnjit/softmax.cuh", "if (ptx::warp_all(in_range))", "if (true)"};
+  const Mutation trusting = {"attnjit/forward/softmax.cuh", "if (ptx::warp_all(in_range))",
+                             "if (true)"};
   for (const tensor::BiasKind kind :
        {tensor::BiasKind::kHugeLogit, tensor::BiasKind::kVeryNegative}) {
     peaky.bias_kind = kind;

@@ -208,11 +208,11 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: what stays on the
   CHECK(run(gradients(wide, true), wide_backward()) == "");
 }
 
-const std::string kProducer = "attnjit/backward_wgmma_producer.cuh";
-const std::string kParts = "attnjit/backward_dq_parts.cuh";
-const std::string kKeyRows = "attnjit/backward_key_rows.cuh";
-const std::string kDqProducer = "attnjit/backward_dq_wgmma_producer.cuh";
-const std::string kDqConsumer = "attnjit/backward_dq_wgmma_consumer.cuh";
+const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
+const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
+const std::string kKeyRows = "attnjit/backward/key_rows.cuh";
+const std::string kDqProducer = "attnjit/backward/dq_wgmma/producer.cuh";
+const std::string kDqConsumer = "attnjit/backward/dq_wgmma/consumer.cuh";
 
 TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma packed backward: rows of another sequence") {
   const Run run = {gradients(poisoned()), wgmma_backward(128)};

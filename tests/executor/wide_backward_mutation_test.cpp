@@ -12,16 +12,16 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kProducer = "attnjit/backward_wide_producer.cuh";
-const std::string kResidentKeys = "attnjit/backward_resident_keys.cuh";
-const std::string kProduct = "attnjit/backward_wide_product.cuh";
-const std::string kRoles = "attnjit/backward_wide_roles.cuh";
-const std::string kShared = "attnjit/backward_wide_shared.cuh";
-const std::string kEntry = "attnjit/backward_dkv_wide.cuh";
-const std::string kDqProducer = "attnjit/backward_dq_wgmma_producer.cuh";
-const std::string kDqConsumer = "attnjit/backward_dq_wgmma_consumer.cuh";
-const std::string kDqShared = "attnjit/backward_dq_wgmma_shared.cuh";
-const std::string kDqEntry = "attnjit/backward_dq_wgmma.cuh";
+const std::string kProducer = "attnjit/backward/dkv_wgmma_d256/producer.cuh";
+const std::string kResidentKeys = "attnjit/backward/resident_keys.cuh";
+const std::string kProduct = "attnjit/backward/dkv_wgmma_d256/product.cuh";
+const std::string kRoles = "attnjit/backward/dkv_wgmma_d256/roles.cuh";
+const std::string kShared = "attnjit/backward/dkv_wgmma_d256/shared.cuh";
+const std::string kEntry = "attnjit/backward/dkv_wgmma_d256/kernel.cuh";
+const std::string kDqProducer = "attnjit/backward/dq_wgmma/producer.cuh";
+const std::string kDqConsumer = "attnjit/backward/dq_wgmma/consumer.cuh";
+const std::string kDqShared = "attnjit/backward/dq_wgmma/shared.cuh";
+const std::string kDqEntry = "attnjit/backward/dq_wgmma/kernel.cuh";
 const std::string kClear = "attnjit/tile/clear_rows.cuh";
 
 // Rings go round, and keys end within a tile.

@@ -1,8 +1,8 @@
 // mask_pack 1k
 
-// ---- attnjit/mask_pack.cuh
+// ---- attnjit/prepass/mask_pack.cuh
 
-// ---- attnjit/mask_pack_config.h
+// ---- attnjit/prepass/mask_pack_config.h
 
 // ---- attnjit/score/packed_mask_params.h
 
@@ -79,7 +79,7 @@ ATTNJIT_INLINE_CONSTEXPR int packed_byte(int key) {
 // scores: bit 16 t + 2 j + i is query 8 j + 2 t + i of the tile.
 
 // A boolean mask packed to bits, with a class for each tile of kMaskTile by kMaskTile; written by
-// mask_pack.cuh.
+// prepass/mask_pack.cuh.
 struct PackedMaskParams {
   const uint32* words;   // [plane][row][words_per_row]
   const uint8* classes;  // [plane][q tile][kv tile], a TileUse each

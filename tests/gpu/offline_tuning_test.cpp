@@ -11,7 +11,7 @@ using test::Outcome;
 // One candidate of 64 columns writes where nothing is, another never ends.
 std::string faulty_templates(const CommandLine& attnjit) {
   const std::string begin = "ATTNJIT_DEVICE void locate() {";
-  return attnjit.changed_templates("forward_mma_tiles.cuh", begin, begin + R"(
+  return attnjit.changed_templates("forward/mma/tiles.cuh", begin, begin + R"(
     if constexpr (kConfig.block_kv == 32) asm volatile("st.global.u32 [%0], 0;" ::"l"(8ull));
     if constexpr (kStages == 3 && kConfig.block_q == 64) {
       for (;;) asm volatile("nanosleep.u32 1000;");

@@ -61,7 +61,7 @@ class Recorder {
   }
 
  private:
-  static constexpr const char* kForward = "attnjit/forward_mma.cuh";
+  static constexpr const char* kForward = "attnjit/forward/mma/kernel.cuh";
   static constexpr const char* kHeader = R"(
 #include "attnjit/ptx/matrix.cuh"
 #include "attnjit/ptx/thread.cuh"

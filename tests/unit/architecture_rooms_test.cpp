@@ -80,13 +80,35 @@ TEST_CASE("every directory beside a room or shelf of the table is in it") {
   }
 }
 
-TEST_CASE("tiles know nothing of the features of scores") {
-  for (const auto& entry : fs::directory_iterator(kRoot / "templates/attnjit/tile")) {
-    for_each_match(entry.path(), "^ *# *include *[\"<](attnjit/score/.*)[\">]",
+// Fails where a file of `directory` below templates/attnjit includes what `pattern` finds.
+void check_templates(const fs::path& directory, const std::string& pattern) {
+  const fs::path kTemplates = kRoot / "templates/attnjit";
+  REQUIRE_MESSAGE(fs::is_directory(kTemplates / directory), directory.string(), " is not there");
+  for (const auto& entry : fs::directory_iterator(kTemplates / directory)) {
+    for_each_match(entry.path(), ("^ *# *include *[\"<]attnjit/(" + pattern + ")[\">]").c_str(),
                    [&](std::size_t line, const std::string& name) {
                      FAIL_CHECK(entry.path().string(), ":", line, ": includes ", name);
                    });
   }
+}
+
+TEST_CASE("primitives know nothing of tiles, and tiles nothing of the features of scores") {
+  check_templates("ptx", "(?:tile|score|forward|backward|prepass)/.*");
+  check_templates("tile", "(?:score|forward|backward|prepass)/.*");
+}
+
+TEST_CASE("no main loop includes another's folder, and what they share includes none") {
+  int loops = 0;
+  for (const char* pass : {"forward", "backward"}) {
+    check_templates(pass, ".*/.*/.*");
+    for (const auto& entry : fs::directory_iterator(kRoot / "templates/attnjit" / pass)) {
+      if (!entry.is_directory()) continue;
+      const std::string loop = entry.path().filename().string();
+      check_templates(fs::path(pass) / loop, ".*/(?!" + loop + "/).*/.*");
+      ++loops;
+    }
+  }
+  CHECK(loops == 6);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "attnjit/forward_schedule.h"
+#include "attnjit/forward/wgmma/schedule.h"
 
 using attnjit::kernel::ForwardSchedule;
 using attnjit::kernel::ForwardWork;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "attnjit/packed_costs.h"
 #include "attnjit/packed_work.h"
+#include "attnjit/prepass/packed_costs.h"
 
 using attnjit::kernel::bucket_time;
 using attnjit::kernel::ceil_div;

@@ -112,7 +112,7 @@ TEST_CASE("a feature that the problem lacks leaves no word in the source") {
     const std::string header = TemplateSet().text("attnjit/score/" + feature.header);
     // Names that only this header has, as far as the plain kernel's templates go.
     const std::set<std::string> own = difference(
-        names_in(header), names_in(codegen::flatten("#include \"attnjit/forward_mma.cuh\"\n"
+        names_in(header), names_in(codegen::flatten("#include \"attnjit/forward/mma/kernel.cuh\"\n"
                                                     "#include \"attnjit/score/length.cuh\"\n",
                                                     TemplateSet())));
     REQUIRE_FALSE(own.empty());
@@ -178,7 +178,8 @@ TEST_CASE("the stub states the title and every value of the config") {
   const Source source = render(f);
   CHECK(source.entry == "attn_fwd");
   CHECK(source.title == "attn_fwd fp16 d128 dv64 gqa4 right | q128 kv64 s2 w8 b1 max_free");
-  CHECK(source.stub.starts_with("// " + source.title + "\n#include \"attnjit/forward_mma.cuh\"\n"));
+  CHECK(source.stub.starts_with("// " + source.title +
+                                "\n#include \"attnjit/forward/mma/kernel.cuh\"\n"));
   CHECK(source.text.starts_with("// " + source.title + "\n"));
   CHECK(contains(source.stub,
                  "inline constexpr ForwardConfig kConfig{\n    .dtype = DType::kFloat16,\n"
@@ -200,7 +201,7 @@ TEST_CASE("the mask prepass has a stub of its own") {
   CHECK(contains(source.stub,
                  "    .per_pair = true,\n    .vectorized = false,\n    .by_rows = true,\n"
                  "    .by_keys = false,\n};\n"));
-  CHECK(contains(source.text, "// ---- attnjit/mask_pack.cuh"));
+  CHECK(contains(source.text, "// ---- attnjit/prepass/mask_pack.cuh"));
   CHECK_FALSE(contains(source.text, "#include"));
 }
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "attnjit/backward_config.h"
-#include "attnjit/forward_config.h"
+#include "attnjit/backward/mma/config.h"
+#include "attnjit/forward/mma/config.h"
 #include "attnjit/score/score_shape.h"
 
 namespace codegen_score_shape_test {

@@ -152,7 +152,7 @@ TEST_CASE("a template directory takes the place of the embedded templates, and d
   CHECK(source(same).text == source(embedded).text);
   CHECK(same.key(source(same), arch()) == embedded.key(source(embedded), arch()));
 
-  std::ofstream(templates / "attnjit/softmax.cuh", std::ios::app) << "// changed\n";
+  std::ofstream(templates / "attnjit/forward/softmax.cuh", std::ios::app) << "// changed\n";
   Engine changed(environment(variables));
   CHECK(source(changed).text.find("// changed\n") != std::string::npos);
   CHECK(changed.key(source(changed), arch()) != embedded.key(source(embedded), arch()));
@@ -169,18 +169,19 @@ TEST_CASE("a template directory that is not there, or not complete, is named") {
 
   const fs::path templates = temp / "templates";
   copy_templates(templates);
-  fs::remove(templates / "attnjit/softmax.cuh");
+  fs::remove(templates / "attnjit/forward/softmax.cuh");
   Engine engine(
       environment({{"ATTNJIT_CACHE_DIR", "0"}, {"ATTNJIT_TEMPLATE_DIR", templates.string()}}));
   check_parts(message_of(ErrorKind::kInvalidEnvironment, [&] { source(engine); }),
-              {"attnjit/softmax.cuh", "ATTNJIT_TEMPLATE_DIR"});
+              {"attnjit/forward/softmax.cuh", "ATTNJIT_TEMPLATE_DIR"});
 }
 
 TEST_CASE("a kernel that does not compile is an error that can be worked on") {
   const TempDirectory temp;
   const fs::path templates = temp / "templates";
   copy_templates(templates);
-  std::ofstream(templates / "attnjit/softmax.cuh", std::ios::app) << "int broken = nowhere;\n";
+  std::ofstream(templates / "attnjit/forward/softmax.cuh", std::ios::app)
+      << "int broken = nowhere;\n";
   Engine engine(environment({{"ATTNJIT_CACHE_DIR", (temp / "cache").string()},
                              {"XDG_RUNTIME_DIR", temp.path().string()},
                              {"ATTNJIT_TEMPLATE_DIR", templates.string()},

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "attnjit/error.hpp"
-#include "attnjit/merge_lse_config.h"
+#include "attnjit/forward/merge_lse_config.h"
 #include "forward_fixtures.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"

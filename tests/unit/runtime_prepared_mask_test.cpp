@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "attnjit/mask_pack_config.h"
+#include "attnjit/prepass/mask_pack_config.h"
 #include "forward_fixtures.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime_fixtures.hpp"

@@ -9,9 +9,9 @@
 
 namespace attnjit::kernel {
 
-// Drops keys in a backward by a boolean mask that mask_pack.cuh has packed to bits and classified:
-// the bits lie in the order in which the kernel has its scores. Empty tiles are skipped, full ones
-// run without mask code. kLate as for Bias.
+// Drops keys in a backward by a boolean mask that prepass/mask_pack.cuh has packed to bits and
+// classified: the bits lie in the order in which the kernel has its scores. Empty tiles are
+// skipped, full ones run without mask code. kLate as for Bias.
 template <ScoreShape kShape, Extent kExtent, bool kLate>
 struct BackwardMask : Feature {
   static constexpr bool kPerPair = kExtent == Extent::kPerPair;

@@ -1,5 +1,5 @@
 #pragma once
-#include "attnjit/backward_params.h"
+#include "attnjit/backward/params.h"
 #include "attnjit/ptx/accumulate.cuh"
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/memory.cuh"

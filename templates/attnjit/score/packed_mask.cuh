@@ -9,7 +9,7 @@
 
 namespace attnjit::kernel {
 
-// Drops keys by a boolean mask that mask_pack.cuh has packed to bits and classified.
+// Drops keys by a boolean mask that prepass/mask_pack.cuh has packed to bits and classified.
 // Empty tiles are skipped before their K and V are read; full ones run without mask code. Packed
 // heads share the mask: one that varies over the heads of a kv head is not for a config that packs.
 template <ScoreShape kShape, Extent kExtent>

@@ -1,5 +1,5 @@
 #pragma once
-#include "attnjit/backward_params.h"
+#include "attnjit/backward/params.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/packed_sequences_params.h"

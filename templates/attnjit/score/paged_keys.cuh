@@ -1,5 +1,5 @@
 #pragma once
-#include "attnjit/forward_params.h"
+#include "attnjit/forward/params.h"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"

@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d128 gqa1 right bias=1k,fp32 dbias=1k,fp32,reduced | q64 kv64 s2 w8 qw4 b1 dq
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/band.cuh"

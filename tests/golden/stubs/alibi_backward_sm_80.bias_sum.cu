@@ -1,5 +1,5 @@
 // bias_sum fp32
-#include "attnjit/bias_sum.cuh"
+#include "attnjit/backward/bias_sum.cuh"
 
 using namespace attnjit::kernel;
 

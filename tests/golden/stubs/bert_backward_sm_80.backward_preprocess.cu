@@ -1,5 +1,5 @@
 // backward_preprocess fp16 dv64
-#include "attnjit/backward_preprocess.cuh"
+#include "attnjit/backward/preprocess.cuh"
 
 using namespace attnjit::kernel;
 

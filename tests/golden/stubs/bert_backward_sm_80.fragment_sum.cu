@@ -1,5 +1,5 @@
 // fragment_sum fp16 d64
-#include "attnjit/fragment_sum.cuh"
+#include "attnjit/backward/fragment_sum.cuh"
 
 using namespace attnjit::kernel;
 

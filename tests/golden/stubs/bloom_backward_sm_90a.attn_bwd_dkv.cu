@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d128 gqa1 right alibi one_sided | wgmma q64 kv128 s2
-#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/backward/dkv_wgmma/kernel.cuh"
 #include "attnjit/score/alibi.cuh"
 #include "attnjit/score/band.cuh"
 

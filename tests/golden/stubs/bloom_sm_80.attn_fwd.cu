@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa1 right alibi one_sided | q128 kv32 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/alibi.cuh"
 #include "attnjit/score/band.cuh"
 

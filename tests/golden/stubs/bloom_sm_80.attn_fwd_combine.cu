@@ -1,5 +1,5 @@
 // attn_fwd_combine bf16 dv128 | w8
-#include "attnjit/forward_combine.cuh"
+#include "attnjit/forward/combine.cuh"
 
 using namespace attnjit::kernel;
 

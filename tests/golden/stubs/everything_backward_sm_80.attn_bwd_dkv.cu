@@ -1,5 +1,5 @@
 // attn_bwd_dkv fp16 d96 dv64 gqa4 left right seqlens mask=qk bias=qk,fp32 dbias=qk,fp32 | q64 kv64 s2 w8 qw4 b1 dq
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/bias.cuh"

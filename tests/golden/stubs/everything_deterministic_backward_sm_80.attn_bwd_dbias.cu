@@ -1,5 +1,5 @@
 // attn_bwd_dbias fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced,few deterministic | q64 kv64 s1 w8 qw4 b1
-#include "attnjit/backward_dbias_mma.cuh"
+#include "attnjit/backward/mma/dbias.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/backward_mask.cuh"

@@ -1,5 +1,5 @@
 // attn_bwd_dq fp16 d96 dv64 gqa4 right mask=qk bias=qk,fp32 dbias=qk,fp32,reduced,few deterministic | q128 kv32 s2 w8 qw8 b1
-#include "attnjit/backward_dq_mma.cuh"
+#include "attnjit/backward/mma/dq.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/band.cuh"

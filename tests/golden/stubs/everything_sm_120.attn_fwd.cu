@@ -1,5 +1,5 @@
 // attn_fwd fp16 d96 dv64 gqa4 left right seqlens mask=qk bias=qk,fp32,scalar | q64 kv32 s1 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/packed_mask.cuh"

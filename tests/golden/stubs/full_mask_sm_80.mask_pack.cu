@@ -1,5 +1,5 @@
 // mask_pack qk
-#include "attnjit/mask_pack.cuh"
+#include "attnjit/prepass/mask_pack.cuh"
 
 using namespace attnjit::kernel;
 

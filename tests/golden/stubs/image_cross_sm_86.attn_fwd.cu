@@ -1,5 +1,5 @@
 // attn_fwd fp16 d80 gqa1 | q128 kv32 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d192 dv128 gqa1 right | wgmma q128 kv96 s2
-#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;

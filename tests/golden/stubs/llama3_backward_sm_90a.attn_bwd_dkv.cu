@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d128 gqa4 right | wgmma q64 kv128 s2
-#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/backward/dkv_wgmma/kernel.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;

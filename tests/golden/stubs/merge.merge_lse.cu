@@ -1,5 +1,5 @@
 // merge_lse bf16 to bf16 dv128
-#include "attnjit/merge_lse.cuh"
+#include "attnjit/forward/merge_lse.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // merge_lse fp16 to fp32 dv33 unaligned carry
-#include "attnjit/merge_lse.cuh"
+#include "attnjit/forward/merge_lse.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa4 left right | q128 kv32 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;

@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d33 dv100 gqa1 bias=q1,bf16,scalar unaligned dbias=q1,bf16 | q64 kv64 s2 w8 qw4 b1 dq
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d64 gqa1 packed mask=1k,scalar,packed bias=1k,bf16,scalar,packed | q64 kv64 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/packed_sequences.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/packed_keys.cuh"

@@ -1,5 +1,5 @@
 // backward_preprocess bf16 dv128 pieces packed
-#include "attnjit/backward_preprocess.cuh"
+#include "attnjit/backward/preprocess.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa4 seqlens page_size=16 | q16 packed kv32 s3 w1 b4 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/length.cuh"
 #include "attnjit/score/paged_keys.cuh"

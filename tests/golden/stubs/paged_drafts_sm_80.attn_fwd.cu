@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa4 seqlens tail_mask page_size=256 | q64 kv64 s1 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/length.cuh"
 #include "attnjit/score/paged_keys.cuh"

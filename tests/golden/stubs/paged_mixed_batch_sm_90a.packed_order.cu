@@ -1,5 +1,5 @@
 // packed_order q128 heads1 paged
-#include "attnjit/packed_order.cuh"
+#include "attnjit/prepass/packed_order.cuh"
 
 using namespace attnjit::kernel;
 

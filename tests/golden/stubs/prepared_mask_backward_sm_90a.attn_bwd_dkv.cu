@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d64 gqa1 mask=qk | wgmma q64 kv128 s2
-#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/backward/dkv_wgmma/kernel.cuh"
 #include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 

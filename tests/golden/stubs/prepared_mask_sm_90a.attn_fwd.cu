@@ -1,5 +1,5 @@
 // attn_fwd bf16 d64 gqa1 mask=qk | wgmma q128 kv128 s2
-#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"
 

@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d64 gqa1 mask=1k | q64 kv64 s2 w4 qw2 b2 dq
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/backward_mask.cuh"
 #include "attnjit/score/length.cuh"
 

@@ -1,5 +1,5 @@
 // max_logits | w16
-#include "attnjit/max_logits.cuh"
+#include "attnjit/forward/max_logits.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa4 right seqlens | wgmma q128 kv128 s2
-#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/seqlens.cuh"
 #include "attnjit/score/band.cuh"
 

@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d64 gqa1 bias=qk,bf16 dbias=qk,bf16,reduced,few | q64 kv64 s2 w4 qw2 b2 dq
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/length.cuh"

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d128 gqa8 mask=qk | wgmma q128 packed kv128 s2
-#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"
 

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d32 gqa1 mask=1k bias=qk,bf16 | wgmma q128 kv128 s2
-#include "attnjit/forward_wgmma.cuh"
+#include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"

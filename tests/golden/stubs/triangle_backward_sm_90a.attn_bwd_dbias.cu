@@ -1,5 +1,5 @@
 // attn_bwd_dbias bf16 d32 gqa1 mask=1k bias=qk,bf16 dbias=qk,bf16,reduced deterministic | q128 kv64 s1 w8 qw4 b2
-#include "attnjit/backward_dbias_mma.cuh"
+#include "attnjit/backward/mma/dbias.cuh"
 #include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/backward_mask.cuh"

@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d32 gqa1 mask=1k bias=qk,bf16,grouped dbias=qk,bf16,grouped,few | wgmma q64 kv128 s2
-#include "attnjit/backward_dkv_wgmma.cuh"
+#include "attnjit/backward/dkv_wgmma/kernel.cuh"
 #include "attnjit/score/bias.cuh"
 #include "attnjit/score/batch_groups.cuh"
 #include "attnjit/score/backward_mask.cuh"

@@ -1,5 +1,5 @@
 // backward_preprocess bf16 dv32 pieces
-#include "attnjit/backward_preprocess.cuh"
+#include "attnjit/backward/preprocess.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // fragment_sum bf16 d32
-#include "attnjit/fragment_sum.cuh"
+#include "attnjit/backward/fragment_sum.cuh"
 
 using namespace attnjit::kernel;
 

@@ -1,5 +1,5 @@
 // attn_fwd bf16 d64 gqa1 unaligned | q64 kv64 s2 w4 b2 max_free
-#include "attnjit/forward_mma.cuh"
+#include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/length.cuh"
 
 using namespace attnjit::kernel;

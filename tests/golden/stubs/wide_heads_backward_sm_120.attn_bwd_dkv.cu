@@ -1,5 +1,5 @@
 // attn_bwd_dkv bf16 d256 gqa2 right deterministic | q32 kv32 s1 w8 qw2 b1
-#include "attnjit/backward_dkv_mma.cuh"
+#include "attnjit/backward/mma/dkv.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;

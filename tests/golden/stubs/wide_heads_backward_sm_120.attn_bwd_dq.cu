@@ -1,5 +1,5 @@
 // attn_bwd_dq bf16 d256 gqa2 right deterministic | q64 kv32 s1 w4 qw4 b1
-#include "attnjit/backward_dq_mma.cuh"
+#include "attnjit/backward/mma/dq.cuh"
 #include "attnjit/score/band.cuh"
 
 using namespace attnjit::kernel;

@@ -1,0 +1,142 @@
+#pragma once
+#include "attnjit/backward/wgmma_params.h"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// The order in which the tiles of keys that a tile of queries sees, mask aside, come to its dq.
+enum class DqOrder : int {
+  kAny = 0,    // sums are zeros before, and all add to them
+  kFirst = 1,  // the first keys store, others add after them
+  kKeys = 2,   // the first keys store, others add one after another, so that bits do not vary
+};
+
+// Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
+struct BackwardWgmmaConfig {
+  DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
+  int head_dim;      // columns of q and k, a multiple of 8 up to 128
+  int head_dim_v;    // columns of v and dout, likewise
+  int gqa_ratio;     // query heads that share one kv head
+  bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
+  bool any_scale;    // the scale may be 0 or negative, so that masks come after it
+  bool bias_tiles;   // a bias with rows of its own comes in tiles
+  DqOrder dq_order;
+  bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself
+  bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
+  int block_q;         // query rows of a tile, 64 or 128
+  int num_stages;      // tiles of Q and dO in the ring
+  // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
+  int producer_registers, dq_registers;
+
+  static constexpr int kMaxSharedBytes = 227 * 1024;
+  static constexpr int kControlBytes = 320;  // of barriers, jobs and places
+  static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
+  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
+  static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
+  static constexpr bool late = false;        // features read operands before scores are computed
+
+  ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
+  // Whether a thread block goes from one place to the next.
+  ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || whole_planes; }
+  // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
+  // to dq first and last is known.
+  ATTNJIT_CONSTEXPR bool walks_all() const { return takes_turns() || whole_planes; }
+  // Whether thread blocks wait for each other before they add to dq.
+  ATTNJIT_CONSTEXPR bool takes_turns() const { return dq_order != DqOrder::kAny; }
+  // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
+  ATTNJIT_CONSTEXPR int key_registers() const {
+    const int most = (512 - producer_registers - dq_registers) / 16 * 8;
+    return most < 240 ? most : 240;
+  }
+  ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
+
+  // Columns in shared memory, whole slabs of 64, and those that products take.
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
+  ATTNJIT_CONSTEXPR int depth() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int depth_v() const { return round_up(head_dim_v, 16); }
+  ATTNJIT_CONSTEXPR int key_columns() const { return round_up(head_dim, 32); }
+  ATTNJIT_CONSTEXPR int value_columns() const { return round_up(head_dim_v, 32); }
+
+  // The scores of a warp, for features: 16 keys in rows, the queries of the tile in columns.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kColumns,
+            .row_tiles = 1,
+            .groups = block_q / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
+  }
+
+  // Shared memory, in bytes: [K, of two places if there is room | V | stages of Q and dO | tiles of
+  // dS | stages of biases | of rows: pieces, then lse | sums in fp32 | barriers, jobs, places].
+  // compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as many:
+  // something has to follow them.
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int dout_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int ds_bytes() const { return block_q * block_kv * 2; }
+  // Of 64 by 64 sums in fp32 on their way to global memory, a slab of a tile of dq for one, two at
+  // least.
+  static constexpr int kSumBytes = 64 * 64 * 4;
+  ATTNJIT_CONSTEXPR int num_sums() const {
+    const int of_dq = block_q / 64 * (padded_head_dim() / 64);
+    return of_dq < 2 ? 2 : of_dq;
+  }
+  ATTNJIT_CONSTEXPR int bias_bytes() const { return bias_tiles ? block_q * block_kv * 2 : 0; }
+  ATTNJIT_CONSTEXPR int piece_bytes() const { return block_q * kRowPieceBytes; }
+  ATTNJIT_CONSTEXPR int lse_bytes() const { return scale_first ? block_q * 4 : 0; }
+  ATTNJIT_CONSTEXPR int rows_bytes() const { return piece_bytes() + lse_bytes(); }
+  ATTNJIT_CONSTEXPR int k_buffers() const {
+    const int stage = q_bytes() + dout_bytes() + bias_bytes() + rows_bytes();
+    const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
+                       num_sums() * kSumBytes + kControlBytes;
+    return has_places() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
+  }
+  ATTNJIT_CONSTEXPR int stages_offset() const { return k_buffers() * k_bytes() + v_bytes(); }
+  ATTNJIT_CONSTEXPR int ds_offset() const {
+    return stages_offset() + num_stages * (q_bytes() + dout_bytes());
+  }
+  ATTNJIT_CONSTEXPR int bias_offset() const { return ds_offset() + kSlots * ds_bytes(); }
+  ATTNJIT_CONSTEXPR int rows_offset() const { return bias_offset() + num_stages * bias_bytes(); }
+  ATTNJIT_CONSTEXPR int sums_offset() const { return rows_offset() + num_stages * rows_bytes(); }
+  ATTNJIT_CONSTEXPR int control_offset() const { return sums_offset() + num_sums() * kSumBytes; }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return control_offset() + kControlBytes; }
+  // Of a thread that has keys: dk, dv, scores, and probabilities and dS as operands.
+  ATTNJIT_CONSTEXPR int fragment_registers() const {
+    return (key_columns() + value_columns()) / 2 + block_q;
+  }
+  // Whether there is room for probabilities in fp32 until dP is there, beside dP and themselves as
+  // an operand.
+  ATTNJIT_CONSTEXPR bool keeps_floats() const {
+    return (key_columns() + value_columns()) / 2 + block_q + block_q / 4 <= 176;
+  }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 8 || config.head_dim > 128 || config.head_dim % 8 != 0)
+    return "head_dim must be a multiple of 8 from 8 to 128";
+  if (config.head_dim_v < 8 || config.head_dim_v > 128 || config.head_dim_v % 8 != 0)
+    return "head_dim_v must be a multiple of 8 from 8 to 128";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.block_q != 64 && config.block_q != 128) return "block_q must be 64 or 128";
+  if (config.num_stages != 2 && config.num_stages != 3) return "num_stages must be 2 or 3";
+  if (config.producer_registers < 24 || config.producer_registers % 8 != 0)
+    return "producer_registers must be a multiple of 8 from 24 on";
+  if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
+    return "dq_registers must be a multiple of 8 from 24 on";
+  if (config.takes_turns() && config.whole_planes)
+    return "dq_order must be kAny where a thread block takes whole planes";
+  if (config.shares_places && config.whole_planes)
+    return "shares_places must be false where a thread block takes whole planes";
+  if (config.fragment_registers() > 192)
+    return "block_q, head_dim and head_dim_v need more registers than a thread has";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel

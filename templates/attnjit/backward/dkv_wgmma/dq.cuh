@@ -1,0 +1,198 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma/plane_dq.cuh"
+#include "attnjit/backward/dkv_wgmma/zeros_ahead.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+
+namespace attnjit::kernel {
+
+// Groups of stores that a tile of dS and its part of dq leave in.
+template <BackwardWgmmaConfig kConfig, class BiasGrad>
+ATTNJIT_CONSTEXPR int groups_per_tile() {
+  const int parts = kConfig.block_q / 64 * (kConfig.padded_head_dim() / 64);
+  const int pieces = kConfig.block_q / 64 * (kConfig.block_kv / 64);
+  return parts + (BiasGrad::kAdds ? pieces : BiasGrad::kStores ? 1 : 0);
+}
+
+// The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
+// block's keys have in it, 64 queries by 64 columns at a time (backward/dkv_wgmma/dq_parts.cuh),
+// which the copy engine adds to the sums in global memory. Where thread blocks take turns
+// (backward/dkv_wgmma/turns.cuh), the first keys store their part, so that nobody has to set the
+// sums to zero. Those that take whole planes write dq itself (backward/dkv_wgmma/plane_dq.cuh).
+//
+// dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
+// up like dq.
+template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
+struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()> {
+  using Base = BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()>;
+  using Base::kFragmentBytes, Base::kPartBytes, Base::kParts, Base::kSlabs;
+  using Base::lane, Base::params, Base::shared, Base::walk, Base::warp;
+  using typename Base::Part, typename Base::Shared, typename Base::Share;
+
+  const BiasGrad bias_grad;
+  const uint64 ds_descriptor, k_descriptor;
+  uint32 k_buffer = 0;  // the place's
+  // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
+  uint32 incomplete = 0;
+
+  ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
+      : Base(p, f),
+        bias_grad(g),
+        ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
+        k_descriptor(ptx::matrix_descriptor(shared.k(0), kConfig.block_kv * 128, 1024)) {}
+
+  ATTNJIT_DEVICE void run() {
+    typename Shared::SlotTurn turn = {};
+    for (uint32 number = 0;; ++number) {
+      const BackwardPlace place = shared.take_place(number);
+      if (!place.exists()) break;
+      walk.locate(place.at);
+      k_buffer = number % kConfig.k_buffers();
+      if constexpr (zeroes_ahead<kConfig, Features>()) {
+        BackwardZerosAhead<kConfig>(params).await(place.at);
+      }
+      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
+      BackwardJob job = place.first;
+      for (; job.exists(); turn.advance()) {
+        const uint32 slot = turn.slot();
+        Share share = {};
+        if constexpr (kConfig.whole_planes) share = this->begin_tile(job, turn.turn);
+        ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
+        const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
+        add(job, turn, share);
+        job = next;
+      }
+      shared.leave_place(number);
+      if (!kConfig.has_places()) break;
+    }
+    complete<0>();
+    ptx::tensor_store_wait_read();  // shared memory goes with the thread block
+  }
+
+ private:
+  ATTNJIT_DEVICE void add(const BackwardJob& job, const typename Shared::SlotTurn& turn,
+                          const Share& share) {
+    const uint32 slot = turn.slot();
+    const bool stores = kConfig.takes_turns() ? walk.turn_of(job.tile) == 0 : share.first;
+    if constexpr (BiasGrad::kStores) store_scores(job, slot);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int half = part / kSlabs, slab = part % kSlabs;
+      Part dq;
+      if constexpr (kConfig.whole_planes) this->begin_part(dq, part, share);
+      multiply(dq, slot, half, slab);
+      if (part == kParts - 1 && !BiasGrad::kAdds) release(slot);
+      if (kConfig.whole_planes && share.last) {
+        this->write(job, part, dq);
+        continue;
+      }
+      if (!this->has_sums(job, part)) continue;
+      const uint32 place = this->take_place();
+      this->put(place, dq);
+      if (kConfig.takes_turns() && part == 0) {
+        complete<BiasGrad::kStores ? 1 : 0>();
+        ptx::barrier_wait(shared.turn_taken(slot), turn.full());
+        ptx::fence_async_proxy_global();
+      }
+      this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes, stores);
+    }
+    if (kConfig.takes_turns()) {
+      incomplete = slot + 1;
+      // Nobody waits for those who add after the first keys.
+      if (kConfig.dq_order == DqOrder::kFirst && !stores) tell_complete();
+    }
+    if constexpr (BiasGrad::kAdds) {
+      add_scores(job, slot);
+      release(slot);
+    }
+  }
+
+  // Makes sure that the sums of the tile before are complete, of which this one has begun to leave
+  // in kPending groups, and tells so: they have become complete while dS of this one was computed.
+  template <int kPending>
+  ATTNJIT_DEVICE void complete() {
+    if (incomplete == 0) return;
+    ptx::tensor_store_wait<kPending>();
+    tell_complete();
+  }
+  ATTNJIT_DEVICE void tell_complete() {
+    ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));
+    incomplete = 0;
+  }
+
+  // The warp is done with a tile of dS: what its lanes have read of it is on its way. A store of
+  // the tile is the group before those of dq, of which one is still to come.
+  ATTNJIT_DEVICE void release(uint32 slot) const {
+    if constexpr (BiasGrad::kStores) ptx::tensor_store_wait_read<kParts - 1>();
+    ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));
+  }
+
+  // Adds dS to the sums of dbias, 16 queries by 64 keys of a warp at a time.
+  ATTNJIT_DEVICE void add_scores(const BackwardJob& job, uint32 slot) {
+    // Eight lanes have two rows, which lie in different banks both as 16 bits and as 32.
+    const int row = lane >> 3 ^ (lane >> 2 & 1) * 5;
+#pragma unroll
+    for (int half = 0; half < kConfig.block_q / 64; ++half) {
+      const int query = 64 * half + 16 * warp;
+#pragma unroll
+      for (int slab = 0; slab < kConfig.block_kv / 64; ++slab) {
+        const uint32 lines = shared.ds(slot) + (slab * kConfig.block_q + query + row) * 128;
+        const uint32 place = this->take_place();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
+          const int chunk = 4 * piece + (lane & 3);
+          const ptx::Vector16 keys =
+              ptx::load_shared_16(lines + 8 * h * 128 + ((chunk ^ row) << 4));
+          const uint32 target = place + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
+          ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
+          ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
+        }
+        this->add_to(
+            bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
+                              walk.kv_tile * kConfig.block_kv + 64 * slab),
+            place, kPartBytes);
+      }
+    }
+  }
+  ATTNJIT_DEVICE static ptx::Vector16 widen(uint32 low, uint32 high) {
+    const auto bits = [](uint32 pair, int i) {
+      return ptx::as_bits(ptx::widen<kConfig.dtype>(static_cast<uint16>(pair >> (16 * i))));
+    };
+    return {{bits(low, 0), bits(low, 1), bits(high, 0), bits(high, 1)}};
+  }
+  // Starts to write the tile of dS to dbias, a slab of 64 keys by each of the first warps.
+  ATTNJIT_DEVICE void store_scores(const BackwardJob& job, uint32 slot) const {
+    ptx::tensor_store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
+                         shared.ds(slot) + warp * kConfig.block_q * 128,
+                         walk.kv_tile * kConfig.block_kv + 64 * warp, job.tile * kConfig.block_q,
+                         job.head, walk.block.batch);
+    ptx::tensor_store_commit();
+    if (lane == 0 && warp == 0) {
+      bias_grad.mark(params.base, walk.block.batch, job.head, job.tile, walk.kv_tile);
+    }
+  }
+
+  // dq = dS K for 64 queries and the 64 columns of a slab.
+  ATTNJIT_DEVICE void multiply(Part& dq, uint32 slot, int half, int slab) const {
+    hold(dq);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 16; ++i) {
+      const int ds = slot * kConfig.ds_bytes() + (i / 4) * kConfig.block_q * 128 + half * 64 * 128 +
+                     i % 4 * 32;
+      const int k = k_buffer * kConfig.k_bytes() + slab * kConfig.block_kv * 128 + i * 16 * 128;
+      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
+          dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.whole_planes || i != 0);
+    }
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    hold(dq);
+  }
+  ATTNJIT_DEVICE static void hold(Part& dq) {
+    dq.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,275 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma/key_scores.cuh"
+#include "attnjit/backward/key_rows.cuh"
+#include "attnjit/ptx/matrix.cuh"
+#include "attnjit/ptx/opaque.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/tile/fragments.cuh"
+
+namespace attnjit::kernel {
+
+// A warpgroup of the Hopper backward that has 64 of the block's keys, at rest, and their dk and dv.
+//
+// All products have keys in their rows, so that P and dS are operands of dv and dk as they lie in
+// registers; dS goes to the warpgroup of dq through shared memory. In a step,
+//
+//     S   = K Q^T - lse / scale          P  = exp2(exponent_scale S)
+//     dP  = V dO^T - delta               dS = P dP
+//     dv += P dO                         dk += dS Q
+//
+// where lse and delta are one more 16 of the depth: ones in registers times the pieces of
+// kernel::kRowPieceBytes. A read of them from shared memory, 32 words for each warp and tile, would
+// cost as much of its port as an operand does (a prototype on an H200: 7 to 10 %). Where the config
+// says scale_first, a bias is added before lse is taken off, in registers: delta alone is a
+// product.
+//
+//     tensor cores  [ S ]           [ dP | dv += P dO ]              [ dk += dS Q | next S ]
+//     other units         [ mask, P ]              [ dS, to shared ]
+//
+// Features that change scores by more than an addition make dS = W dP: W, which is P times the
+// slopes of the scores, waits in the place of dS until dP is there.
+//
+// The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
+// phases do not come about by themselves: so one multiplies while the other exponentiates.
+template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad,
+          ScoreShape kShape = kConfig.scores()>
+struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
+  using Base = BackwardKeyScores<kConfig, Features, kShape>;
+  using Base::block, Base::features, Base::kv_tile, Base::params;
+  using Base::kDType, Base::kGroups;
+  using Base::lane, Base::shared, Base::warp_row, Base::warpgroup;
+  using typename Base::Scores, typename Base::Operand, typename Base::Weights,
+      typename Base::Shared;
+  using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
+  using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
+
+  const BackwardWgmmaParams& wgmma_params;
+  BiasGrad bias_grad;
+  uint64 k_descriptor;                           // rows of the warpgroup, of the place
+  const uint64 v_descriptor;                     // likewise
+  const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
+  const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
+  uint32 turn = 0;  // of a tile of queries, which has a stage and a slot
+  bool begun;       // a tile of the place
+  uint32 v_phase;   // of the place's V
+  KeyRows dk;
+  ValueRows dv;
+
+  ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g,
+                              int group)
+      : Base(p.base, f, group),
+        wgmma_params(p),
+        bias_grad(g),
+        v_descriptor(ptx::matrix_descriptor(shared.v() + 64 * group * 128, 16, 1024)),
+        q_descriptor(ptx::matrix_descriptor(shared.q(0), 16, 1024)),
+        dout_descriptor(ptx::matrix_descriptor(shared.dout(0), 16, 1024)),
+        q_lines(ptx::matrix_descriptor(shared.q(0), kConfig.block_q * 128, 1024)),
+        dout_lines(ptx::matrix_descriptor(shared.dout(0), kConfig.block_q * 128, 1024)),
+        rows_lines(ptx::short_line_descriptor(shared.rows(0))) {}
+
+  ATTNJIT_DEVICE void run() {
+    for (uint32 number = 0;; ++number) {
+      const BackwardPlace place = shared.take_place(number);
+      if (!place.exists()) return;
+      this->locate(place.at);
+      block.thread_key += warp_row;
+      dk = 0.0f;
+      dv = 0.0f;
+      k_descriptor = ptx::matrix_descriptor(shared.k(number) + 64 * warpgroup * 128, 16, 1024);
+      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
+      v_phase = number & 1;
+      begun = false;
+      BackwardJob job = place.first;
+      const bool any = job.exists();
+      while (job.exists()) job = step(job);
+      if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
+      if (!any) {                              // nobody has waited for V
+        ptx::barrier_wait(shared.v_full(), v_phase);
+        ptx::barrier_arrive_if(lane == 0, shared.v_empty());
+      }
+      shared.leave_place(number);
+      if (params.num_splits > 1) {
+        add_sums();
+      } else {
+        write();
+      }
+      if (!kConfig.has_places()) return;
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void await_turn() const {
+    ptx::named_barrier_sync(Shared::turn(warpgroup), Shared::kTurnThreads);
+  }
+  ATTNJIT_DEVICE void pass_turn() const {
+    ptx::named_barrier_arrive(Shared::turn(1 - warpgroup), Shared::kTurnThreads);
+  }
+
+  // Works on a job and returns the next.
+  ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
+    const typename Shared::StageTurn stage_turn = {turn};
+    const uint32 stage = stage_turn.slot();
+    ptx::barrier_wait(shared.full(stage), stage_turn.full());
+    constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
+    const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
+    look_at(job, stage);
+    Scores scores;
+    Operand p, ds;
+    Weights weights;
+    [[maybe_unused]] Ones lse;
+    if constexpr (!kConfig.scale_first) lse = ones(0);
+    hold(scores);
+    ptx::wgmma_fence();
+    multiply<kConfig.depth()>(scores, k_descriptor, q_descriptor + stage * (kStageBytes / 16));
+    if constexpr (!kConfig.scale_first) {
+      ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
+    }
+    ptx::wgmma_commit();
+    if (begun || warpgroup == 1) pass_turn();
+    if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
+    begun = true;
+    const BackwardJob next = Shared::take(shared.job(turn + 1));
+    const int first_key = kv_tile * kConfig.block_kv;
+    [[maybe_unused]] typename Base::Kept kept;
+    if constexpr (Base::kKeepsEarly) {
+      if (job.masks) features.keep(block, kept, first_key);
+    }
+    ptx::wgmma_wait<0>();
+    hold(scores);
+    if constexpr (Base::kKeepsEarly) {
+      if (job.masks) kept.apply(scores);
+    } else if constexpr (!Base::kMasksLast) {
+      if (job.masks) features.mask(block, scores, first_key);
+    }
+    this->exponentiate(scores, job.masks, stage, p, weights);
+    hold(p);
+    const typename Shared::SlotTurn slot_turn = {turn};
+    const uint32 slot = slot_turn.slot();
+    if constexpr (Features::kTransforms) {
+      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+      this->store(weights.word, slot);
+      ptx::warp_sync();  // the warp's weights are there
+    }
+
+    // The same registers: ptxas would begin dP in others, while it exponentiates, and there are
+    // none.
+    Scores& dp = scores;
+    const Ones delta = ones(3);
+    hold(dp);
+    ptx::wgmma_fence();
+    multiply<kConfig.depth_v()>(dp, v_descriptor, dout_descriptor + stage * (kStageBytes / 16));
+    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(dp[0], delta.word, rows, true);
+    ptx::wgmma_commit();
+    hold(dv);
+    ptx::wgmma_fence();
+    multiply_rows(dv, p, dout_lines + stage * (kStageBytes / 16));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    hold(dp);
+    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());  // the place's last dP
+    bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
+    if constexpr (Features::kTransforms) {
+      this->load(weights.word, slot);
+      ptx::warp_sync();  // dS may take their place
+    }
+    this->score_gradients(dp, p, weights, wgmma_params.zero, bias_grad, ds);
+    bias_grad.end_tile();
+    if constexpr (!Features::kTransforms) {
+      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+    }
+    this->store(ds, slot);
+    await_turn();
+    hold(ds);
+    hold(dk);
+    ptx::wgmma_fence();
+    multiply_rows(dk, ds, q_lines + stage * (kStageBytes / 16));
+    ptx::wgmma_commit();
+    ptx::fence_async_proxy();
+    ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);  // dS is complete
+    ptx::wgmma_wait<0>();
+    hold(p);
+    hold(dv);
+    hold(ds);
+    hold(dk);
+    ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
+    ++turn;
+    return next;
+  }
+
+  // Turns to a job, whose operands then begin to arrive.
+  ATTNJIT_DEVICE void look_at(const BackwardJob& job, uint32 stage) {
+    if constexpr (Features::kPerHead) this->enter_head(job.head);
+    this->set_rows(block, job.tile);
+    block.thread_row = block.first_row + ScoreShape(kShape).lane_row(lane);
+    features.receive_tile(shared.bias(stage));
+    features.fetch(block, kv_tile * kConfig.block_kv,
+                   job.masks ? TileUse::kMasked : TileUse::kPlain);
+  }
+
+  // sums = rows lines^T, kDepth deep, of the warpgroup's keys and a tile of queries.
+  template <int kDepth>
+  ATTNJIT_DEVICE static void multiply(Scores& sums, uint64 rows, uint64 lines) {
+#pragma unroll
+    for (int i = 0; i < kDepth / 16; ++i) {
+      const int column = i % 4 * 32, slab = i / 4 * 128;
+      ptx::multiply_async<kDType>(sums[0], rows + (column + slab * kConfig.block_kv) / 16,
+                                  lines + (column + slab * kConfig.block_q) / 16, i != 0);
+    }
+  }
+  // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
+  struct Ones {
+    uint32 word[4];
+  };
+  ATTNJIT_DEVICE static Ones ones(int first) {
+    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // that the lane has, and the next
+    const auto one = [&](int c) { return c >= first && c < first + 3 ? 0x3f80u : 0u; };
+    Ones ones;
+    ones.word[0] = ones.word[1] = one(column) | one(column + 1) << 16;
+    ones.word[2] = ones.word[3] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) ptx::hold(ones.word[i]);
+    return ones;
+  }
+  // sums += operand lines, where queries are the depth.
+  template <class Sums>
+  ATTNJIT_DEVICE static void multiply_rows(Sums& sums, const Operand& operand, uint64 lines) {
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 16; ++i) {
+      // Two groups are the 16 columns of one operand.
+      const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
+      ptx::multiply_async<kDType>(sums[0], a, lines + i * 16 * 128 / 16, true);
+    }
+  }
+
+  template <class F>
+  ATTNJIT_DEVICE static void hold(F& fragments) {
+    fragments.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+  ATTNJIT_DEVICE static void hold(Operand& operand) {
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) ptx::hold(operand[n][h]);
+    }
+  }
+
+  // Writes dk and dv of the warp's keys.
+  ATTNJIT_DEVICE void write() const {
+    const int key = kv_tile * kConfig.block_kv + warp_row;
+    write_key_rows<kDType, kConfig.head_dim>(*this, key, dk, params.scale, params.dk,
+                                             params.dk_strides);
+    write_key_rows<kDType, kConfig.head_dim_v>(*this, key, dv, 1.0f / kConfig.probability_scale(),
+                                               params.dv, params.dv_strides);
+  }
+  // Adds them to the sums of all splits.
+  ATTNJIT_DEVICE void add_sums() const {
+    const int key = kv_tile * kConfig.block_kv + warp_row;
+    add_key_rows<kConfig.head_dim>(*this, key, dk, params.dk_sum);
+    add_key_rows<kConfig.head_dim_v>(*this, key, dv, params.dv_sum);
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,101 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma/dq_parts.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/tile/store_rows.cuh"
+
+namespace attnjit::kernel {
+
+// dq of a thread block that takes all keys of a kv head, one tile after another, and so has it to
+// itself. Of the tiles of keys that a tile of queries sees, the first stores its part in the sums,
+// others add theirs, and the last starts from the sums and writes dq. So nobody has to set sums to
+// zero before or to round them afterwards, the same inputs give the same bits, and the sums of the
+// heads that are worked on take little of L2.
+//
+// The last tile's sums come back to the places that its parts would leave from, while the tile of
+// dS is still being computed. Groups of stores are counted to know which are complete:
+// kGroupsPerTile, some of them empty, belong to each tile of queries.
+template <BackwardWgmmaConfig kConfig, class Features, int kGroupsPerTile>
+struct BackwardPlaneDq : BackwardDqParts<kConfig, Features> {
+  using Base = BackwardDqParts<kConfig, Features>;
+  using Base::Base;
+  using Base::kParts, Base::kFragmentBytes, Base::kGroups, Base::kSlabs;
+  using Base::lane, Base::num_parts, Base::params, Base::shared, Base::walk, Base::warp;
+  using typename Base::Part;
+
+  // Of a tile of keys among those that a tile of queries sees.
+  struct Share {
+    bool first, last;
+    ATTNJIT_DEVICE bool resumes() const { return last && !first; }
+  };
+
+  uint32 visited = ~0u - 63;  // turn of the lane's tile of queries, one of 32; long ago at first
+  uint32 num_resumed = 0;     // tiles whose sums have come back
+
+  // Makes sure that what earlier tiles of keys have added is complete, and asks for it where this
+  // one is the last. `turn` counts tiles.
+  ATTNJIT_DEVICE Share begin_tile(const BackwardJob& job, uint32 turn) {
+    const KeyRange seen = walk.keys_of(job.tile);
+    const Share share = {walk.kv_tile == seen.begin / kConfig.block_kv,
+                         walk.kv_tile == (seen.end - 1) / kConfig.block_kv};
+    settle(job, turn);
+    if (share.resumes()) fetch(job);
+    return share;
+  }
+  // Zeros, or the sums that a part goes on from.
+  ATTNJIT_DEVICE void begin_part(Part& dq, int part, const Share& share) {
+    dq = 0.0f;
+    if (!share.resumes()) return;
+    if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);
+    const uint32 place = this->place_of(num_parts++) + 4 * ptx::fragment_slot(lane, 0);
+#pragma unroll
+    for (int n = 0; n < Base::groups_of(part); ++n) {
+      const ptx::Vector16 sums = ptx::load_shared_16(place + n * kFragmentBytes);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) dq[0][n][e] = ptx::as_float(sums.word[e]);
+    }
+  }
+  // Writes a part of dq, in place of a group of additions.
+  ATTNJIT_DEVICE void write(const BackwardJob& job, int part, const Part& dq) const {
+    const BackwardParams& base = params.base;
+    const int column = part % kSlabs * 64;
+    uint16* const head = decltype(walk)::head_of(static_cast<uint16*>(base.dq), base.dq_strides,
+                                                 walk.block.batch, job.head);
+    store_rows<kConfig.dtype>(dq, base.scale, head + column, base.dq_strides.row,
+                              this->first_row(job, part), base.seqlen_q, kConfig.head_dim - column);
+    ptx::tensor_store_commit();
+  }
+
+ private:
+  // Waits for the groups up to those of the tile of queries' last turn. A wait for younger ones as
+  // well would be a wait for L2.
+  ATTNJIT_DEVICE void settle(const BackwardJob& job, uint32 turn) {
+    const int home = (job.head * params.base.num_q_tiles + job.tile) & 31;
+    const uint32 turns = turn - ptx::warp_broadcast(visited, home);
+    if (turns >= 8) {
+      ptx::tensor_store_wait<7 * kGroupsPerTile>();
+    } else if (turns >= 4) {
+      ptx::tensor_store_wait<3 * kGroupsPerTile>();
+    } else if (turns >= 2) {
+      ptx::tensor_store_wait<kGroupsPerTile>();
+    } else {
+      ptx::tensor_store_wait();
+    }
+    if (lane == home) visited = turn;
+  }
+  ATTNJIT_DEVICE void fetch(const BackwardJob& job) const {
+    constexpr int kBytes = kConfig.block_q / 64 * kGroups * kFragmentBytes;
+    ptx::tensor_store_wait_read();
+    ptx::warp_sync();  // all places have been read
+    if (lane == 0) {
+      ptx::barrier_arrive_expecting(shared.sums_full(warp), kBytes);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        ptx::bulk_load(this->place_of(num_parts + part), this->sums_of(job, part),
+                       Base::groups_of(part) * kFragmentBytes, shared.sums_full(warp));
+      }
+    }
+    ptx::warp_sync();  // lanes are together for the products
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,217 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma/shared.cuh"
+#include "attnjit/backward/resident_keys.cuh"
+#include "attnjit/backward/walk.cuh"
+#include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/elect.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/tile/clear_rows.cuh"
+#include "attnjit/tile/team.cuh"
+
+// The warps of the Hopper backward that do not multiply: one walks over the tiles of queries and
+// loads; another sets rows to zero that must not be read.
+namespace attnjit::kernel {
+
+// Turns a warp that does not multiply to place `number`; false after the last.
+template <BackwardWgmmaConfig kConfig, class Walk>
+ATTNJIT_DEVICE bool enter_place(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
+  if constexpr (!kConfig.has_places()) {
+    walk.locate();
+    return walk.has_keys();
+  }
+  const BackwardPlace place = shared.take_place(number);
+  if (place.exists()) walk.locate(place.at);
+  return place.exists();
+}
+
+// Walks over the tiles of queries and loads them.
+template <BackwardWgmmaConfig kConfig, class Features>
+struct BackwardProducer {
+  using Shared = BackwardShared<kConfig>;
+  using Walk = BackwardWalk<kConfig, Features>;
+
+  const BackwardWgmmaParams& params;
+  Shared shared;
+  Walk walk;
+  BackwardPlaces<kConfig> places;
+  typename Shared::StageTurn turn = {};
+
+  ATTNJIT_DEVICE BackwardProducer(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f), places(p) {}
+
+  ATTNJIT_DEVICE void run() {
+    uint32 number = 0;
+    for (PlanePart at = find(); at.plane != BackwardPlace::kNone; at = find()) {
+      typename Walk::Job job = walk.next();
+      if (!job.exists()) places.ask();
+      put(number++, {at, job});
+      while (job.exists()) job = load(job);
+      if (!kConfig.has_places()) return;
+    }
+    put(number, {{BackwardPlace::kNone, 0}, {}});
+  }
+
+ private:
+  // Turns to the next place that has keys: packed sequences leave numbers of tiles over.
+  ATTNJIT_DEVICE PlanePart find() {
+    while (true) {
+      const PlanePart at = places.take();
+      if (at.plane == BackwardPlace::kNone) return at;
+      walk.locate(at);
+      if (walk.has_keys()) return at;
+      if (!kConfig.has_places()) return {BackwardPlace::kNone, 0};
+      places.ask();
+    }
+  }
+  // Starts loading a tile of queries and returns the next one.
+  ATTNJIT_DEVICE typename Walk::Job load(const typename Walk::Job& job) {
+    const typename Walk::Job next = walk.next();
+    if (!next.exists()) places.ask();
+    const uint32 stage = turn.slot();
+    ptx::barrier_wait(shared.empty(stage), turn.empty());
+    if (ptx::elect_lane()) {
+      Shared::put(shared.job(turn.turn + 1), next);
+      load_queries(job, stage);
+      if (next.exists()) {
+        walk.features.prefetch_tile(block_of(next), walk.kv_tile * kConfig.block_kv, params.bias);
+      }
+    }
+    turn.advance();
+    return next;
+  }
+  ATTNJIT_DEVICE void put(uint32 number, const BackwardPlace& place) {
+    shared.await_left(number, 2);  // the memory of its words
+    if (ptx::elect_lane()) shared.put_place(number, place);
+  }
+  ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
+    const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
+    ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes() +
+                                            kConfig.bias_bytes() + kConfig.rows_bytes());
+    const int first_query = job.tile * kConfig.block_q;
+    const int row = walk.block.q_begin + first_query, batch = walk.block.tensor_batch;
+    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
+                                                           job.head, batch);
+    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout, full,
+                                                             row, job.head, batch);
+    load_rows<kRowPieceBytes / 4>(shared.rows(stage), params.row_pieces, full, job);
+    if constexpr (kConfig.scale_first) {
+      load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
+    }
+    if constexpr (kConfig.bias_tiles) {
+      walk.features.load_tile(block_of(job), walk.kv_tile * kConfig.block_kv, params.bias,
+                              shared.bias(stage), full);
+    }
+  }
+  // The part of the problem that a job is, as far as operands ask.
+  ATTNJIT_DEVICE Block block_of(const BackwardJob& job) const {
+    Block block = walk.block;
+    block.head = job.head;
+    block.first_query = job.tile * kConfig.block_q;
+    return block;
+  }
+  // Loads what the preprocess kernel tells of a tile's rows, kWords of each. Of those past a packed
+  // sequence's own it tells what it does of the last ones, which are nobody's: they are dead.
+  template <int kWords, class T>
+  ATTNJIT_DEVICE void load_rows(uint32 target, const T* rows, uint32 full,
+                                const typename Walk::Job& job) {
+    const auto [begin, count] = walk.padded_rows_of(job.head);
+    const int row = job.tile * kConfig.block_q;
+    if constexpr (!Features::kPacksSequences || kConfig.block_q == kRowBlock) {
+      ptx::bulk_load(target, rows + (begin + row) * kWords, kConfig.block_q * kWords * 4, full);
+    } else {
+      const int64 dead = (job.head + int64{1}) * params.base.padded_rows - kRowBlock;
+#pragma unroll
+      for (int i = 0; i < kConfig.block_q; i += kRowBlock) {
+        const int64 first = row + i < count ? begin + row + i : dead;
+        ptx::bulk_load(target + i * kWords * 4, rows + first * kWords, kRowBlock * kWords * 4,
+                       full);
+      }
+    }
+  }
+};
+
+// Loads K and V. Where there is a second buffer of K, it
+// comes while the place before is at work, and V once that has computed its last dP. Keys with rows
+// to be hidden come together then, for those of the place before have been hidden.
+template <BackwardWgmmaConfig kConfig, class Features>
+struct BackwardKeyProducer {
+  const BackwardWgmmaParams& params;
+  BackwardShared<kConfig> shared;
+  BackwardWalk<kConfig, Features> walk;
+
+  ATTNJIT_DEVICE BackwardKeyProducer(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+      load(number);
+      if (!kConfig.has_places()) return;
+      shared.leave_place(number);
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void load(uint32 number) {
+    const bool hides = walk.hides_keys(walk.keys_of_head());
+    if (!hides) load_k(number, shared.k_full(number), kConfig.k_bytes());
+    if (number != 0) ptx::barrier_wait(shared.v_empty(), number - 1 & 1);
+    if (hides) load_k(number, shared.keys_landed(), kConfig.k_bytes() + kConfig.v_bytes());
+    if (!ptx::elect_lane()) return;
+    if (!hides) ptx::barrier_arrive_expecting(shared.v_full(), kConfig.v_bytes());
+    load_resident_v<kConfig>(params, walk, shared.v(),
+                             hides ? shared.keys_landed() : shared.v_full());
+  }
+  ATTNJIT_DEVICE void load_k(uint32 number, uint32 full, int bytes) {
+    // The one of two buffers was left before the place was put.
+    if (kConfig.k_buffers() == 1) shared.await_left(number, 1);
+    if (!ptx::elect_lane()) return;
+    ptx::barrier_arrive_expecting(full, bytes);
+    load_resident_k<kConfig>(params, walk, shared.k(number), full);
+  }
+};
+
+// Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
+// dO.
+template <BackwardWgmmaConfig kConfig, class Features>
+struct BackwardHider {
+  using Shared = BackwardShared<kConfig>;
+
+  const BackwardWgmmaParams& params;
+  Shared shared;
+  BackwardWalk<kConfig, Features> walk;
+
+  ATTNJIT_DEVICE BackwardHider(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    typename Shared::StageTurn turn = {};
+    uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
+    uint32 keys_phase = 0;
+    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+      if (hide_resident_keys<kConfig>(walk, shared.k(number), shared.v(), shared.keys_landed(),
+                                      keys_phase)) {
+        keys_phase ^= 1;
+        show_rows(shared.k_full(number));
+        show_rows(shared.v_full());
+      }
+      for (auto job = walk.next(); job.exists(); job = walk.next(), turn.advance()) {
+        if (!job.hides) continue;
+        const uint32 stage = turn.slot();
+        ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
+        phases ^= 1u << stage;
+        const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
+        const auto dead = [&](int row) { return !live.has(row); };
+        clear_rows<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
+        clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
+        show_rows(shared.full(stage));
+      }
+      if (!kConfig.has_places()) return;
+      shared.leave_place(number);
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

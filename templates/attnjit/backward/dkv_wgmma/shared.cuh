@@ -1,0 +1,167 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma/config.h"
+#include "attnjit/backward/dkv_wgmma/places.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/ring.cuh"
+
+// Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
+// from the walk to those that multiply.
+namespace attnjit::kernel {
+
+// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
+// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+template <BackwardWgmmaConfig kConfig>
+struct BackwardShared : BackwardJobs {
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kSlots = kConfig.kSlots;
+  using StageTurn = RingTurn<kStages>;
+  using SlotTurn = RingTurn<kSlots>;
+
+  uint32 base = ptx::shared_base();
+
+  // K of place `number`.
+  ATTNJIT_DEVICE uint32 k(uint32 number) const {
+    return base + number % kConfig.k_buffers() * kConfig.k_bytes();
+  }
+  ATTNJIT_DEVICE uint32 v() const { return base + kConfig.k_buffers() * kConfig.k_bytes(); }
+  ATTNJIT_DEVICE uint32 q(uint32 stage) const {
+    return base + kConfig.stages_offset() + stage * (kConfig.q_bytes() + kConfig.dout_bytes());
+  }
+  ATTNJIT_DEVICE uint32 dout(uint32 stage) const { return q(stage) + kConfig.q_bytes(); }
+  ATTNJIT_DEVICE uint32 bias(uint32 stage) const {
+    return base + kConfig.bias_offset() + stage * kConfig.bias_bytes();
+  }
+  ATTNJIT_DEVICE uint32 rows(uint32 stage) const {
+    return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();
+  }
+  ATTNJIT_DEVICE uint32 lse(uint32 stage) const { return rows(stage) + kConfig.piece_bytes(); }
+  // dS as [query][key].
+  ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
+    return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
+  }
+  ATTNJIT_DEVICE uint32 sums(uint32 place) const {
+    return base + kConfig.sums_offset() + place * kConfig.kSumBytes;
+  }
+
+  // K and V have landed and still have rows to be set to zero; they are complete; dP has been
+  // computed for the last time from V. Q, dO and their rows likewise, with the job after.
+  ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
+  ATTNJIT_DEVICE uint32 k_full(uint32 number) const { return barrier(1 + (number & 1)); }
+  ATTNJIT_DEVICE uint32 v_full() const { return barrier(3); }
+  ATTNJIT_DEVICE uint32 v_empty() const { return barrier(4); }
+  ATTNJIT_DEVICE uint32 landed(uint32 stage) const { return barrier(kStageBarriers + stage); }
+  ATTNJIT_DEVICE uint32 full(uint32 stage) const {
+    return barrier(kStageBarriers + kStages + stage);
+  }
+  ATTNJIT_DEVICE uint32 empty(uint32 stage) const {
+    return barrier(kStageBarriers + 2 * kStages + stage);
+  }
+  // dq has been computed from a tile of dS.
+  ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const {
+    return barrier(kStageBarriers + 3 * kStages + slot);
+  }
+  // A place is there to be read; everybody has left it. Places take turns with two of each, for
+  // some warps are a place ahead of others.
+  ATTNJIT_DEVICE uint32 place_full(uint32 number) const { return barrier(5 + (number & 1)); }
+  ATTNJIT_DEVICE uint32 place_left(uint32 number) const { return barrier(7 + (number & 1)); }
+  ATTNJIT_DEVICE static uint32 phase(uint32 number) { return number >> 1 & 1; }
+
+  // Sums of dq have come back for a warp.
+  ATTNJIT_DEVICE uint32 sums_full(int warp) const { return barrier(kDqBarriers + warp); }
+  // The turn of these keys at a tile has come; what they add to dq is complete.
+  ATTNJIT_DEVICE uint32 turn_taken(uint32 slot) const { return barrier(kDqBarriers + slot); }
+  ATTNJIT_DEVICE uint32 turn_complete(uint32 slot) const {
+    return barrier(kDqBarriers + kSlots + slot);
+  }
+
+  // One thread makes the barriers. Warps arrive where buffers become empty: those that have keys,
+  // those of dq, the one that hides rows and, if `has_helper`, warp 2.
+  ATTNJIT_DEVICE void init_barriers(bool has_helper) const {
+    ptx::barrier_init(keys_landed(), 1);
+    ptx::barrier_init(v_full(), 1);
+    ptx::barrier_init(v_empty(), 8);
+    for (int i = 0; i < 2; ++i) {
+      ptx::barrier_init(k_full(i), 1);
+      ptx::barrier_init(place_full(i), 1);
+      ptx::barrier_init(place_left(i), has_helper ? 15 : 14);
+    }
+    for (int i = 0; i < kStages; ++i) {
+      ptx::barrier_init(landed(i), 1);
+      ptx::barrier_init(full(i), 1);
+      ptx::barrier_init(empty(i), 8);
+    }
+    for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
+    if (kConfig.whole_planes) {
+      for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
+    }
+    for (int i = 0; kConfig.takes_turns() && i < kSlots; ++i) {
+      ptx::barrier_init(turn_taken(i), 1);
+      ptx::barrier_init(turn_complete(i), 4);
+    }
+    ptx::barrier_init_fence();
+  }
+
+  // Named barriers: a tile of dS is complete, which the threads that have keys come to and those of
+  // dq wait for; and turns of warpgroup 0 or 1 of those that have keys.
+  static constexpr int kTurnThreads = 256, kDsThreads = 384;
+  ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
+  ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
+
+  // Where job `index` of the walk lies. It travels with the tile before, so that nobody waits for
+  // it. Its memory is used again when those that have keys are kStages jobs behind, and those of dq
+  // kSlots more. The first one of a place travels with that.
+  ATTNJIT_DEVICE uint32 job(uint32 index) const {
+    return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
+  }
+
+  // Hands place `number` of the thread block to all warps; one thread does.
+  ATTNJIT_DEVICE void put_place(uint32 number, const BackwardPlace& place) const {
+    const uint32 address = place_address(number);
+    ptx::store_shared_4(address, place.at.plane);
+    ptx::store_shared_4(address + 4, place.at.part);
+    put(address + 8, place.first);
+    ptx::barrier_arrive(place_full(number));
+  }
+  // Waits for place `number`; warps call it whole.
+  ATTNJIT_DEVICE BackwardPlace take_place(uint32 number) const {
+    ptx::barrier_wait(place_full(number), phase(number));
+    const uint32 address = place_address(number);
+    const bool reads = ptx::lane_index() == 0;
+    const uint32 plane = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
+    const uint32 part = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
+    return {{plane, part}, take(address + 8)};
+  }
+  // A warp has left place `number`.
+  ATTNJIT_DEVICE void leave_place(uint32 number) const {
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, place_left(number));
+  }
+  // Waits until everybody has left the place that is so many before `number`, if there is one.
+  ATTNJIT_DEVICE void await_left(uint32 number, uint32 before) const {
+    if (number < before) return;
+    ptx::barrier_wait(place_left(number - before), phase(number - before));
+  }
+
+ private:
+  ATTNJIT_DEVICE uint32 place_address(uint32 number) const {
+    return base + kConfig.control_offset() + kPlacesOffset + 16 * (number & 1);
+  }
+  static constexpr int kJobs = 8;
+  static_assert(kStages + kSlots < kJobs);
+  static constexpr int kStageBarriers = 9;
+  static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kSlots;
+  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.whole_planes    ? 4
+                                                         : kConfig.takes_turns() ? 2 * kSlots
+                                                                                 : 0));
+  static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;
+  static_assert(kPlacesOffset + 2 * 16 <= BackwardWgmmaConfig::kControlBytes);
+
+  ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
+    return base + kConfig.control_offset() + 8 * index;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,46 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma_d256/producer.cuh"
+#include "attnjit/backward/dkv_wgmma_d256/roles.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/score/key_bias_grad.cuh"
+
+// The backward of Hopper (sm_90a) for heads of more than 128 columns, keys at rest: dk and dv with
+// wgmma. dq has a kernel of its own: a part of it for 64 keys would cost more to add up than to
+// compute the scores again.
+//
+// A thread block keeps 64 keys of one kv head and walks over the queries of all heads that share
+// it. Its warps have roles:
+//
+//   warpgroup 0   warp 0 walks over the tiles of queries and loads K, V, Q and dO; warp 1 sets rows
+//                 to zero that must not be read; the others end
+//   warpgroup 1   S, P and dv
+//   warpgroup 2   dP, dS and dk
+//
+// Shared memory: see BackwardWideConfig.
+namespace attnjit::kernel {
+
+template <BackwardWideConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dkv_wide(const BackwardWgmmaParams& params, const BiasGrad& bias_grad,
+                                      Features... features) {
+  static_assert(why_invalid(kConfig) == nullptr,
+                "why_invalid(config) in backward/dkv_wgmma_d256/config.h");
+  static_assert(!BiasGrad::kStores && !BiasGrad::kAdds, "dS does not lie in shared memory");
+  using Set = GradientFeatures<Features...>;
+  if (ptx::thread_index() == 0) BackwardWideShared<kConfig>().init_barriers();
+  ptx::block_sync();  // the barriers are there for all
+  const int warpgroup = ptx::warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::give_registers<kConfig.producer_registers>();
+    const int warp = ptx::warp_index();
+    if (warp == 0) BackwardWideProducer<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1) BackwardWideHider<kConfig, Set>(params, Set(features...)).run();
+  } else if (warpgroup == 1) {
+    ptx::take_registers<kConfig.product_registers()>();
+    BackwardWideValues<kConfig, Set>(params, Set(features...)).run();
+  } else {
+    ptx::take_registers<kConfig.product_registers()>();
+    BackwardWideKeys<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+  }
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,143 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma_d256/shared.cuh"
+#include "attnjit/backward/resident_keys.cuh"
+#include "attnjit/backward/walk.cuh"
+#include "attnjit/ptx/bulk_copy.cuh"
+#include "attnjit/ptx/elect.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/tile/clear_rows.cuh"
+
+// The warps of the Hopper backward of wide heads that do not multiply.
+namespace attnjit::kernel {
+
+// Walks over the tiles of queries and loads.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideProducer {
+  using Shared = BackwardWideShared<kConfig>;
+  using Walk = BackwardWalk<kConfig, Features>;
+
+  const BackwardWgmmaParams& params;
+  Shared shared;
+  Walk walk;
+  typename Shared::StageTurn turn = {};
+
+  ATTNJIT_DEVICE BackwardWideProducer(const BackwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    walk.locate();
+    if (!walk.has_keys()) return;
+    load_keys();
+    typename Walk::Job job = walk.next();
+    if (ptx::elect_lane()) {
+      Shared::put(shared.job(0), job);
+      ptx::barrier_arrive(shared.keys_full());
+    }
+    for (; job.exists(); turn.advance()) {
+      const typename Walk::Job next = walk.next();
+      const uint32 stage = turn.slot();
+      ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());
+      if (ptx::elect_lane()) {
+        Shared::put(shared.job(turn.turn + 1), next);
+        load_queries(job, stage);
+      }
+      ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());
+      if (ptx::elect_lane()) load_outputs(job, stage);
+      job = next;
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void load_keys() {
+    const bool hides = walk.hides_keys(walk.keys_of_head());
+    if (!ptx::elect_lane()) return;
+    const uint32 full = hides ? shared.keys_landed() : shared.keys_full();
+    ptx::barrier_arrive_expecting(full, kConfig.k_bytes() + kConfig.v_bytes());
+    load_resident_k<kConfig>(params, walk, shared.k(), full);
+    load_resident_v<kConfig>(params, walk, shared.v(), full);
+  }
+  // Announces a tile of `bytes` and returns the barrier at which it is to land.
+  ATTNJIT_DEVICE uint32 announce(Stream stream, const typename Walk::Job& job, uint32 stage,
+                                 int bytes) {
+    const uint32 full = job.hides ? shared.landed(stream, stage) : shared.full(stream, stage);
+    ptx::barrier_arrive_expecting(full, bytes);
+    return full;
+  }
+  ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
+    constexpr Stream kStream = Stream::kQueries;
+    const uint32 full = announce(kStream, job, stage,
+                                 kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes());
+    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
+                                                           full, tensor_row(job), job.head,
+                                                           walk.block.tensor_batch);
+    load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
+    if constexpr (kConfig.bias_tiles) {
+      Block block = walk.block;
+      block.head = job.head;
+      block.first_query = job.tile * kConfig.block_q;
+      walk.features.load_tile(block, walk.kv_tile * kConfig.block_kv, params.bias,
+                              shared.bias(stage), full);
+    }
+  }
+  ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
+    constexpr Stream kStream = Stream::kOutputs;
+    const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
+    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.tile(kStream, stage),
+                                                             params.dout, full, tensor_row(job),
+                                                             job.head, walk.block.tensor_batch);
+    load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
+  }
+  ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
+                                const typename Walk::Job& job) {
+    const int64 first = walk.padded_rows_of(job.head).first + job.tile * kConfig.block_q;
+    ptx::bulk_load(target, rows + first, kConfig.row_bytes(), full);
+  }
+  ATTNJIT_DEVICE int tensor_row(const typename Walk::Job& job) const {
+    return walk.block.q_begin + job.tile * kConfig.block_q;
+  }
+};
+
+// Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
+// dO.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideHider {
+  using Shared = BackwardWideShared<kConfig>;
+
+  Shared shared;
+  BackwardWalk<kConfig, Features> walk;
+
+  ATTNJIT_DEVICE BackwardWideHider(const BackwardWgmmaParams& p, const Features& f)
+      : walk(p.base, f) {}
+
+  ATTNJIT_DEVICE void run() {
+    walk.locate();
+    if (!walk.has_keys()) return;
+    if (hide_resident_keys<kConfig>(walk, shared.k(), shared.v(), shared.keys_landed(), 0)) {
+      show_rows(shared.keys_full());
+    }
+    typename Shared::StageTurn turn = {};
+    uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
+    for (;; turn.advance()) {
+      const auto job = walk.next();
+      if (!job.exists()) return;
+      if (!job.hides) continue;
+      const uint32 stage = turn.slot(), phase = phases >> stage & 1;
+      phases ^= 1u << stage;
+      const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
+      hide<Stream::kQueries, kConfig.padded_head_dim()>(stage, phase, live);
+      hide<Stream::kOutputs, kConfig.padded_head_dim_v()>(stage, phase, live);
+    }
+  }
+
+ private:
+  template <Stream kStream, int kColumns>
+  ATTNJIT_DEVICE void hide(uint32 stage, uint32 phase, const LiveRows& live) {
+    ptx::barrier_wait(shared.landed(kStream, stage), phase);
+    clear_rows<kColumns, kConfig.block_q>(shared.tile(kStream, stage),
+                                          [&](int row) { return !live.has(row); });
+    show_rows(shared.full(kStream, stage));
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,166 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma_d256/shared.cuh"
+#include "attnjit/backward/key_rows.cuh"
+#include "attnjit/backward/key_walk.cuh"
+#include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/opaque.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/tile/team.cuh"
+
+namespace attnjit::kernel {
+
+// A warpgroup of the Hopper backward of wide heads: dv or dk of the block's 64 keys, whose 128
+// registers a thread leave no room for the other. All products have keys in their rows. In a step,
+//
+//     scores    = resident first^T      S = K Q^T             dP = V dO^T
+//     operand   = Derived::compute      P = exp(S - lse)      dS = P (dP - delta)
+//     gradients += operand second       dv += P dO            dk += dS Q
+//
+// where the operand is an operand as it lies in registers. The last product goes on while the first
+// one of the next step is issued, so that the tensor cores have work but for compute(), when the
+// other warpgroup keeps them busy.
+template <BackwardWideConfig kConfig, class Features, Stream kFirst, class Derived,
+          ScoreShape kShape = kConfig.scores()>
+struct BackwardWideProduct : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
+  using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
+  using Base::block, Base::features, Base::kv_tile, Base::params;
+  static constexpr DType kDType = kConfig.dtype;
+  static constexpr Stream kSecond =
+      kFirst == Stream::kQueries ? Stream::kOutputs : Stream::kQueries;
+  static constexpr bool kOfValues = kFirst == Stream::kQueries;  // the gradients are dv
+  static constexpr int kGroups = kConfig.block_q / 8;            // of 8 queries
+  static constexpr int kDepth = kOfValues ? kConfig.depth() : kConfig.depth_v();
+  static constexpr int kColumns = kOfValues ? kConfig.head_dim_v : kConfig.head_dim;
+  using Shared = BackwardWideShared<kConfig>;
+  using Scores = Fragments<1, kGroups>;
+  using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
+  using Gradients = Fragments<1, round_up(kColumns, 32) / 8>;
+
+  Shared shared;
+  const int warp_row = 16 * (ptx::warp_index() & 3);  // of the warp's 16 keys in the tile
+  const int lane = ptx::lane_index();
+  const uint64 first_lines, second_lines;  // descriptors
+  typename Shared::StageTurn turn = {};
+  Scores scores;  // always the same registers: others would have to be set beside products
+  Operand operand;
+  Gradients gradients;
+
+  ATTNJIT_DEVICE BackwardWideProduct(const BackwardWgmmaParams& p, const Features& f)
+      : Base(p.base, f),
+        first_lines(ptx::matrix_descriptor(shared.tile(kFirst, 0), 16, 1024)),
+        second_lines(ptx::matrix_descriptor(shared.tile(kSecond, 0), kConfig.block_q * 128, 1024)) {
+  }
+
+  ATTNJIT_DEVICE void run() {
+    this->locate();
+    if (!this->has_keys()) return;
+    block.thread_key += warp_row;
+    scores = 0.0f;
+    gradients = 0.0f;
+    ptx::barrier_wait(shared.keys_full(), 0);
+    BackwardJob job = Shared::take(shared.job(0));
+    if (job.exists()) {
+      begin(job);
+      // The very first product stands alone: ptxas would have to copy sums that still change.
+      ptx::wgmma_wait<0>();
+      hold_scores();
+      while (true) {
+        finish_scores();
+        const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
+        end(job);
+        if (!next.exists()) break;
+        job = next;
+        begin(job);
+      }
+      ptx::wgmma_wait<0>();
+      hold_operands();
+    }
+    write();
+  }
+
+ private:
+  ATTNJIT_DEVICE Derived& derived() { return static_cast<Derived&>(*this); }
+
+  // Issues the first product of a job.
+  ATTNJIT_DEVICE void begin(const BackwardJob& job) {
+    const uint32 stage = turn.slot();
+    ptx::barrier_wait(shared.full(kFirst, stage), turn.full());
+    derived().begin(job, stage);
+    hold_scores();
+    ptx::wgmma_fence();
+    multiply(first_lines + stage * (Shared::tile_bytes(kFirst) / 16));
+    ptx::wgmma_commit();
+  }
+  // Sees the last product of the job before end, and then the first one of this.
+  ATTNJIT_DEVICE void finish_scores() {
+    const uint32 before = (turn.turn - 1) % Shared::kStages;
+    ptx::wgmma_wait<1>();
+    hold_operands();
+    ptx::barrier_arrive_if(lane == 0 && turn.turn != 0, shared.empty(kSecond, before));
+    ptx::wgmma_wait<0>();
+    hold_scores();
+  }
+  // Issues the last product of a job.
+  ATTNJIT_DEVICE void end(const BackwardJob& job) {
+    const uint32 stage = turn.slot();
+    derived().compute(job, stage);
+    ptx::warp_sync();  // all lanes have read what came with the tile
+    ptx::barrier_arrive_if(lane == 0, shared.empty(kFirst, stage));
+    ptx::barrier_wait(shared.full(kSecond, stage), turn.full());
+    hold_operands();
+    ptx::wgmma_fence();
+    multiply_operand(second_lines + stage * (Shared::tile_bytes(kSecond) / 16));
+    ptx::wgmma_commit();
+    turn.advance();
+  }
+
+  // scores = resident lines^T
+  ATTNJIT_DEVICE void multiply(uint64 lines) {
+    static_assert(kConfig.block_q == kConfig.block_kv);
+    // From what the compiler does not know, for it would keep the descriptors of all columns
+    // through the loop.
+    const uint32 tile = ptx::opaque(kOfValues ? shared.k() : shared.v());
+    const uint64 resident = ptx::matrix_descriptor(tile, 16, 1024);
+#pragma unroll
+    for (int i = 0; i < kDepth / 16; ++i) {
+      const int column = (i % 4 * 32 + i / 4 * kConfig.block_q * 128) / 16;
+      ptx::multiply_async<kDType>(scores[0], resident + column, lines + column, i != 0);
+    }
+  }
+  // gradients += operand lines, where queries are the depth.
+  ATTNJIT_DEVICE void multiply_operand(uint64 lines) {
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 16; ++i) {
+      // Two groups are the 16 columns of one operand.
+      const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
+      ptx::multiply_async<kDType>(gradients[0], a, lines + i * 16 * 128 / 16, true);
+    }
+  }
+  ATTNJIT_DEVICE void hold_scores() {
+    scores.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+  ATTNJIT_DEVICE void hold_operands() {
+    gradients.for_each([](float& x, int, int, int) { ptx::hold(x); });
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) ptx::hold(operand[n][h]);
+    }
+  }
+
+  ATTNJIT_DEVICE void write() const {
+    const int key = kv_tile * kConfig.block_kv + warp_row;
+    if (params.num_splits > 1) {
+      add_key_rows<kColumns>(*this, key, gradients, kOfValues ? params.dv_sum : params.dk_sum);
+    } else if constexpr (kOfValues) {
+      write_key_rows<kDType, kColumns>(*this, key, gradients, 1.0f / kConfig.probability_scale(),
+                                       params.dv, params.dv_strides);
+    } else {
+      write_key_rows<kDType, kColumns>(*this, key, gradients, params.scale, params.dk,
+                                       params.dk_strides);
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

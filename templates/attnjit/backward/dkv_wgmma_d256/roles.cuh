@@ -1,0 +1,165 @@
+#pragma once
+#include "attnjit/backward/dkv_wgmma_d256/product.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/score/kept_queries.cuh"
+#include "attnjit/score/lse_difference.cuh"
+#include "attnjit/score/score_weights.cuh"
+
+// The two warpgroups of the Hopper backward of wide heads that multiply.
+namespace attnjit::kernel {
+
+// Whether what rounding drops of P is handed on with it.
+template <BackwardWideConfig kConfig, class Features>
+inline constexpr bool hands_residuals = kConfig.keeps_residuals() && !Features::kTransforms;
+
+// Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
+// where these are not 1, else with what rounding dropped, where there is room.
+template <BackwardWideConfig kConfig, class Features>
+struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQueries,
+                                                BackwardWideValues<kConfig, Features>> {
+  using Base = BackwardWideProduct<kConfig, Features, Stream::kQueries, BackwardWideValues>;
+  using Base::Base;
+  using Base::block, Base::features, Base::kGroups, Base::kv_tile, Base::lane, Base::operand,
+      Base::params, Base::scores, Base::shared;
+  using typename Base::Shared;
+
+  // Turns to a job, whose operands then begin to arrive.
+  ATTNJIT_DEVICE void begin(const BackwardJob& job, uint32 stage) {
+    if constexpr (Features::kPerHead) this->enter_head(job.head);
+    this->set_rows(block, job.tile);
+    block.thread_row = block.first_row + kConfig.scores().lane_row(lane);
+    features.receive_tile(shared.bias(stage));
+    features.fetch(block, kv_tile * kConfig.block_kv,
+                   job.masks ? TileUse::kMasked : TileUse::kPlain);
+  }
+  ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
+    const int first_key = kv_tile * kConfig.block_kv;
+    Weights weights;
+    if constexpr (kConfig.scale_first) {
+      const float scale = weights.transform(features, scores, params.score_scale);
+      features.add(block, scores, scale, first_key);
+    }
+    if (job.masks) {
+      features.template drop<KeptQueries<kConfig.scores()>>(block, scores, first_key);
+    }
+    exponentiate(shared.rows(Stream::kQueries, stage), weights);
+    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
+#pragma unroll
+    for (int n = 0; n < kGroups; n += 2) {
+      const auto& a = weights.rounded(operand[n], n);
+      const auto& b = weights.rounded(operand[n + 1], n + 1);
+      ptx::store_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16,
+                           {a[0], a[1], b[0], b[1]});
+    }
+    if constexpr (hands_residuals<kConfig, Features>) {
+#pragma unroll
+      for (int n = 0; n < kGroups; n += 4) {
+        const auto& r = weights.residuals;
+        ptx::store_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16,
+                             {r[n].word, r[n + 1].word, r[n + 2].word, r[n + 3].word});
+      }
+    }
+    ptx::named_barrier_arrive(Shared::p_full(stage), Shared::kPThreads);
+  }
+
+ private:
+  using Weights = ScoreWeights<Features, kConfig.dtype, kGroups, false>;
+
+  // operand = P, times probability_scale(), and its weights. A bias may be so large that lse has
+  // few digits left after the point: scores that hold one are compared with lse before they are
+  // scaled.
+  ATTNJIT_DEVICE void exponentiate(uint32 lse, Weights& weights) {
+    constexpr float kLogScale = kConfig.dtype == DType::kFloat16 ? 14.0f : 0.0f;
+    static_assert(kConfig.probability_scale() == (kLogScale == 0.0f ? 1.0f : 16384.0f));
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+      const ptx::Vector8 of_queries = ptx::load_shared_8(lse + 4 * (8 * n + 2 * (lane & 3)));
+      float p[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float lse_of_query = ptx::as_float(of_queries.word[e & 1]);
+        const float score = scores[0][n][e];
+        if constexpr (kConfig.scale_first) {
+          p[e] =
+              ptx::exp2_approx(fmaf(difference_from_lse(score, lse_of_query), kLog2E, kLogScale));
+        } else {
+          const float origin = fmaf(lse_of_query, kLog2E, -kLogScale);
+          p[e] = ptx::exp2_approx(fmaf(score, params.exponent_scale, -origin));
+        }
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        operand[n][h] = ptx::pack<kConfig.dtype>(p[2 * h], p[2 * h + 1]);
+      }
+      weights.set(n, p);
+    }
+  }
+};
+
+// Computes dS and dk, of P as the other hands it on.
+template <BackwardWideConfig kConfig, class Features, class BiasGrad>
+struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutputs,
+                                              BackwardWideKeys<kConfig, Features, BiasGrad>> {
+  using Base = BackwardWideProduct<kConfig, Features, Stream::kOutputs, BackwardWideKeys>;
+  using Base::block, Base::kGroups, Base::kv_tile, Base::lane, Base::operand, Base::scores,
+      Base::shared, Base::warp_row;
+  using typename Base::Shared;
+
+  BiasGrad bias_grad;
+
+  ATTNJIT_DEVICE BackwardWideKeys(const BackwardWgmmaParams& p, const Features& f,
+                                  const BiasGrad& g)
+      : Base(p, f), bias_grad(g) {}
+
+  ATTNJIT_DEVICE void begin(const BackwardJob&, uint32) {}
+  // Of dP, which the scores are here.
+  ATTNJIT_DEVICE void compute(const BackwardJob& job, uint32 stage) {
+    constexpr bool kRestores = hands_residuals<kConfig, Features>;
+    using Dropped = Residuals<kConfig.dtype>;
+    constexpr float kInverse =
+        1.0f / (kConfig.probability_scale() * (kRestores ? Dropped::kFactor : 1.0f));
+    bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
+    ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
+    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
+    const uint32 delta = shared.rows(Stream::kOutputs, stage);
+    [[maybe_unused]] ptx::Vector16 residuals;  // of four groups
+#pragma unroll
+    for (int n = 0; n < kGroups; n += 2) {
+      const ptx::Vector16 p =
+          ptx::load_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16);
+      if constexpr (kRestores) {
+        if (n % 4 == 0) {
+          residuals =
+              ptx::load_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const ptx::Vector8 of_queries =
+            ptx::load_shared_8(delta + 4 * (8 * (n + i) + 2 * (lane & 3)));
+        const uint32 pairs[2] = {p.word[2 * i], p.word[2 * i + 1]};
+        const auto weight = [&](int e) {
+          if constexpr (kRestores) {
+            return Dropped{residuals.word[(n + i) % 4]}.restore(pairs, e, 0);
+          } else {
+            return element_of<kConfig.dtype>(pairs, e);
+          }
+        };
+        float ds[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          ds[e] = (scores[0][n + i][e] - ptx::as_float(of_queries.word[e & 1])) * weight(e);
+          if constexpr (kInverse != 1.0f) ds[e] *= kInverse;
+        }
+        bias_grad.add(ds);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          operand[n + i][h] = ptx::pack<kConfig.dtype>(ds[2 * h], ds[2 * h + 1]);
+        }
+      }
+    }
+    bias_grad.end_tile();
+  }
+};
+
+}  // namespace attnjit::kernel

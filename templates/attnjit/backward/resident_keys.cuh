@@ -1,0 +1,54 @@
+#pragma once
+#include "attnjit/backward/wgmma_params.h"
+#include "attnjit/ptx/elect.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/clear_rows.cuh"
+#include "attnjit/tile/live_rows.cuh"
+
+// K and V of a Hopper backward that has keys at rest, on their way to shared memory.
+namespace attnjit::kernel {
+
+// Starts loading kRows rows by kColumns columns of a head; one thread does.
+template <int kColumns, int kRows>
+ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row, int head,
+                               int batch) {
+#pragma unroll 1
+  for (int slab = 0; slab < kColumns / 64; ++slab) {
+    ptx::tensor_load(tile + slab * kRows * 128, map, full, 64 * slab, row, head, batch);
+  }
+}
+
+// Start loading K, or V, of the walk's keys; one thread does.
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE void load_resident_k(const BackwardWgmmaParams& params, const Walk& walk,
+                                    uint32 tile, uint32 full) {
+  load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(
+      tile, params.k, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
+      walk.block.tensor_batch);
+}
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE void load_resident_v(const BackwardWgmmaParams& params, const Walk& walk,
+                                    uint32 tile, uint32 full) {
+  load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(
+      tile, params.v, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
+      walk.block.tensor_batch);
+}
+
+// Sets to zero the rows of K and V that no query of the block's heads sees, by a warp, once they
+// have landed in this phase. Returns whether there may be any.
+template <auto kConfig, class Walk>
+ATTNJIT_DEVICE bool hide_resident_keys(Walk& walk, uint32 k, uint32 v, uint32 landed,
+                                       uint32 phase) {
+  const KeyRange keys = walk.keys_of_head();
+  if (!walk.hides_keys(keys)) return false;
+  const LiveRows read = walk.read_keys(keys);
+  const auto hidden = [&](int row) { return !read.has(row); };
+  ptx::barrier_wait(landed, phase);
+  clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(k, hidden);
+  clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(v, hidden);
+  return true;
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,158 @@
+#pragma once
+#include "attnjit/forward/params.h"
+#include "attnjit/forward/wgmma/schedule.h"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/tensor_map.h"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// Everything that specialises the Hopper forward kernel, apart from its features.
+struct ForwardWgmmaConfig {
+  DType dtype;             // of q, k, v and out: 16 bits wide
+  int head_dim;            // columns of q and k, a multiple of 8 up to 256
+  int head_dim_v;          // columns of v and out, likewise
+  int gqa_ratio;           // query heads that share one kv head
+  bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
+  bool pack_heads;         // rows are the query heads of a kv head, query by query
+  int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
+  int block_kv;            // keys of a tile
+  int piece_kv;            // keys of a tile that lie in one place: all, or those of a page
+  int num_stages;          // tiles of K and of V in the ring
+  int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
+  bool row_max;            // the largest scores of rows are kept
+  bool packs_sequences;    // a warp of its own plans the order of the blocks of rows
+  bool one_edge;           // first and masked steps have one text
+
+  static constexpr int kMaxSharedBytes = 227 * 1024;
+  static constexpr int kControlBytes = 512;  // of barriers and jobs
+  static constexpr int kPlanBytes = 80;      // of places that are planned, likewise
+  static constexpr int kPartRows = 64;       // of a consumer's part of Q
+  static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, as many as a product is deep
+  static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
+
+  // Warpgroups that multiply, after the one that loads.
+  ATTNJIT_CONSTEXPR int consumers() const { return block_q / 64; }
+  ATTNJIT_CONSTEXPR int num_threads() const { return 128 * (1 + consumers()); }
+  // Registers of a thread that multiplies: what those that load leave of an SM's, in eights.
+  ATTNJIT_CONSTEXPR int consumer_registers() const {
+    const int pool = consumers() == 3 ? 512 : 504;  // of a thread of each warpgroup together
+    const int most = consumers() == 1 ? 240 : (pool - producer_registers) / consumers() / 8 * 8;
+    return most < 240 ? most : 240;
+  }
+
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
+  // Columns in shared memory, whole slabs of 64, and those that products take.
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
+  ATTNJIT_CONSTEXPR int depth() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int out_columns() const { return round_up(head_dim_v, 32); }
+  // Columns of P [V | 1]: those of out, and 8 whose sums are those of the rounded probabilities.
+  ATTNJIT_CONSTEXPR int summed_columns() const { return out_columns() + 8; }
+  // Columns that the first of the two products of P takes. Ones lie behind the last slab of V, if
+  // `out` has all of its columns; otherwise they have a product of their own.
+  ATTNJIT_CONSTEXPR int first_columns() const {
+    return out_columns() % 64 == 0 ? out_columns() - 64 : out_columns();
+  }
+
+  // The scores of a consumer, for features.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = 1,
+            .groups = block_kv / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = packed_heads(),
+            .gqa_ratio = gqa_ratio,
+            .strided_keys = piece_kv};
+  }
+
+  // Shared memory, in bytes: [Q, later O x buffers][K x stages][V x stages][ones][barriers,
+  // jobs, plan] [maxima].
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int q_part_bytes() const { return kPartRows * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int out_bytes() const { return block_q * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int staged_bytes() const {
+    return q_bytes() > out_bytes() ? q_bytes() : out_bytes();
+  }
+  ATTNJIT_CONSTEXPR int control_bytes() const {
+    return kControlBytes + (packs_sequences ? kPlanBytes : 0);
+  }
+  // A number for each of a thread's two rows, of this block of rows and of the one before.
+  ATTNJIT_CONSTEXPR int maxima_pitch() const { return consumers() * 128 * 4; }
+  ATTNJIT_CONSTEXPR int maxima_bytes() const { return row_max ? 4 * maxima_pitch() : 0; }
+  // Whether there is room for so many bytes of Q, and then O.
+  ATTNJIT_CONSTEXPR bool has_room(int bytes) const {
+    return bytes + num_stages * (k_bytes() + v_bytes()) + kOnesBytes + control_bytes() +
+               maxima_bytes() <=
+           kMaxSharedBytes;
+  }
+  // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
+  // next one need not wait for O to leave. Where there is room for one only, and where the rows of
+  // a warp are those of several heads, O goes from registers to global memory.
+  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_heads && has_room(2 * staged_bytes()); }
+  // Where there is room for one only, a part of Q is a buffer, so that those of the next rows which
+  // have room load early. Thread blocks seldom have next rows where heads are packed.
+  ATTNJIT_CONSTEXPR bool splits_q() const { return !stages_out() && !pack_heads; }
+  ATTNJIT_CONSTEXPR int q_buffer_rows() const { return splits_q() ? kPartRows : block_q; }
+  ATTNJIT_CONSTEXPR int q_buffer_bytes() const {
+    return splits_q() ? q_part_bytes() : stages_out() ? staged_bytes() : q_bytes();
+  }
+  ATTNJIT_CONSTEXPR int q_buffers() const {
+    if (pack_heads) return 1;
+    if (stages_out()) return has_room(3 * staged_bytes()) ? 3 : 2;
+    int parts = consumers();
+    while (parts < 2 * consumers() && has_room((parts + 1) * q_part_bytes())) ++parts;
+    return parts;
+  }
+  ATTNJIT_CONSTEXPR int k_offset() const { return q_buffers() * q_buffer_bytes(); }
+  ATTNJIT_CONSTEXPR int v_offset() const { return k_offset() + num_stages * k_bytes(); }
+  ATTNJIT_CONSTEXPR int ones_offset() const { return v_offset() + num_stages * v_bytes(); }
+  ATTNJIT_CONSTEXPR int control_offset() const { return ones_offset() + kOnesBytes; }
+  ATTNJIT_CONSTEXPR int maxima_offset() const { return control_offset() + control_bytes(); }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return maxima_offset() + maxima_bytes(); }
+  // Of a thread: scores, output and sums, and two sets of probabilities.
+  ATTNJIT_CONSTEXPR int fragment_registers() const { return block_kv + summed_columns() / 2; }
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 8 || config.head_dim > 256 || config.head_dim % 8 != 0)
+    return "head_dim must be a multiple of 8 from 8 to 256";
+  if (config.head_dim_v < 8 || config.head_dim_v > 256 || config.head_dim_v % 8 != 0)
+    return "head_dim_v must be a multiple of 8 from 8 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.block_q < 64 || config.block_q > 192 || config.block_q % 64 != 0)
+    return "block_q must be 64, 128 or 192";
+  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
+  if (config.pack_heads && ForwardWgmmaConfig::kPartRows % config.gqa_ratio != 0)
+    return "gqa_ratio must divide 64 where heads are packed";
+  if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys up to 256";
+  if (config.piece_kv < 1 || config.piece_kv % 16 != 0 || config.block_kv % config.piece_kv != 0)
+    return "piece_kv must be a multiple of 16 keys that divides block_kv";
+  if (config.num_stages < 2 || config.num_stages > 4) return "num_stages must be 2 to 4";
+  if (config.producer_registers < 24 || config.producer_registers > 56 ||
+      config.producer_registers % 8 != 0)
+    return "producer_registers must be a multiple of 8 from 24 to 56";
+  if (config.fragment_registers() > (config.consumers() == 3 ? 132 : 220))
+    return "block_kv and head_dim_v need more registers than a thread has";
+  return nullptr;
+}
+
+// Run-time arguments of the Hopper forward kernel.
+struct ForwardWgmmaParams {
+  ForwardParams base;
+  ForwardSchedule schedule;
+  uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
+  // Boxes of 64 columns: of q of a part's rows, heads before queries where they are packed; of k
+  // and v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and
+  // in those of the tails, which serve a tile with a row past the last multiple of four; of out of
+  // the 16 rows of a warp. Of a bias over queries and keys, a tile of scores.
+  TensorMap q, k, v, k_tail, v_tail, out, bias;
+};
+
+}  // namespace attnjit::kernel

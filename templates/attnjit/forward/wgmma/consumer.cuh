@@ -1,0 +1,323 @@
+#pragma once
+#include "attnjit/forward/rows.cuh"
+#include "attnjit/forward/softmax.cuh"
+#include "attnjit/forward/wgmma/epilogue.cuh"
+#include "attnjit/forward/wgmma/shared.cuh"
+#include "attnjit/forward/wgmma/softmax_exponents.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/named_barrier.cuh"
+#include "attnjit/ptx/opaque.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/kept_keys.cuh"
+#include "attnjit/tile/fragments.cuh"
+
+namespace attnjit::kernel {
+
+// A warpgroup of the Hopper forward that multiplies: 64 rows of each block of rows.
+//
+// One pipeline goes through all tiles of all blocks of rows. In a step, S = Q K^T of a tile runs
+// beside out += P V of the tile before, which may be the last one of the block of rows before; so
+// nothing stands alone but the very last P V:
+//
+//     tensor cores    [ S(i)  | out += P V(i-1) ]                 [ S(i+1) | out += P V(i) ]
+//     other units                      [ softmax of S(i) -> P ]
+//
+// Before the very first tile there is one of zeros, so that the first step needs no text of its
+// own, which would take a tenth of the time that the kernel takes to compile.
+//
+// Warpgroups take turns with the tensor cores, so that one multiplies while the other
+// exponentiates.
+template <ForwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
+  static constexpr int kGroups = kConfig.block_kv / 8;  // of 8 keys
+  static constexpr int kWarpgroups = kConfig.consumers();
+  using Epilogue = ForwardEpilogue<kConfig, Features>;
+  using Epilogue::features, Epilogue::lane, Epilogue::maxima, Epilogue::out, Epilogue::params;
+  using Epilogue::kSummedGroups;
+  using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
+  using typename Epilogue::Rows, typename Epilogue::Shared;
+  using QueryTurn = typename Shared::QueryTurn;
+  // The largest scores are looked for among changed ones.
+  static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
+
+  // The kinds of steps: each has a text of its own, for a branch within would keep the compiler
+  // from mixing the parts of it (a prototype on an H200: 8 to 9 %).
+  enum class Step : int {
+    kFirst,   // of a block of rows
+    kMasked,  // keys are dropped
+    kEdge,    // either, in place of both if the config has one_edge
+    kPlain,
+  };
+
+  const uint64 k_descriptor, v_descriptor;
+  const uint64 ones_descriptor;  // of the last product of P, see multiply_p_v()
+  uint64 q_descriptor = 0;       // of the rows at hand
+  ForwardJob job;
+  static constexpr uint32 kNoTurn = ~0u;
+  uint32 turn = kNoTurn;                     // blocks of rows before the one at hand
+  typename Shared::TileTurn tile_turn = {};  // of the job's K, and of V of the tile before
+  Rows rows;
+  Probabilities<1, kGroups> probabilities = {};  // of the tile before
+  bool adds = false;                             // `out` holds products already
+
+  ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
+      : Epilogue(p, f, group),
+        k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
+        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)),
+        ones_descriptor(describe_ones()) {}
+
+  ATTNJIT_DEVICE void run() {
+    ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
+    job = ForwardJob::from(shared.take(Shared::kFirstJob));
+    if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
+    // The first product overwrites `out`, but ptxas 12.4 to 12.8 serialises all products (C7515)
+    // where its registers have no value before the loop.
+    out = 0.0f;
+    bool more = true;
+    while (more) {
+      if (job.needs == 0) {
+        step<Step::kPlain>();
+      } else if (!kConfig.one_edge && job.needs == ForwardJob::kMasks) {
+        step<Step::kMasked>();
+      } else {
+        more = step_at_edge();
+      }
+    }
+    if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();
+  }
+
+ private:
+  ATTNJIT_DEVICE QueryTurn query_turn(uint32 rows) const {
+    return Shared::query_turn(rows, warpgroup);
+  }
+  ATTNJIT_DEVICE uint32 part_of(const QueryTurn& of) const {
+    return Shared::part(of.slot(), warpgroup);
+  }
+
+  // Turns: named barrier 1 + w opens when the warpgroup before w has issued its products.
+  ATTNJIT_DEVICE void await_turn() const {
+    if (kWarpgroups > 1) ptx::named_barrier_sync(1 + warpgroup, 256);
+  }
+  ATTNJIT_DEVICE void pass_turn() const {
+    if (kWarpgroups == 1) return;
+    const int next = warpgroup + 1 == kWarpgroups ? 0 : warpgroup + 1;
+    ptx::named_barrier_arrive(1 + next, 256);
+  }
+  // Of two warpgroups the first one waits for what is loaded, and the other comes after it by its
+  // turn.
+  ATTNJIT_DEVICE bool waits() const { return kWarpgroups != 2 || warpgroup == 0; }
+
+  // The first step of a block of rows, or the end, and with one_edge a masked step as well. Closes
+  // the rows before: one text writes them, for it would take a tenth of the time that the kernel
+  // takes to compile.
+  ATTNJIT_DEVICE bool step_at_edge() {
+    constexpr Step kStep = kConfig.one_edge ? Step::kEdge : Step::kFirst;
+    Rows closing = rows;
+    const uint32 closed = turn;
+    const bool more = job.exists();
+    const bool closes = closed != kNoTurn && (!more || begins_rows<kStep>());
+    if (more) {
+      step<kStep>();
+    } else {
+      end();
+    }
+    if (closes) this->write(closing, query_turn(closed).slot(), closed);
+    return more;
+  }
+  template <Step kStep>
+  ATTNJIT_DEVICE bool begins_rows() const {
+    return kStep == Step::kFirst || (kStep == Step::kEdge && job.first());
+  }
+
+  template <Step kStep>
+  ATTNJIT_DEVICE void step() {
+    const bool begins = begins_rows<kStep>();
+    if (begins) {
+      const QueryTurn now = query_turn(++turn);
+      // With two buffers this Q may be waiting for the one that the rows before last left from.
+      if constexpr (Shared::kQueries == 2) release_stored();
+      ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
+      q_descriptor = ptx::matrix_descriptor(shared.q(now.slot(), warpgroup), 16, 1024);
+      begin_rows();
+    }
+    // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
+    // tile before are free.
+    if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
+    const int first_key = job.tile * kConfig.block_kv;
+    const uint32 slot = tile_turn.slot(), full = tile_turn.full();
+    if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
+    await_turn();
+    const uint32 next_job = shared.take(Shared::job_word(slot));
+
+    Fragments<1, kGroups> scores;
+    hold(scores);
+    hold_operands();
+    ptx::wgmma_fence();
+    multiply_q_k(scores, slot);
+    ptx::wgmma_commit();
+    if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
+    ptx::wgmma_fence();
+    multiply_p_v(slot);
+    ptx::wgmma_commit();
+    pass_turn();
+    // Beside the products, which need not wait for the addresses of new rows.
+    if constexpr (kStep == Step::kFirst) fetch_operands<kStep>();
+    if (!begins || Shared::kQueries == 3) release_stored();
+    KeptKeys<kShape> kept;
+    if constexpr (kStep != Step::kPlain) features.keep(rows.block, kept, first_key);
+    ptx::wgmma_wait<1>();
+    hold(scores);
+    ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
+    if constexpr (!kConfig.stages_out()) {
+      // The last use of this Q; `out` leaves another way.
+      const ForwardJob next = ForwardJob::from(next_job);
+      const bool last = !next.exists() || next.first();
+      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_turn(turn))));
+    }
+
+    Probabilities<1, kGroups> fresh;
+    RowValues<1> correction;
+    const auto correct = [&](int m, int h, float factor) { correction[m][h] = factor; };
+    const ForwardParams& p = params.base;
+    bool corrects;
+    if constexpr (kStep == Step::kPlain && kInExponents) {
+      features.begin_exponents(rows.block, first_key);
+      corrects =
+          rows.softmax.step(begins, scores, fresh,
+                            ChangedExponents<Features, kShape, kConfig.scale_first>{
+                                features, rows.block, first_key, p.score_scale, p.exponent_scale},
+                            correct);
+    } else {
+      if constexpr (Features::kTransforms) features.transform(scores);
+      features.begin_add(rows.block, first_key);
+      corrects = rows.softmax.step(
+          begins, scores, fresh,
+          SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
+              features, kept, p.score_scale, p.exponent_scale},
+          correct);
+      maxima.see(turn, scores);
+    }
+
+    ptx::wgmma_wait<0>();
+    hold_operands();
+    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
+    tile_turn.advance();
+    // An operation, for the compiler would let both sets of probabilities share registers
+    // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
+    // C7513).
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
+    }
+    adds = !begins;
+    if (adds && corrects) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
+    }
+    job = ForwardJob::from(next_job);
+  }
+
+  // After the last step: the P V that it left.
+  ATTNJIT_DEVICE void end() {
+    ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());
+    hold_operands();
+    ptx::wgmma_fence();
+    multiply_p_v(tile_turn.slot());
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    hold_operands();
+    ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
+    release_stored();
+  }
+
+  ATTNJIT_DEVICE void begin_rows() {
+    const RowsPlace place = shared.take_place(Shared::place_word(part_of(query_turn(turn))));
+    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
+    rows.split = place.split;
+    rows.block.thread_row = rows.block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
+    rows.block.thread_key = ScoreShape(kShape).lane_key(lane);
+    rows.softmax.begin(params.base.exponent_scale);
+    maxima.begin(turn);
+    features.begin(rows.block);
+  }
+  template <Step kStep>
+  ATTNJIT_DEVICE void fetch_operands() {
+    if constexpr (kStep == Step::kPlain) {
+      fetch(PlainTile());
+    } else {
+      fetch(TileUse::kMasked);
+    }
+  }
+  // A tile past the last one has no operands; any will do, for its keys are dropped.
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(Use use) {
+    const int first_key = job.tile * kConfig.block_kv;
+    const bool inside = first_key < params.base.seqlen_kv;
+    features.fetch(rows.block, inside ? first_key : 0, use);
+  }
+
+  // The descriptor of the rows at hand. A part of Q that has a single place stays there: ptxas
+  // would keep the descriptors of all its columns through the loop, in registers that the products
+  // need (D256: 36, and 60 more R2UR a step), were they not computed from what it does not know.
+  ATTNJIT_DEVICE uint64 q_of_turn() const {
+    if constexpr (Shared::kParts > kWarpgroups) return q_descriptor;
+    const uint32 place = shared.q(query_turn(turn).slot(), warpgroup);
+    return ptx::matrix_descriptor(ptx::opaque(place), 16, 1024);
+  }
+  // scores = Q K^T
+  ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
+    const uint64 q = q_of_turn();
+    const uint64 k = k_descriptor + slot * (kConfig.k_bytes() / 16);
+#pragma unroll
+    for (int i = 0; i < kConfig.depth() / 16; ++i) {
+      const int column = (i & 3) * 32 / 16, slab = i >> 2;
+      ptx::multiply_async<kConfig.dtype>(scores[0], q + column + slab * Shared::kQuerySlab / 16,
+                                         k + column + slab * kConfig.block_kv * 128 / 16, i != 0);
+    }
+  }
+  // out += P [V | 1], or = where `out` holds nothing yet: the sums of rounded probabilities, which
+  // `out` is divided by, come with it. The ones lie behind the last 64 columns of V, at a distance
+  // that is part of the descriptor, so that the same 16 rows of ones serve all rows of V.
+  static constexpr int kFirst = kConfig.first_columns() / 8;  // groups of the first product
+  static constexpr bool kBehindV = kFirst < kConfig.out_columns() / 8;
+  // The gain of a descriptor whose tile lies 16 bytes further on, and its ones 16 bytes nearer.
+  static constexpr uint64 kNearer = kBehindV ? 1 - (1ull << 16) : 0;
+  ATTNJIT_DEVICE uint64 describe_ones() const {
+    if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, 1024);
+    const uint32 slab = shared.v(0) + kFirst / 8 * kConfig.block_kv * 128;
+    return ptx::matrix_descriptor(slab, static_cast<int>(shared.ones() - slab), 1024);
+  }
+  ATTNJIT_DEVICE void multiply_p_v(uint32 slot) {
+    const uint64 v = v_descriptor + slot * (kConfig.v_bytes() / 16);
+    const uint64 ones = ones_descriptor + slot * (kConfig.v_bytes() / 16 * kNearer);
+    auto& first = reinterpret_cast<float(&)[kFirst == 0 ? 1 : kFirst][4]>(out[0]);
+    auto& last = reinterpret_cast<float(&)[kSummedGroups - kFirst][4]>(out[0][kFirst]);
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 16; ++i) {
+      // Two groups of P are the 16 columns of one operand.
+      const auto& a = reinterpret_cast<const uint32(&)[4]>(probabilities[0][2 * i]);
+      constexpr uint64 kRows = 16 * 128 / 16;
+      if constexpr (kFirst > 0) {
+        ptx::multiply_async<kConfig.dtype>(first, a, v + i * kRows, adds || i != 0);
+      }
+      ptx::multiply_async<kConfig.dtype>(last, a, ones + i * kRows * kNearer, adds || i != 0);
+    }
+  }
+  ATTNJIT_DEVICE static void hold(Fragments<1, kGroups>& scores) {
+    scores.for_each([](float& x, int, int, int) { ptx::hold(x); });
+  }
+  ATTNJIT_DEVICE void hold_operands() {
+    out.for_each([](float& x, int, int, int) { ptx::hold(x); });
+#pragma unroll
+    for (int n = 0; n < kGroups; ++n) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) ptx::hold(probabilities[0][n][h]);
+    }
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,181 @@
+#pragma once
+#include "attnjit/forward/rows.cuh"
+#include "attnjit/forward/softmax.cuh"
+#include "attnjit/forward/wgmma/shared.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/store_matrix.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/ptx/warpgroup.cuh"
+#include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/quad_rows.cuh"
+#include "attnjit/tile/row_maxima.cuh"
+
+namespace attnjit::kernel {
+
+// The part of a consumer of the Hopper forward that writes: O and lse of rows whose tiles are done,
+// or what a split knows of them.
+template <ForwardWgmmaConfig kConfig, class Features>
+struct ForwardEpilogue {
+  static constexpr int kOutGroups = kConfig.out_columns() / 8;  // of 8 columns
+  static constexpr int kSummedGroups = kConfig.summed_columns() / 8;
+  static constexpr bool kPacked = Features::kPacksSequences;
+  static constexpr uint32 kNothingStored = ~0u;
+  using Shared = ForwardShared<kConfig>;
+  using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
+
+  // The rows at hand.
+  struct Rows {
+    Block block;
+    int split;  // of their keys
+    Softmax softmax;
+  };
+
+  const ForwardWgmmaParams& params;
+  Features features;
+  Shared shared;
+  const int warpgroup;  // among the consumers
+  const int lane = ptx::lane_index();
+  const int warp_row;  // of the warp's 16 rows in a block of rows
+  const SharedRowMaxima<kConfig.row_max, kConfig.maxima_pitch()> maxima;
+  Fragments<1, kSummedGroups> out;  // the last group has the sums of rounded probabilities
+  uint32 stored = kNothingStored;   // the buffer of Q that a store of the warp may still read
+
+  ATTNJIT_DEVICE ForwardEpilogue(const ForwardWgmmaParams& p, const Features& f, int group)
+      : params(p),
+        features(f),
+        warpgroup(group),
+        warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
+        maxima{shared.maxima(ptx::thread_index() - 128)} {}
+
+  // Hands the buffer of Q on from which the rows before have been stored.
+  ATTNJIT_DEVICE void release_stored() {
+    if constexpr (!kConfig.stages_out()) return;
+    ptx::tensor_store_wait_read();
+    ptx::barrier_arrive_if(stored != kNothingStored && lane == 0,
+                           shared.q_empty(Shared::part(stored, warpgroup)));
+    stored = kNothingStored;
+  }
+
+  // Writes `out` and lse of the rows whose turn `turn` was, and their largest scores where these
+  // are wanted.
+  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 turn) {
+    const ForwardParams& p = params.base;
+    ClosedRow closed[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float scale = kConfig.scale_first ? 1.0f : p.score_scale;
+      RowState state = closing.softmax.finish(0, h, scale);
+      state.divisor = out[0][kOutGroups][2 * h];
+      closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
+      if constexpr (kConfig.row_max) {
+        state.max = maxima.of(turn, h) * scale;
+        features.write_max(features, closing.block, closed[h].owner, state,
+                           split_slot(closing, closed[h].owner));
+      }
+      if (closing.split == 0) features.close(closing.block, closed[h]);
+    }
+    if (p.num_splits > 1) {
+      write_partial(closing, closed);
+    } else {
+      write_lse(closing.block, closed);
+      if constexpr (!kConfig.stages_out()) write_out(closing.block, closed);
+    }
+    if constexpr (kConfig.stages_out()) {
+      if (p.num_splits == 1) {
+        // Rows of the warp past those of a packed sequence are another's.
+        if (kPacked && closing.block.first_row + warp_row + 16 > closing.block.num_rows) {
+          write_out(closing.block, closed);
+        } else {
+          stage_out(closing.block, closed, slot);
+        }
+      }
+      stored = slot;
+    }
+  }
+
+ private:
+  ATTNJIT_DEVICE void write_lse(const Block& block, const ClosedRow (&closed)[2]) const {
+    float* const lse = params.base.lse;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowOwner& owner = closed[h].owner;
+      ptx::store_global_if(lse != nullptr && (lane & 3) == 0 && owner.query < block.seqlen_q,
+                           lse + lse_index<kPacked>(params.base, block, owner), closed[h].lse);
+    }
+  }
+  // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
+  // their store.
+  ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
+    const uint32 rows_of_warp = shared.q_buffer(slot) + warp_row * 128;
+    const uint32 line = rows_of_warp + (lane & 15) * 128;
+#pragma unroll
+    for (int n = 0; n < kOutGroups; n += 2) {
+      uint32 word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) word[i] = packed(closed[i & 1], n + i / 2, i & 1);
+      const uint32 chunk = (n & 7) + (lane >> 4);
+      ptx::store_matrices(line + n / 8 * kConfig.block_q * 128 + ((chunk ^ (lane & 7)) << 4), word);
+    }
+    ptx::fence_async_proxy();
+    ptx::warp_sync();  // all lanes have written
+#pragma unroll
+    for (int slab = 0; slab < ceil_div(kConfig.head_dim_v, 64); ++slab) {
+      ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * kConfig.block_q * 128,
+                           64 * slab, block.q_begin + block.first_row + warp_row, block.head,
+                           block.tensor_batch);
+    }
+    ptx::tensor_store_commit();
+  }
+  // Writes 16 bytes a lane.
+  ATTNJIT_DEVICE void write_out(const Block& block, const ClosedRow (&closed)[2]) const {
+    const ForwardParams& p = params.base;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const auto& [query, head] = closed[h].owner;
+      uint16* const row =
+          rows_of<kPacked>(static_cast<uint16*>(p.out), p.out_strides, block, head, block.q_begin) +
+          query * p.out_strides.row + 8 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < kOutGroups; n += 4) {
+        uint32 a[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[i] = packed(closed[h], n + i, h);
+        gather_group(a);
+        const bool inside = query < block.seqlen_q && 8 * n + 8 * (lane & 3) < kConfig.head_dim_v;
+        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector16*>(row + 8 * n),
+                             {{a[0], a[1], a[2], a[3]}});
+      }
+    }
+  }
+  // The place of a row in arrays of a number per row and split.
+  ATTNJIT_DEVICE int64 split_slot(const Rows& of, const RowOwner& owner) const {
+    return lse_index<kPacked>(params.base, of.block, owner) * params.base.num_splits + of.split;
+  }
+  // Writes what a split knows of its rows, in fp32.
+  ATTNJIT_DEVICE void write_partial(const Rows& closing, const ClosedRow (&closed)[2]) const {
+    const ForwardParams& p = params.base;
+    constexpr int kColumns = round_up(kConfig.head_dim_v, 16);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const RowOwner& owner = closed[h].owner;
+      const bool inside = owner.query < closing.block.seqlen_q;
+      const int64 slot = split_slot(closing, owner);
+      ptx::store_global_if(inside && (lane & 3) == 0, p.partial_lse + slot, closed[h].lse);
+      float* const target = p.partial_out + slot * kColumns + 2 * (lane & 3);
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        ptx::store_global_if(inside, reinterpret_cast<ptx::Vector8*>(target + 8 * n),
+                             {{ptx::as_bits(closed[h].scaled(out[0][n][2 * h])),
+                               ptx::as_bits(closed[h].scaled(out[0][n][2 * h + 1]))}});
+      }
+    }
+  }
+  // The two columns of group n in row h.
+  ATTNJIT_DEVICE uint32 packed(const ClosedRow& row, int n, int h) const {
+    return ptx::pack<kConfig.dtype>(row.scaled(out[0][n][2 * h]), row.scaled(out[0][n][2 * h + 1]));
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,52 @@
+#pragma once
+#include "attnjit/forward/wgmma/consumer.cuh"
+#include "attnjit/forward/wgmma/plan.cuh"
+#include "attnjit/forward/wgmma/producer.cuh"
+#include "attnjit/ptx/sync.cuh"
+
+// The forward of Hopper (sm_90a): out = softmax(scale q k^T + features) v with wgmma, which
+// multiplies out of shared memory, and with the copy engine (TMA), which fills it.
+//
+//   q   [batch, Hq,  Lq, D ]      out [batch, Hq, Lq, Dv]
+//   k   [batch, Hkv, Lk, D ]      lse [batch, Hq, Lq]
+//   v   [batch, Hkv, Lk, Dv]
+//
+// A thread block stays on its SM and takes one block of block_q rows after another. Its warps have
+// roles:
+//
+//   warpgroup 0      warp 0 walks over the tiles and loads Q, K and V; warp 1 hides keys; warp 2
+//                    plans the order of packed sequences; the others end
+//   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward/wgmma/consumer.cuh)
+//
+// Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of parts of Q | K: num_stages tiles |
+// V: num_stages tiles | ones | barriers, jobs, planned places | maxima of rows, where they are
+// kept ].
+namespace attnjit::kernel {
+
+template <ForwardWgmmaConfig kConfig, class... Features>
+ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... features) {
+  static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward/wgmma/config.h");
+  using Set = FeatureSet<Features...>;
+  if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
+  if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
+  // For the kernel that packs the mask. Of packed sequences the one ahead lists the blocks of rows
+  // after that, and only those who read the list wait.
+  if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
+  ptx::block_sync();  // the barriers and the ones are there for all
+  const int warpgroup = ptx::warpgroup_index();
+  if (warpgroup == 0) {
+    ptx::give_registers<kConfig.producer_registers>();
+    const int warp = ptx::warp_index();
+    if (warp == 0) ForwardProducer<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1 && (Set::kNarrows || Set::kPicksKeys))
+      hide_keys<kConfig>(params, Set(features...));
+    if constexpr (Set::kPacksSequences) {
+      if (warp == 2 && ptx::lane_index() == 0) plan_rows<kConfig>(params, Set(features...));
+    }
+  } else {
+    ptx::take_registers<kConfig.consumer_registers()>();
+    ForwardConsumer<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
+  }
+}
+
+}  // namespace attnjit::kernel

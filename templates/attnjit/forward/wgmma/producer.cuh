@@ -1,0 +1,198 @@
+#pragma once
+#include "attnjit/forward/wgmma/shared.cuh"
+#include "attnjit/forward/wgmma/walk.cuh"
+#include "attnjit/ptx/elect.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/store_if.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/key_order.h"
+#include "attnjit/tile/strided_keys.cuh"
+#include "attnjit/tile/tile_pages.cuh"
+
+// The warps of the Hopper forward that do not multiply: one walks over the blocks of rows and their
+// tiles, and loads; another, where keys may have to be hidden, sets rows of V to zero.
+namespace attnjit::kernel {
+
+template <ForwardWgmmaConfig kConfig, class Features>
+struct ForwardProducer {
+  using Shared = ForwardShared<kConfig>;
+  using Walk = ForwardWalk<kConfig, Features, true>;
+
+  const ForwardWgmmaParams& params;
+  Shared shared;
+  Walk walk;
+  typename Shared::QueryTurn query_turn = {};
+  typename Shared::TileTurn k_turn = {}, v_turn = {};
+
+  // Parts of Q that have a place before the last products of the rows before. What these products
+  // still want, and K of the new rows, comes before the other parts.
+  static constexpr int kSpareParts = Shared::kParts - Shared::kConsumers;
+  static constexpr int kEarlyParts =
+      kSpareParts < Shared::kConsumers ? kSpareParts : Shared::kConsumers;
+  // The place of a block of rows, its sequence's first row, and the batch element of the tensor.
+  struct Queries {
+    RowsPlace place;
+    int begin, batch;
+  };
+
+  static constexpr bool kPaged = Features::kPageSize > 0;
+
+  // The place of K and V of a job, and whether rows of V are to be hidden.
+  struct Source {
+    TypeIf<kPaged, PagedTile<kConfig.block_kv, Features::kPageSize>, KeySource<>> keys;
+    bool hides;
+  };
+
+  ATTNJIT_DEVICE ForwardProducer(const ForwardWgmmaParams& p, const Features& f)
+      : params(p), walk(p, f) {}
+
+  // Loads K of a tile before V of the one ahead of it, which still has the softmax to wait for:
+  // Q, K0, zeros, K1, V0, K2, V1, ...
+  ATTNJIT_DEVICE void run() {
+    ForwardJob job = walk.next();
+    if (ptx::elect_lane()) shared.put(Shared::kFirstJob, job.as_word());
+    Source before = {key_source(round_up(params.base.seqlen_kv, kConfig.block_kv)), false};
+    while (job.exists()) {
+      const bool first = job.first();
+      const Queries queries = {walk.place, walk.block.q_begin, walk.block.tensor_batch};
+      if (first) load_q<0, kEarlyParts>(queries);
+      const int first_key = job.tile * kConfig.block_kv;
+      const Source now = {key_source(first_key), walk.hides_keys(job)};
+      if (ptx::elect_lane()) walk.features.prefetch_tile(walk.block, first_key, params.bias);
+      job = walk.next();
+      load_k(now, job);
+      load_v(before);
+      if (first) load_q<kEarlyParts, Shared::kConsumers>(queries);
+      before = now;
+    }
+    load_v(before);
+  }
+
+ private:
+  // Of the walk's last job. Pages are looked up here, and wanted when the next job is known.
+  ATTNJIT_DEVICE auto key_source(int first_key) const {
+    const int head = walk.block.head / kConfig.gqa_ratio;
+    if constexpr (kPaged) {
+      return PagedTile<kConfig.block_kv, Features::kPageSize>{
+          first_key, head,
+          walk.features.template find_pages<kConfig.block_kv>(first_key, walk.keys)};
+    } else {
+      return KeySource<>{walk.block.kv_begin + first_key, head, {walk.block.tensor_batch}};
+    }
+  }
+  // That of `source` for the copy engine; the warp calls it whole.
+  ATTNJIT_DEVICE decltype(auto) boxes_of(const Source& source) const {
+    if constexpr (kPaged) {
+      return walk.features.tile_source(source.keys);
+    } else {
+      return (source.keys);
+    }
+  }
+  // The parts of consumers kBegin to kEnd - 1, a buffer at a time.
+  template <int kBegin, int kEnd>
+  ATTNJIT_DEVICE void load_q(const Queries& queries) {
+    constexpr int kTogether = Shared::kParts / Shared::kQueries;
+#pragma unroll 1
+    for (int first = kBegin; first < kEnd; first += kTogether) {
+      const uint32 slot = query_turn.slot();
+      const uint32 empty = query_turn.empty();
+      query_turn.advance();
+#pragma unroll 1
+      for (int consumer = first; consumer < first + kTogether; ++consumer) {
+        ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
+        if (ptx::elect_lane()) load_part_of_q(queries, slot, consumer);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void load_part_of_q(const Queries& queries, uint32 slot, int consumer) {
+    const uint32 part = Shared::part(slot, consumer);
+    const uint32 full = shared.q_full(part);
+    shared.put_place(Shared::place_word(part), queries.place);
+    ptx::barrier_arrive_expecting(full, kConfig.q_part_bytes());
+    const RowsPlace& place = queries.place;
+    const int row = place.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
+    const int query = queries.begin + row / kConfig.packed_heads();
+    const uint32 first = shared.q(slot, consumer);
+#pragma unroll 1
+    for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
+      const uint32 target = first + slab * Shared::kQuerySlab;
+      if constexpr (kConfig.pack_heads) {
+        ptx::tensor_load(target, params.q, full, 64 * slab, 0, query,
+                         place.head / kConfig.gqa_ratio, queries.batch);
+      } else {
+        ptx::tensor_load(target, params.q, full, 64 * slab, query, place.head, queries.batch);
+      }
+    }
+  }
+  ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {
+    const uint32 slot = k_turn.slot();
+    ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());
+    k_turn.advance();
+    const auto& boxes = boxes_of(source);
+    if (!ptx::elect_lane()) return;
+    shared.put(Shared::job_word(slot), next.as_word());
+    const uint32 full = shared.k_full(slot);
+    ptx::barrier_arrive_expecting(full, kConfig.k_bytes());
+    load_tile<kConfig.padded_head_dim()>(shared.k(slot), params.k, params.k_tail, full, boxes);
+  }
+  ATTNJIT_DEVICE void load_v(const Source& source) {
+    const uint32 slot = v_turn.slot();
+    ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());
+    v_turn.advance();
+    const auto& boxes = boxes_of(source);
+    if (!ptx::elect_lane()) return;
+    const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
+    ptx::barrier_arrive_expecting(full, kConfig.v_bytes());
+    load_tile<kConfig.padded_head_dim_v()>(shared.v(slot), params.v, params.v_tail, full, boxes);
+  }
+  template <int kColumns, class Boxes>
+  ATTNJIT_DEVICE void load_tile(uint32 tile, const TensorMap& map, const TensorMap& tail,
+                                uint32 full, const Boxes& boxes) {
+    load_strided_keys<kColumns, kConfig.block_kv, Features::kPacksSequences && !kPaged>(
+        tile, map, tail, full, boxes, kPaged ? Features::kPageSize : params.base.seqlen_kv);
+  }
+};
+
+// Walks along and sets the rows of hidden keys to zero.
+template <ForwardWgmmaConfig kConfig, class Features>
+ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
+  const ForwardShared<kConfig> shared;
+  ForwardWalk<kConfig, Features> walk(params, features);
+  typename ForwardShared<kConfig>::TileTurn turn{1};  // the first V has zeros
+  uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
+  for (;; turn.advance()) {
+    const ForwardJob job = walk.next();
+    if (!job.exists()) return;
+    if (!walk.hides_keys(job)) continue;
+    const uint32 slot = turn.slot();
+    // A bit for each row of the tile. All are asked about at once, for an answer may have to come
+    // from memory.
+    uint32 hidden[kConfig.block_kv / 32];
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 32; ++i) {
+      const int row = 32 * i + ptx::lane_index(), piece = kConfig.piece_kv;
+      const int within = piece == kConfig.block_kv ? row : row % piece;
+      const int key = row - within + StridedKeyOrder::key(piece, within);
+      hidden[i] = ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key));
+    }
+    ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
+    phases ^= 1u << slot;
+    // Four rows at a time, eight lanes for the line of 128 bytes of each.
+    const uint32 place = shared.v(slot) + 16 * ptx::lane_index();
+#pragma unroll
+    for (int i = 0; i < kConfig.block_kv / 4; ++i) {
+      const bool hides = (hidden[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
+#pragma unroll
+      for (int slab = 0; slab < kConfig.padded_head_dim_v() / 64; ++slab) {
+        ptx::store_shared_16_if(hides, place + (slab * kConfig.block_kv + 4 * i) * 128, {});
+      }
+    }
+    ptx::fence_async_proxy();
+    ptx::warp_sync();  // all rows are zero
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.v_full(slot));
+  }
+}
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,183 @@
+#pragma once
+#include "attnjit/forward/rows.cuh"
+#include "attnjit/forward/wgmma/config.h"
+#include "attnjit/ptx/load_if.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/memory.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/tensor_copy.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/tile_use.h"
+
+// Memory that the warps of the Hopper forward share: buffers, barriers, and the jobs that travel
+// from the walk to those that multiply.
+namespace attnjit::kernel {
+
+// A tile of keys for the block of rows at hand.
+struct ForwardJob {
+  int tile;   // one past the last tile where a block of rows has none: zeros
+  int needs;  // kMasks, kFirst; kEnd alone after the last job
+
+  static constexpr int kMasks = 1;  // keys are dropped from it
+  static constexpr int kFirst = 2;  // the next block of rows begins
+  static constexpr int kEnd = 4;
+
+  ATTNJIT_DEVICE bool exists() const { return needs != kEnd; }
+  ATTNJIT_DEVICE bool first() const { return (needs & kFirst) != 0; }
+
+  ATTNJIT_DEVICE uint32 as_word() const { return static_cast<uint32>(8 * tile + needs); }
+  // Of a word that lane 0 knows.
+  ATTNJIT_DEVICE static ForwardJob from(uint32 word) {
+    const uint32 uniform = ptx::warp_broadcast(word, 0);
+    return {static_cast<int>(uniform >> 3), static_cast<int>(uniform & 7)};
+  }
+};
+
+// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
+// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+template <ForwardWgmmaConfig kConfig>
+struct ForwardShared {
+  static constexpr int kStages = kConfig.num_stages;
+  static constexpr int kQueries = kConfig.q_buffers();
+  static constexpr int kConsumers = kConfig.consumers();
+  static constexpr bool kSplitsQ = kConfig.splits_q();
+  static constexpr int kParts = kSplitsQ ? kQueries : kQueries * kConsumers;
+  using QueryTurn = RingTurn<kQueries>;
+  using TileTurn = RingTurn<kStages>;
+  static constexpr int kPlaces = 2;
+  using PlaceTurn = RingTurn<kPlaces>;
+
+  uint32 base = ptx::shared_base();
+
+  ATTNJIT_DEVICE uint32 q_buffer(uint32 slot) const {
+    return base + slot * kConfig.q_buffer_bytes();
+  }
+  // The turn of a consumer with the buffers of Q, after `rows` blocks of rows. One that is a part
+  // alone serves consumer after consumer.
+  ATTNJIT_DEVICE static QueryTurn query_turn(uint32 rows, int consumer) {
+    return {kSplitsQ ? rows * kConsumers + consumer : rows};
+  }
+  // Each consumer has a part of Q with barriers and a place of its own, so that the next rows of
+  // one that is done with its part may come.
+  ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
+    return kSplitsQ ? slot : slot * kConsumers + consumer;
+  }
+  // The first 64 columns of a part; the next ones are kQuerySlab bytes on.
+  ATTNJIT_DEVICE uint32 q(uint32 slot, int consumer) const {
+    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * kConfig.kPartRows * 128);
+  }
+  static constexpr int kQuerySlab = kConfig.q_buffer_rows() * 128;
+  ATTNJIT_DEVICE uint32 k(uint32 slot) const {
+    return base + kConfig.k_offset() + slot * kConfig.k_bytes();
+  }
+  ATTNJIT_DEVICE uint32 v(uint32 slot) const {
+    return base + kConfig.v_offset() + slot * kConfig.v_bytes();
+  }
+  // 16 rows of ones, the operand that sums probabilities up.
+  ATTNJIT_DEVICE uint32 ones() const { return base + kConfig.ones_offset(); }
+  // The first 128 threads fill them.
+  ATTNJIT_DEVICE void fill_ones() const {
+    constexpr uint32 kPair = pair_of_ones(kConfig.dtype);
+    ptx::store_shared_16(ones() + 16 * ptx::thread_index(), {kPair, kPair, kPair, kPair});
+    ptx::fence_async_proxy();  // wgmma reads them
+  }
+  // A warp of the consumers holds its part of Q until its rows have left it, and tiles until it has
+  // used them.
+  ATTNJIT_DEVICE uint32 q_full(uint32 part) const { return barrier(part); }
+  ATTNJIT_DEVICE uint32 q_empty(uint32 part) const { return barrier(kParts + part); }
+  ATTNJIT_DEVICE uint32 k_full(uint32 slot) const { return tile_barrier(0, slot); }
+  ATTNJIT_DEVICE uint32 k_empty(uint32 slot) const { return tile_barrier(1, slot); }
+  ATTNJIT_DEVICE uint32 v_full(uint32 slot) const { return tile_barrier(2, slot); }
+  ATTNJIT_DEVICE uint32 v_empty(uint32 slot) const { return tile_barrier(3, slot); }
+  // V has landed and still has rows to be set to zero.
+  ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return tile_barrier(4, slot); }
+
+  // Those who load want a place planned, and it waits for those who walk.
+  ATTNJIT_DEVICE uint32 place_wanted() const { return plan() + 8 * 2 * kPlaces; }
+  ATTNJIT_DEVICE uint32 place_full(uint32 slot) const { return plan() + 8 * slot; }
+  ATTNJIT_DEVICE uint32 place_empty(uint32 slot) const { return plan() + 8 * (kPlaces + slot); }
+
+  // The place of a thread's first maximum, where the config keeps them.
+  ATTNJIT_DEVICE uint32 maxima(int consumer_thread) const {
+    return base + kConfig.maxima_offset() + 4 * consumer_thread;
+  }
+
+  // One thread makes the barriers.
+  ATTNJIT_DEVICE void init_barriers() const {
+    constexpr int kReaders = 4 * kConsumers;  // warps
+    for (int i = 0; i < kParts; ++i) {
+      ptx::barrier_init(q_full(i), 1);
+      ptx::barrier_init(q_empty(i), 4);  // the warps of one consumer
+    }
+    for (int i = 0; i < kStages; ++i) {
+      ptx::barrier_init(k_full(i), 1);
+      ptx::barrier_init(k_empty(i), kReaders);
+      ptx::barrier_init(v_full(i), 1);
+      ptx::barrier_init(v_empty(i), kReaders);
+      ptx::barrier_init(v_landed(i), 1);
+    }
+    if constexpr (kConfig.packs_sequences) {
+      ptx::barrier_init(place_wanted(), 1);
+      for (int i = 0; i < kPlaces; ++i) {
+        ptx::barrier_init(place_full(i), 1);
+        ptx::barrier_init(place_empty(i), 2);  // the producer and the warp that hides keys
+      }
+    }
+    ptx::barrier_init_fence();
+  }
+
+  // Words that travel from the walk to those that multiply: with a part of Q the four of its place;
+  // with K the job after the one whose K it is, so that it is known a tile ahead; in the last word
+  // the very first job.
+  static constexpr int kFirstJob = 4 * kParts + kStages;
+  ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
+    return 4 * kParts + static_cast<int>(tile_slot);
+  }
+  ATTNJIT_DEVICE static int place_word(uint32 part) { return static_cast<int>(4 * part); }
+  ATTNJIT_DEVICE static int planned_word(uint32 place_slot) {
+    return kFirstPlanned + static_cast<int>(4 * place_slot);
+  }
+  ATTNJIT_DEVICE void put_place(int word, const RowsPlace& place) const {
+    put(word, static_cast<uint32>(place.batch));
+    put(word + 1, static_cast<uint32>(place.head));
+    put(word + 2, static_cast<uint32>(place.q_tile));
+    put(word + 3, static_cast<uint32>(place.split));
+  }
+  // For the whole warp.
+  ATTNJIT_DEVICE RowsPlace take_place(int word) const {
+    const uint32 mine[4] = {take(word), take(word + 1), take(word + 2), take(word + 3)};
+    const auto all = [&](int i) { return static_cast<int>(ptx::warp_broadcast(mine[i], 0)); };
+    return {all(0), all(1), all(2), all(3)};
+  }
+  ATTNJIT_DEVICE void put(int word, uint32 value) const {
+    ptx::store_shared_4(word_address(word), value);
+  }
+  // Lane 0 alone reads, as lane 0 alone arrives for the warp when a buffer has been used; the
+  // others get 0.
+  ATTNJIT_DEVICE uint32 take(int word) const {
+    return ptx::load_shared_4_if(ptx::lane_index() == 0, word_address(word));
+  }
+
+ private:
+  static constexpr int kWordsOffset = 8 * (2 * kParts + 5 * kStages);
+  static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
+  static constexpr int kFirstPlanned =
+      (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kPlaces + 1) - kWordsOffset) / 4;
+  static_assert(32 * kPlaces + 8 <= ForwardWgmmaConfig::kPlanBytes);
+
+  ATTNJIT_DEVICE uint32 plan() const {
+    return base + kConfig.control_offset() + ForwardWgmmaConfig::kControlBytes;
+  }
+  ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
+    return base + kConfig.control_offset() + 8 * index;
+  }
+  ATTNJIT_DEVICE uint32 tile_barrier(int kind, uint32 slot) const {
+    return barrier(2 * kParts + kind * kStages + slot);
+  }
+  ATTNJIT_DEVICE uint32 word_address(int word) const {
+    return base + kConfig.control_offset() + kWordsOffset + 4 * word;
+  }
+};
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,139 @@
+#pragma once
+#include "attnjit/forward/rows.cuh"
+#include "attnjit/forward/wgmma/shared.cuh"
+#include "attnjit/ptx/math.cuh"
+#include "attnjit/ptx/mbarrier.cuh"
+#include "attnjit/ptx/shuffle.cuh"
+#include "attnjit/ptx/sync.cuh"
+#include "attnjit/ptx/thread.cuh"
+#include "attnjit/score/feature.cuh"
+#include "attnjit/tile/schedule.cuh"
+#include "attnjit/tile/team.cuh"
+
+namespace attnjit::kernel {
+
+// The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of keys, so that
+// one that a mask empties costs nothing. Of packed sequences, one of two warps that walk asks for
+// the places of both.
+template <ForwardWgmmaConfig kConfig, class Features, bool kAsks = false>
+struct ForwardWalk {
+  const ForwardWgmmaParams& params;
+  Features features;
+  Block block;
+  KeyRange keys;
+  TileRange tiles;      // that nobody has looked at
+  RowsPlace place;      // of the block of rows
+  uint32 left, masked;  // of the 32 tiles at hand, the last of them first: to come, with a mask
+  int last;             // of these
+  int round;            // of the schedule or the plan, the next one
+  bool first;           // no tile of the block of rows has been named
+  bool more;            // of packed sequences: the plan has not ended
+  bool asked;           // likewise: for the next place
+
+  ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
+      : params(p),
+        features(f),
+        tiles{0, 0},
+        place{},
+        left(0),
+        masked(0),
+        last(0),
+        round(0),
+        first(false),
+        more(true),
+        asked(false) {}
+
+  // The next job. Tiles go backward: those that a diagonal or the end cuts come first.
+  ATTNJIT_DEVICE ForwardJob next() {
+    while (true) {
+      while (left == 0 && tiles.next < tiles.end) look_ahead();
+      if (left != 0) {
+        const int lane = ptx::lowest_bit(left);
+        left &= left - 1;
+        if constexpr (Features::kPacksSequences) {
+          if (left == 0 && tiles.next >= tiles.end) ask();
+        }
+        return job(last - lane, (masked >> lane & 1) != 0);
+      }
+      if (first) return job(ceil_div(params.base.seqlen_kv, kConfig.block_kv), true);
+      if constexpr (Features::kPacksSequences) {
+        take_planned();
+        if (!more) return {0, ForwardJob::kEnd};
+        enter_rows();
+      } else {
+        ForwardWork work;
+        do {
+          work = params.schedule.work(static_cast<int>(ptx::block_index()), round++);
+        } while (work.plane == ForwardWork::kNothing);
+        if (work.plane == ForwardWork::kEnd) return {0, ForwardJob::kEnd};
+        begin_rows(work);
+      }
+    }
+  }
+
+  static constexpr bool kHides = Features::kNarrows || Features::kPicksKeys;
+
+  // Whether V may have rows in the tile that no query of the block of rows sees. Whatever is stored
+  // there, a NaN included, would reach the output as 0 * NaN.
+  ATTNJIT_DEVICE bool hides_keys(const ForwardJob& job) const {
+    if (!kHides || (job.needs & ForwardJob::kMasks) == 0) return false;
+    const int begin = job.tile * kConfig.block_kv, end = begin + kConfig.block_kv;
+    // Keys past the tensor are zeros already; those past a packed sequence are another's.
+    const bool past = !Features::kPacksSequences && end > params.base.seqlen_kv;
+    const int limit = past ? params.base.seqlen_kv : end;
+    return Features::kPicksKeys || begin < keys.begin || limit > keys.end;
+  }
+  ATTNJIT_DEVICE bool hides_key(int key) const {
+    if (!Features::kPacksSequences && key >= params.base.seqlen_kv) return false;
+    return key < keys.begin || key >= keys.end || !features.reads_key(key);
+  }
+
+ private:
+  ATTNJIT_DEVICE void look_ahead() {
+    last = tiles.end - 1;
+    const int tile = last - ptx::lane_index();
+    const TileUse use = tile < tiles.next ? TileUse::kSkip : features.use_of_lane(block, tile);
+    left = ptx::warp_ballot(use != TileUse::kSkip);
+    masked = ptx::warp_ballot(use == TileUse::kMasked);
+    tiles.end -= 32;
+  }
+  ATTNJIT_DEVICE ForwardJob job(int tile, bool masks) {
+    const int needs = (masks ? ForwardJob::kMasks : 0) | (first ? ForwardJob::kFirst : 0);
+    first = false;
+    return {tile, needs};
+  }
+  // Asks for the next place with the last tile of the one at hand: no earlier, so that thread
+  // blocks which are done sooner take more of them.
+  ATTNJIT_DEVICE void ask() {
+    const bool wants = kAsks && !asked && ptx::lane_index() == 0;
+    ptx::barrier_arrive_if(wants, ForwardShared<kConfig>().place_wanted());
+    asked = true;
+  }
+  // The next place of plan_rows().
+  ATTNJIT_DEVICE void take_planned() {
+    ask();
+    asked = false;
+    const ForwardShared<kConfig> shared;
+    const typename ForwardShared<kConfig>::PlaceTurn turn{static_cast<uint32>(round++)};
+    ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());
+    place = shared.take_place(shared.planned_word(turn.slot()));
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));
+    more = place.split >= 0;
+  }
+  ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
+    place = find_rows<kConfig.block_q, kConfig.packed_heads()>(
+        params.base, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
+    enter_rows();
+  }
+  ATTNJIT_DEVICE void enter_rows() {
+    const ForwardParams& p = params.base;
+    block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
+    features.begin(block);
+    keys = {0, block.kv_len};
+    features.narrow(WarpTeam(), block, keys);
+    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits, place.split);
+    first = true;
+  }
+};
+
+}  // namespace attnjit::kernel
