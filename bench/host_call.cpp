@@ -17,7 +17,7 @@
 #include "cuda/memory.hpp"
 #include "cuda/stream.hpp"
 #include "driver_probe.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 #include "silent_driver.hpp"
 #include "stopwatch.hpp"
 

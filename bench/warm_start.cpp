@@ -9,7 +9,7 @@
 
 #include "base/environment.hpp"
 #include "forward_fixtures.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 #include "silent_driver.hpp"
 
 namespace attnjit {

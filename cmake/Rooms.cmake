@@ -34,11 +34,11 @@ function(attnjit_compile_together target)
                                              UNITY_BUILD_BATCH_SIZE 10)
 endfunction()
 
-# attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME.
+# attnjit_room(NAME [DEPENDS room...] [SOURCES extra...]): the static library of src/NAME and its shelves.
 # ARCHITECTURE.md has the rule that DEPENDS states.
 function(attnjit_room name)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;SOURCES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
   add_library(attnjit_${name} STATIC ${sources} ${ROOM_SOURCES})
   target_include_directories(attnjit_${name} PUBLIC
     ${CMAKE_CURRENT_SOURCE_DIR}/include ${CMAKE_CURRENT_SOURCE_DIR}/src

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/json.hpp"
-#include "cli/work/bench_machine.hpp"
-#include "cli/work/bench_row.hpp"
+#include "cli/work/bench/bench_machine.hpp"
+#include "cli/work/bench/bench_row.hpp"
 #include "instance/host_problem.hpp"
 
 namespace attnjit::cli {

@@ -14,7 +14,7 @@
 
 #include "base/child_process.hpp"
 #include "cli/tuning_machine.hpp"
-#include "cli/work/tune_service.hpp"
+#include "cli/work/tune/tune_service.hpp"
 
 namespace {
 

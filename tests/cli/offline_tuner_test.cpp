@@ -1,6 +1,6 @@
 // Tuning in a worker process that hangs, crashes, or loses its device: a real process, the worker's
 // own loop and the tuner, on a fake device.
-#include "cli/work/offline_tuner.hpp"
+#include "cli/work/tune/offline_tuner.hpp"
 
 #include <signal.h>
 
@@ -11,7 +11,7 @@
 
 #include "cli_fixtures.hpp"
 #include "problem/manifest_line.hpp"
-#include "runtime/problem_tuner.hpp"
+#include "runtime/tune/problem_tuner.hpp"
 #include "tuning_machine.hpp"
 
 namespace attnjit::test {

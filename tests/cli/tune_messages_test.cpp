@@ -1,4 +1,4 @@
-#include "cli/work/tune_messages.hpp"
+#include "cli/work/tune/tune_messages.hpp"
 
 #include "cli_fixtures.hpp"
 #include "unit/tuner_fixtures.hpp"

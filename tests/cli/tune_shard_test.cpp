@@ -1,5 +1,5 @@
 // Shares of a manifest, one per machine.
-#include "cli/work/tune_shard.hpp"
+#include "cli/work/tune/tune_shard.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "command_line.hpp"
-#include "runtime/problem_tuner.hpp"
+#include "runtime/tune/problem_tuner.hpp"
 #include "unit/tuning_fixtures.hpp"
 
 namespace attnjit::test {

@@ -1,8 +1,8 @@
 // Kernels that warmup compiles on a machine without a GPU are those that devices ask for: the
 // binary fills a cache, and a process with a device that does not exist uses it.
 #include "command_line.hpp"
-#include "runtime/dispatcher.hpp"
-#include "runtime/plan_loader.hpp"
+#include "runtime/call/dispatcher.hpp"
+#include "runtime/load/plan_loader.hpp"
 #include "tuner/space.hpp"
 #include "unit/backward_fixtures.hpp"
 #include "unit/fake_device.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
 #include "unit/backward_fixtures.hpp"
 
 namespace attnjit::test {

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "gpu.hpp"
-#include "runtime/dispatcher.hpp"
-#include "runtime/problem_tuner.hpp"
+#include "runtime/call/dispatcher.hpp"
+#include "runtime/tune/problem_tuner.hpp"
 #include "unit/temp_directory.hpp"
 
 namespace attnjit {

@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 
 #include "gpu.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 #include "unit/temp_directory.hpp"
 
 namespace attnjit {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 
 namespace attnjit {
 namespace {

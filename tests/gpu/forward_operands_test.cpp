@@ -6,7 +6,7 @@
 #include "executor/executor.hpp"
 #include "gpu.hpp"
 #include "recorder.hpp"
-#include "runtime/plan_loader.hpp"
+#include "runtime/load/plan_loader.hpp"
 #include "tuner/config_zero.hpp"
 
 namespace attnjit::forward_operands_test {

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "random_problem.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 #include "sweep.hpp"
 
 namespace attnjit::path_sweep_test {

@@ -3,7 +3,7 @@
 #include "tile_edges.hpp"
 
 #include "gpu.hpp"
-#include "runtime/plan_loader.hpp"
+#include "runtime/load/plan_loader.hpp"
 
 namespace attnjit {
 namespace {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "runtime/dispatcher.hpp"
-#include "runtime/plan_loader.hpp"
-#include "runtime/problem_tuner.hpp"
+#include "runtime/call/dispatcher.hpp"
+#include "runtime/load/plan_loader.hpp"
+#include "runtime/tune/problem_tuner.hpp"
 #include "unit/temp_directory.hpp"
 
 namespace attnjit::tuning_test {

@@ -21,9 +21,9 @@
 #include "base/parallel.hpp"
 #include "cli/input/manifest.hpp"
 #include "cuda/device.hpp"
-#include "runtime/plan_loader.hpp"
-#include "runtime/problem_tuner.hpp"
-#include "runtime/trial.hpp"
+#include "runtime/load/plan_loader.hpp"
+#include "runtime/tune/problem_tuner.hpp"
+#include "runtime/tune/trial.hpp"
 #include "tuner/config_zero.hpp"
 #include "tuner/embedded_configs.hpp"
 

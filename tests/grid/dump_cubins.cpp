@@ -11,7 +11,7 @@
 #include "base/parallel.hpp"
 #include "base/sha256.hpp"
 #include "grid_plans.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
 
 namespace attnjit::test {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/environment.hpp"
 #include "base/parallel.hpp"
 #include "grid_plans.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
 
 namespace attnjit::test {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "attnjit/backward.hpp"
-#include "forward_fixtures.hpp"
+#include "unit/forward_fixtures.hpp"
 
 namespace attnjit::test {
 

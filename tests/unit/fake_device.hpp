@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cuda/device.hpp"
-#include "cuda_stub_driver.hpp"
 #include "launch/tensor_maps.hpp"
+#include "unit/cuda_stub_driver.hpp"
 
 namespace attnjit::test {
 

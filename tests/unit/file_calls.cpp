@@ -1,4 +1,4 @@
-#include "file_calls.hpp"
+#include "unit/file_calls.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "forward_fixtures.hpp"
+#include "unit/forward_fixtures.hpp"
 
 namespace attnjit::test {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "forward_fixtures.hpp"
 #include "launch/forward_arguments.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
+#include "unit/forward_fixtures.hpp"
 
 namespace attnjit::test {
 

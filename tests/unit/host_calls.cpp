@@ -1,4 +1,4 @@
-#include "host_calls.hpp"
+#include "unit/host_calls.hpp"
 
 #include <dlfcn.h>
 #include <linux/filter.h>

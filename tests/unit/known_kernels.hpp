@@ -2,9 +2,9 @@
 #include <string>
 
 #include "base/json.hpp"
-#include "cache_fixtures.hpp"
 #include "launch/backward_plan_spec.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
+#include "unit/cache_fixtures.hpp"
 
 namespace attnjit::test {
 

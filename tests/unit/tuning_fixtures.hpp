@@ -4,12 +4,12 @@
 #include <memory>
 #include <utility>
 
-#include "backward_fixtures.hpp"
 #include "cache/layout.hpp"
-#include "fake_device.hpp"
-#include "runtime/dispatcher.hpp"
-#include "runtime_fixtures.hpp"
-#include "temp_directory.hpp"
+#include "runtime/call/dispatcher.hpp"
+#include "unit/backward_fixtures.hpp"
+#include "unit/fake_device.hpp"
+#include "unit/runtime_fixtures.hpp"
+#include "unit/temp_directory.hpp"
 
 namespace attnjit::test {
 

@@ -5,8 +5,8 @@
 #include "cli/report/output_file.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/bench_machine.hpp"
-#include "cli/work/bench_run.hpp"
+#include "cli/work/bench/bench_machine.hpp"
+#include "cli/work/bench/bench_run.hpp"
 
 namespace attnjit::cli {
 namespace {

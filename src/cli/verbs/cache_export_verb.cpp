@@ -6,7 +6,7 @@
 #include "cli/report/table.hpp"
 #include "cli/verbs/sweep_report.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/bundle_contents.hpp"
+#include "cli/work/bundle/bundle_contents.hpp"
 
 namespace attnjit::cli {
 namespace {

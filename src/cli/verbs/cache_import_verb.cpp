@@ -4,7 +4,7 @@
 #include "base/json.hpp"
 #include "cli/report/kept.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/bundle_import.hpp"
+#include "cli/work/bundle/bundle_import.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "cache/collector.hpp"
 #include "cli/report/table.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/bundle_report.hpp"
+#include "cli/work/bundle/bundle_report.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -1,7 +1,7 @@
 
 #include "base/json.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/machine_report.hpp"
+#include "cli/work/doctor/machine_report.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/report/table.hpp"
 #include "cli/report/tile_cell.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/imported.hpp"
+#include "cli/work/bundle/imported.hpp"
 #include "tuner/stale.hpp"
 
 namespace attnjit::cli {

@@ -9,7 +9,7 @@
 #include "base/fields_json.hpp"
 #include "cli/report/kept.hpp"
 #include "cli/report/table.hpp"
-#include "runtime/counters.hpp"
+#include "runtime/call/counters.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -7,12 +7,12 @@
 #include "cli/report/tune_page.hpp"
 #include "cli/report/tune_table.hpp"
 #include "cli/verbs/verbs.hpp"
-#include "cli/work/bench_machine.hpp"
-#include "cli/work/offline_tuner.hpp"
-#include "cli/work/tune_service.hpp"
-#include "cli/work/tune_shard.hpp"
+#include "cli/work/bench/bench_machine.hpp"
+#include "cli/work/tune/offline_tuner.hpp"
+#include "cli/work/tune/tune_service.hpp"
+#include "cli/work/tune/tune_shard.hpp"
 #include "cuda/device.hpp"
-#include "runtime/plan_loader.hpp"
+#include "runtime/load/plan_loader.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "check/device_mirror.hpp"
 #include "cuda/device.hpp"
 #include "cuda/stream.hpp"
-#include "runtime/dispatcher.hpp"
+#include "runtime/call/dispatcher.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/fields_json.hpp"
 #include "cli/input/cases.hpp"
 #include "cli/work/session.hpp"
-#include "runtime/config_choice.hpp"
+#include "runtime/call/config_choice.hpp"
 
 namespace attnjit::cli {
 

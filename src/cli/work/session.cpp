@@ -6,7 +6,7 @@
 
 #include "attnjit/error.hpp"
 #include "cli/report/exit_code.hpp"
-#include "runtime/plan_loader.hpp"
+#include "runtime/load/plan_loader.hpp"
 
 namespace attnjit::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/environment.hpp"
 #include "cli/report/console.hpp"
 #include "cuda/driver.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/load/engine.hpp"
 
 namespace attnjit::cli {
 

@@ -1,0 +1,287 @@
+#include "runtime/tune/synthetic_tensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "attnjit/error.hpp"
+#include "launch/packed_mask.hpp"
+#include "runtime/tune/synthetic_pages.hpp"
+#include "tensor/fill.hpp"
+#include "tensor/half.hpp"
+
+namespace attnjit::runtime {
+namespace {
+
+constexpr std::int64_t kTileRows = 256, kTileColumns = 4096;  // of random values, then repeated
+constexpr double kMaskDensity = 0.5;
+
+struct Axis {
+  std::int64_t size;
+  std::int64_t stride;  // elements
+};
+
+// The elements that a tensor touches, from the lowest address to the highest.
+struct Span {
+  std::int64_t before = 0;  // the first logical element
+  std::int64_t count = 0;
+};
+
+template <std::size_t kAxes>
+Span span_of(const std::array<Axis, kAxes>& axes) {
+  double extent = 1;  // in double: strides of a tensor that cannot exist overflow integers
+  for (const auto& [size, stride] : axes) {
+    if (size == 0) return {};
+    extent += static_cast<double>(size - 1) * std::abs(static_cast<double>(stride));
+  }
+  if (extent > 0x1p46) {
+    throw Error(ErrorKind::kCuda, "cannot allocate a tensor that spans more than 2^46 elements");
+  }
+  Span span{0, 1};
+  for (const auto& [size, stride] : axes) {
+    const std::int64_t reach = (size - 1) * stride;
+    span.count += std::abs(reach);
+    if (reach < 0) span.before -= reach;
+  }
+  return span;
+}
+
+std::array<Axis, 4> plane_axes(std::int64_t planes, const problem::RowStrides& strides,
+                               std::int64_t heads, std::int64_t rows, std::int64_t width) {
+  return {Axis{planes, strides.batch}, {heads, strides.head}, {rows, strides.row}, {width, 1}};
+}
+
+std::array<Axis, 4> row_axes(const problem::Problem& p, const problem::RowStrides& strides,
+                             std::int64_t heads, std::int64_t rows, std::int64_t width) {
+  return plane_axes(p.tensor_batch(), strides, heads, rows, width);
+}
+
+std::array<Axis, 4> operand_axes(const problem::Operand& o) {
+  return {Axis{o.num_batches, o.batch_stride},
+          {o.num_heads, o.head_stride},
+          {o.queries, o.query_stride},
+          {o.keys, o.key_stride}};
+}
+
+std::array<Axis, 4> gradient_axes(const problem::BiasGradient& g) {
+  return {Axis{g.batches, g.batch_stride},
+          {g.heads, g.head_stride},
+          {g.queries, g.query_stride},
+          {g.keys, g.key_stride}};
+}
+
+void fill_tile(DType dtype, void* tile, tensor::Random random, unsigned jobs) {
+  const Tensor tensor = Tensor::contiguous(tile, dtype, {1, 1, kTileRows, kTileColumns});
+  if (dtype == DType::kBool) {
+    tensor::fill_mask(tensor, tensor::MaskKind::kRandom, kMaskDensity, random, jobs);
+  } else {
+    tensor::fill_normal(tensor, random, 0, 1, jobs);
+  }
+}
+
+/// Makes tensors in device memory that `buffers` keeps.
+class Maker {
+ public:
+  Maker(const cuda::Driver& driver, std::list<cuda::DeviceBuffer>& buffers, unsigned jobs,
+        CUstream stream)
+      : driver_(driver), buffers_(buffers), jobs_(jobs), stream_(stream) {}
+
+  /// The address of the first logical element of a new tensor, which is left unwritten.
+  void* place(DType dtype, const std::array<Axis, 4>& axes) {
+    const Span span = span_of(axes);
+    const auto width = static_cast<std::int64_t>(tensor::element_size(dtype));
+    return static_cast<std::byte*>(allocate(span.count * width).data()) + span.before * width;
+  }
+
+  /// The same of one that holds random values.
+  void* fill(DType dtype, const std::array<Axis, 4>& axes) {
+    void* const first = place(dtype, axes);
+    const cuda::DeviceBuffer& buffer = buffers_.back();
+    tile_.resize(kTileRows * kTileColumns * tensor::element_size(dtype));
+    fill_tile(dtype, tile_.data(), tensor::Random(1).stream(tag_++), jobs_);
+    const std::size_t period = std::min(tile_.size(), buffer.bytes());
+    if (period == 0) return first;
+    cuda::copy_to_device(driver_, buffer.data(), tile_.data(), period, stream_);
+    cuda::repeat_on_device(driver_, buffer.data(), period, buffer.bytes(), stream_);
+    return first;
+  }
+
+  /// The same of one that kernels write, which `outputs` gets.
+  void* output(DType dtype, const std::array<Axis, 4>& axes, std::vector<OutputMemory>& outputs) {
+    void* const first = place(dtype, axes);
+    outputs.push_back({buffers_.back().data(), buffers_.back().bytes(), dtype});
+    return first;
+  }
+
+  /// The same of slopes that fall from head to head.
+  void* slopes(const std::array<Axis, 4>& axes) {
+    void* const first = place(DType::kFloat32, axes);
+    const cuda::DeviceBuffer& buffer = buffers_.back();
+    tile_.resize(buffer.bytes());
+    Tensor tensor{tile_.data() + span_of(axes).before * sizeof(float), DType::kFloat32, {}, {}};
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      tensor.shape[axis] = axes[axis].size;
+      tensor.strides[axis] = axes[axis].stride;
+    }
+    tensor::fill_slopes(tensor);
+    cuda::copy_to_device(driver_, buffer.data(), tile_.data(), tile_.size(), stream_);
+    return first;
+  }
+
+  /// A prepared mask that keeps everything and yet calls each tile masked: by rows and by keys
+  /// alike, so that all kernels compute the same.
+  const void* prepared_mask(const problem::Operand& mask) {
+    const launch::PackedMaskLayout layout(launch::MaskTiles(mask),
+                                          {.by_keys = mask.extent == problem::Extent::kPerPair});
+    auto* const memory = static_cast<std::byte*>(allocate(layout.bytes).data());
+    fill_bytes(memory, layout.classes, std::byte{0xff});
+    fill_bytes(memory + layout.classes, layout.bytes - layout.classes,
+               static_cast<std::byte>(kernel::TileUse::kMasked));
+    return memory;
+  }
+
+  const std::int32_t* lengths(std::int32_t count, std::int32_t length) {
+    return numbers(std::vector<std::int32_t>(static_cast<std::size_t>(count), length));
+  }
+  /// The begins of `count` packed sequences that share `rows` evenly, and their end.
+  const std::int32_t* begins(std::int32_t count, std::int32_t rows) {
+    std::vector<std::int32_t> values;
+    for (std::int64_t b = 0; b <= count; ++b) {
+      values.push_back(static_cast<std::int32_t>(rows * b / count));
+    }
+    return numbers(values);
+  }
+  const std::int32_t* pages(const problem::Problem& p) { return numbers(synthetic_pages(p)); }
+
+ private:
+  void fill_bytes(std::byte* device, std::int64_t bytes, std::byte value) {
+    const auto count = static_cast<std::size_t>(bytes);
+    const std::vector<std::byte> piece(std::min<std::size_t>(count, 4096), value);
+    cuda::copy_to_device(driver_, device, piece.data(), piece.size(), stream_);
+    cuda::repeat_on_device(driver_, device, piece.size(), count, stream_);
+  }
+  const std::int32_t* numbers(const std::vector<std::int32_t>& values) {
+    const std::size_t bytes = values.size() * sizeof(std::int32_t);
+    void* const device = allocate(static_cast<std::int64_t>(bytes)).data();
+    cuda::copy_to_device(driver_, device, values.data(), bytes, stream_);
+    return static_cast<const std::int32_t*>(device);
+  }
+  cuda::DeviceBuffer& allocate(std::int64_t bytes) {
+    return buffers_.emplace_back(driver_, static_cast<std::size_t>(bytes));
+  }
+
+  const cuda::Driver& driver_;
+  std::list<cuda::DeviceBuffer>& buffers_;
+  const unsigned jobs_;
+  const CUstream stream_;
+  std::uint64_t tag_ = 0;
+  std::vector<std::byte> tile_;
+};
+
+std::array<Axis, 4> q_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim);
+}
+std::array<Axis, 4> k_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim);
+}
+std::array<Axis, 4> v_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return plane_axes(p.key_planes(), strides, p.num_heads_kv, p.key_rows(), p.head_dim_v);
+}
+std::array<Axis, 4> out_axes(const problem::Problem& p, const problem::RowStrides& strides) {
+  return row_axes(p, strides, p.num_heads_q, p.seqlen_q, p.head_dim_v);
+}
+std::array<Axis, 4> head_axes(const problem::Problem& p, std::int64_t stride,
+                              std::int64_t batch_stride = 0) {
+  return {
+      Axis{batch_stride == 0 ? 1 : p.batch, batch_stride}, {p.num_heads_q, stride}, {1, 0}, {1, 0}};
+}
+std::array<Axis, 4> lse_axes(const problem::Problem& p) {
+  const std::int64_t rows = p.seqlen_q;
+  return {Axis{p.tensor_batch(), p.num_heads_q * rows}, {p.num_heads_q, rows}, {rows, 1}, {1, 0}};
+}
+
+std::array<Axis, 4> tail_mask_axes(const problem::Problem& p) {
+  const problem::TailMask& mask = p.tail_mask;
+  return {Axis{mask.batch_stride == 0 ? 1 : p.batch, mask.batch_stride},
+          {1, 0},
+          {p.seqlen_q, mask.query_stride},
+          {p.seqlen_q, mask.key_stride}};
+}
+
+// A forward call but for its output.
+ForwardArgs forward_inputs(Maker& maker, const problem::Problem& p) {
+  ForwardArgs args;
+  args.q.data = maker.fill(p.dtype, q_axes(p, p.q));
+  args.k.data = maker.fill(p.dtype, k_axes(p, p.k));
+  args.v.data = maker.fill(p.dtype, v_axes(p, p.v));
+  if (p.mask_prepared) {
+    args.prepared_mask = {.data = maker.prepared_mask(p.mask), .shape = {}, .for_backward = true};
+  } else if (p.mask.extent != problem::Extent::kAbsent) {
+    args.mask.emplace().data = maker.fill(DType::kBool, operand_axes(p.mask));
+  }
+  if (p.bias.extent != problem::Extent::kAbsent) {
+    args.bias.emplace().data = maker.fill(p.bias.dtype, operand_axes(p.bias));
+  }
+  if (p.sink.exists) {
+    args.sink.emplace().data = maker.fill(p.sink.dtype, head_axes(p, p.sink.head_stride));
+  }
+  if (p.alibi.exists) {
+    args.alibi_slopes.emplace().data =
+        maker.slopes(head_axes(p, p.alibi.head_stride, p.alibi.batch_stride));
+  }
+  if (p.has_lse) args.lse = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.has_row_max) args.row_max = static_cast<float*>(maker.place(DType::kFloat32, lse_axes(p)));
+  if (p.has_max_logits) {
+    args.max_logits = static_cast<float*>(maker.place(DType::kFloat32, head_axes(p, 1)));
+  }
+  if (p.packed) {
+    args.cu_seqlens_q = maker.begins(p.batch, p.seqlen_q);
+    if (!p.paged()) args.cu_seqlens_kv = maker.begins(p.batch, p.seqlen_kv);
+  }
+  if (p.paged()) args.block_table = maker.pages(p);
+  if (p.tail_mask.exists) {
+    args.tail_mask.emplace().data = maker.fill(DType::kBool, tail_mask_axes(p));
+  }
+  if (p.has_seqlens_q) args.seqlens_q = maker.lengths(p.batch, p.seqlen_q);
+  if (p.has_seqlens_kv) args.seqlens_kv = maker.lengths(p.batch, p.seqlen_kv);
+  return args;
+}
+
+}  // namespace
+
+template <>
+BasicSyntheticTensors<launch::ForwardPass>::BasicSyntheticTensors(const cuda::Driver& driver,
+                                                                  const problem::Problem& p,
+                                                                  unsigned jobs, CUstream stream) {
+  Maker maker(driver, buffers_, jobs, stream);
+  args_ = forward_inputs(maker, p);
+  args_.out.data = maker.output(p.dtype, out_axes(p, p.out), outputs_);
+}
+
+template <>
+BasicSyntheticTensors<launch::BackwardPass>::BasicSyntheticTensors(
+    const cuda::Driver& driver, const problem::BackwardProblem& backward, unsigned jobs,
+    CUstream stream) {
+  const problem::Problem& p = backward.forward;
+  Maker maker(driver, buffers_, jobs, stream);
+  args_.forward = forward_inputs(maker, p);
+  args_.forward.out.data = maker.place(p.dtype, out_axes(p, p.out));
+  args_.dout.data = maker.fill(p.dtype, out_axes(p, backward.dout));
+  if (backward.has_dlse) {
+    args_.dlse = static_cast<const float*>(maker.fill(DType::kFloat32, lse_axes(p)));
+  }
+  args_.dq.data = maker.output(p.dtype, q_axes(p, backward.dq), outputs_);
+  args_.dk.data = maker.output(p.dtype, k_axes(p, backward.dk), outputs_);
+  args_.dv.data = maker.output(p.dtype, v_axes(p, backward.dv), outputs_);
+  if (backward.dbias.extent != problem::Extent::kAbsent) {
+    args_.dbias.emplace().data =
+        maker.output(backward.dbias.dtype, gradient_axes(backward.dbias), outputs_);
+  }
+  if (backward.has_dsink) {
+    args_.dsink.emplace().data =
+        maker.output(DType::kFloat32, head_axes(p, backward.dsink_stride), outputs_);
+  }
+  args_.deterministic = backward.deterministic;
+}
+
+}  // namespace attnjit::runtime
