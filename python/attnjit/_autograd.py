@@ -83,5 +83,5 @@ def attend(
     results = apply(q, k, v, *operands, scalars, (sequence_major, deterministic, wanted))
     if not any(wanted):
         return results, None, None, None
-    out, *others = results
-    return out, *(others.pop(0) if is_wanted else None for is_wanted in wanted)
+    out, others = results[0], iter(results[1:])
+    return out, *(next(others) if is_wanted else None for is_wanted in wanted)

@@ -18,7 +18,10 @@ def _order(sizes, batch: torch.Size):
     axis; `sizes` are those of its batch axes, 1 where it broadcasts. None where no order tells of them."""
     runs, has = [1], False  # elements of axes that it broadcasts and that it has, by turns, from the last on
     for size, full in zip(sizes[::-1], batch[::-1]):
-        if full != 1 and (size != 1) != has:
+        if full == 1:
+            continue
+        # Under torch.compile sizes are symbols, whose comparisons serve as conditions alone.
+        if not has if size != 1 else has:
             runs.append(1)
             has = not has
         runs[-1] *= full
