@@ -93,7 +93,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
         static_cast<const std::byte*>(workspace.data()) + layout.mask, TensorRole::kOutput);
   }
   add_workspace(memory, plan, problem, arguments, layout);
-  for (const launch::BackwardPlanSpec::Step& step : plan.steps) {
+  for (const auto& step : plan.steps) {
     if (!arguments.runs(step.kind)) continue;
     run(step, arguments.shape(step.kind).grid[0], arguments.parameters(step.kind), memory);
   }

@@ -45,7 +45,7 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
     add_packed_mask(memory, problem.mask, launch::mask_layout(*plan.mask_pack, problem),
                     values.mask_pack.words, TensorRole::kOutput);
   }
-  if (plan.packed_order && arguments.runs(plan.order_step())) {
+  if (plan.packed_order && arguments.runs(launch::ForwardStep::kPackedOrder)) {
     const kernel::PackedWork& work = values.packed_order.work;
     add_array(memory, "order", work.tiles, std::int64_t{layout.grid.q_tiles} + 1,
               sizeof(*work.tiles), TensorRole::kOutput);
@@ -53,7 +53,8 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
               sizeof(*work.counts), TensorRole::kOutput);
   }
   if (layout.grid.splits > 1) {
-    const auto rows = static_cast<std::int64_t>(arguments.shape(plan.combine_step()).grid[0]);
+    const auto rows =
+        static_cast<std::int64_t>(arguments.shape(launch::ForwardStep::kCombine).grid[0]);
     const std::int64_t slots = rows * layout.grid.splits;
     add_array(memory, "partial out", values.forward.base.partial_out,
               slots * plan.combine.padded_head_dim_v(), kFloatBytes, TensorRole::kOutput);

@@ -1,7 +1,6 @@
 #include "launch/backward_arguments.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <limits>
 
 #include "launch/feature_values.hpp"
@@ -30,14 +29,14 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
                                      const problem::BackwardProblem& problem,
                                      const BackwardArgs& args, const BackwardLayout& layout,
                                      void* workspace, const TensorMapMaker& maker)
-    : spec_(spec), layout_(layout), workspace_(workspace) {
-  for (cuda::LaunchShape& shape : shapes_) shape.grid[0] = 0;
+    : StepArguments(spec), layout_(layout), workspace_(workspace) {
   set_scores(problem, args);
   set_feature_values(problem.forward, args.forward, codegen::Pass::kBackward, values_.features);
   set_mask(problem.forward, args);
   set_preprocess(problem, args);
   set_sums(problem.forward);
-  if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone) set_dbias(problem, args);
+  if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone)
+    set_dbias(problem, *args.dbias);
   if (spec.wgmma) {
     const DbiasMethod method = spec.tunables.dbias_method;
     std::optional<DbiasTiles> dbias;
@@ -185,142 +184,54 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
                        kv_blocks, 1.0f / spec_.dkv.probability_scale);
 }
 
-void BackwardArguments::set_dbias(const problem::BackwardProblem& problem,
-                                  const BackwardArgs& args) {
+// Kernels that compute scores write dbias itself, or the parts that the last kernel adds up.
+void BackwardArguments::set_dbias(const problem::BackwardProblem& problem, const Tensor& dbias) {
   const problem::BiasGradient& g = problem.dbias;
-  const problem::Problem& forward = problem.forward;
-  const std::int64_t lk = g.keys, hq = forward.num_heads_q;
-  // A plane of dbias, or of the parts that are yet to be summed, for each of these heads.
-  const auto shared_by = [&](std::int64_t heads) { return static_cast<kernel::int32>(hq / heads); };
-  const kernel::BatchCycle cycle = batch_cycle(g.cycle);
-  const std::int32_t neighbours = forward.run_length(g.batches, g.cycle);
-  values_.dbias_dbias = {{.data = args.dbias->data,
-                          .batch_stride = g.batch_stride,
-                          .head_stride = g.head_stride,
-                          .query_stride = g.query_stride,
-                          .key_stride = g.key_stride,
-                          .heads_per_plane = shared_by(g.heads),
-                          .batches_per_plane = neighbours,
-                          .stored = nullptr,
-                          .shares = 1},
-                         cycle};
+  const kernel::BiasGradParams whole{
+      .data = dbias.data,
+      .batch_stride = g.batch_stride,
+      .head_stride = g.head_stride,
+      .query_stride = g.query_stride,
+      .key_stride = g.key_stride,
+      .heads_per_plane = problem.forward.num_heads_q / g.heads,
+      .batches_per_plane = problem.forward.run_length(g.batches, g.cycle),
+      .stored = nullptr,
+      .shares = 1};
+  values_.dbias_dbias = values_.dkv_dbias = {whole, batch_cycle(g.cycle)};
   values_.planes = {g.batches, g.heads, g.queries, g.keys};
-  values_.dkv_dbias = values_.dbias_dbias;
-  const void* parts = at<void>(layout_.dbias_parts);
-  // Strides of the parts, and how many neighbours of them a dbias that keeps the axis adds up
-  // there.
-  std::int64_t batch = 0, head = 0, query = 0, key = 0;
-  const auto part_batch = static_cast<std::int32_t>(
-      spec_.tunables.dbias_method == DbiasMethod::kColumns ? dbias_part_batch(problem)
-                                                           : forward.batch);
-  std::int32_t batches = part_batch == 1 ? 1 : neighbours, heads = forward.num_heads_q / g.heads;
-  std::int32_t queries = 1;
-  const bool one_plane_per_batch = g.batches > 1;
-  const bool adds = spec_.tunables.dbias_method == DbiasMethod::kAdd;
-  switch (spec_.tunables.dbias_method) {
-    case DbiasMethod::kNone:
-    case DbiasMethod::kStore:
-      return;
-    case DbiasMethod::kKernel:
-      if (layout_.grid.dbias_shares == 1) return;
-      key = 1;
-      query = dbias_part_keys(problem);
-      head = g.queries * query;
-      batch = g.heads * head;
-      batches = layout_.grid.dbias_shares;
-      heads = 1;
-      values_.dbias_dbias = {{.data = at<float>(layout_.dbias_parts),
-                              .batch_stride = batch,
-                              .head_stride = head,
-                              .query_stride = query,
-                              .key_stride = key,
-                              .heads_per_plane = shared_by(g.heads),
-                              .batches_per_plane = neighbours,
-                              .stored = nullptr,
-                              .shares = batches},
-                             cycle};
-      break;
-    case DbiasMethod::kRows:
-      parts = at<float>(layout_.ds_rows);
-      query = 1;
-      head = layout_.grid.padded_rows();
-      batch = forward.packed ? 0 : hq * head;
-      queries = g.scalar ? forward.seqlen_q : 1;
-      break;
-    case DbiasMethod::kColumns:
-      key = 1;
-      head = lk;
-      batch = hq * lk;
-      values_.dkv_dbias = {{.data = at<float>(layout_.dbias_parts),
-                            .batch_stride = part_batch > 1 ? batch : 0,
-                            .head_stride = head,
-                            .query_stride = 0,
-                            .key_stride = 1,
-                            .heads_per_plane = 1,
-                            .batches_per_plane = 1,
-                            .stored = nullptr,
-                            .shares = 1},
-                           cycle};
-      break;
-    case DbiasMethod::kAdd:
-      key = 1;
-      query = layout_.grid.dbias_keys;
-      head = layout_.grid.dbias_queries * query;
-      batch = g.heads * head;
-      batches = heads = 1;
-      values_.dkv_dbias = {{.data = at<float>(layout_.dbias_parts),
-                            .batch_stride = one_plane_per_batch ? batch : 0,
-                            .head_stride = g.heads > 1 ? head : 0,
-                            .query_stride = query,
-                            .key_stride = key,
-                            .heads_per_plane = shared_by(g.heads),
-                            .batches_per_plane = neighbours,
-                            .stored = nullptr,
-                            .shares = 1},
-                           cycle};
-      break;
-    case DbiasMethod::kParts:
-      key = 1;
-      query = dbias_part_keys(problem);
-      head = g.queries * query;
-      batch = hq * head;
-      values_.dkv_dbias = {{.data = at<void>(layout_.dbias_parts),
-                            .batch_stride = batch,
-                            .head_stride = head,
-                            .query_stride = query,
-                            .key_stride = key,
-                            .heads_per_plane = 1,
-                            .batches_per_plane = 1,
-                            .stored = at<kernel::uint8>(layout_.dbias_stored),
-                            .shares = 1},
-                           cycle};
-      break;
-  }
-  const bool per_key = g.extent != Extent::kPerQuery;
-  values_.bias_sum.cycle = cycle;
+  const std::optional<DbiasParts> parts = dbias_parts(spec_, problem, layout_, workspace_);
+  if (!parts) return;
+  const bool by_dbias = spec_.tunables.dbias_method == DbiasMethod::kKernel;
+  kernel::BiasGradParams& written = by_dbias ? values_.dbias_dbias : values_.dkv_dbias;
+  written = parts->memory;
+  set_bias_sum(problem, *parts, dbias);
+}
+
+void BackwardArguments::set_bias_sum(const problem::BackwardProblem& problem,
+                                     const DbiasParts& parts, const Tensor& dbias) {
+  const problem::BiasGradient& g = problem.dbias;
+  const kernel::BiasGradParams& memory = parts.memory;
   kernel::BiasSumParams& sum = values_.bias_sum;
-  sum.parts = parts;
-  sum.target = args.dbias->data;
-  sum.batch = {g.batches, batches, batch, g.batch_stride};
-  sum.head = {g.heads, heads, head, g.head_stride};
+  values_.bias_sum.cycle = batch_cycle(g.cycle);
+  sum.parts = memory.data;
+  sum.target = dbias.data;
+  sum.batch = {g.batches, parts.batches, memory.batch_stride, g.batch_stride};
+  sum.head = {g.heads, parts.heads, memory.head_stride, g.head_stride};
   sum.row = {1, 1, 0, 0};
-  if (per_key) {
-    if (g.extent == Extent::kPerPair) sum.row = {g.queries, 1, query, g.query_stride};
-    sum.column = {g.keys, 1, key, g.key_stride};
-  } else {
-    sum.column = {g.scalar ? 1 : g.queries, queries, query, g.query_stride};
+  sum.column = {g.keys, 1, memory.key_stride, g.key_stride};
+  if (g.extent == Extent::kPerQuery) {
+    sum.column = {g.scalar ? 1 : g.queries, parts.queries, memory.query_stride, g.query_stride};
+  } else if (g.extent == Extent::kPerPair) {
+    const int rows = parts.rows_at_once;
+    sum.row = {kernel::ceil_div(g.queries, rows), 1, rows * memory.query_stride,
+               rows * g.query_stride};
+    sum.num_queries = rows > 1 ? g.queries : 0;
   }
   sum.packed = values_.features.sequences.q;
-  sum.fragments = static_cast<kernel::int32>(adds);
-  const bool planes = spec_.tunables.dbias_method == DbiasMethod::kParts;
-  if (adds || planes) {
-    const int rows = planes ? spec_.bias_sum->plane_rows() : kPieceQueries;
-    sum.row = {kernel::ceil_div(g.queries, rows), 1, rows * query, rows * g.query_stride};
-    sum.num_queries = g.queries;
-  }
-  if (planes) {
-    sum.stored = {.data = values_.dkv_dbias.stored,
-                  .heads = forward.num_heads_q,
+  sum.fragments = spec_.tunables.dbias_method == DbiasMethod::kAdd;
+  if (memory.stored != nullptr) {
+    sum.stored = {.data = memory.stored,
+                  .heads = problem.forward.num_heads_q,
                   .q_tiles = layout_.grid.q_tiles,
                   .kv_tiles = layout_.grid.kv_tiles,
                   .block_q = spec_.dkv.block_q};
@@ -367,32 +278,23 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
   }
 }
 
-void BackwardArguments::set_shape(BackwardStep kind, std::int64_t blocks) {
-  const auto step = std::ranges::find(spec_.steps, kind, &BackwardPlanSpec::Step::kind);
-  if (step == spec_.steps.end()) return;
-  shapes_[index(kind)] = launch_shape(*step, blocks);
-}
-
 // The order of the parameters that codegen/render.hpp tells.
 void BackwardArguments::list_parameters() {
-  const auto list = [&](BackwardStep step, std::initializer_list<void*> parameters) {
-    void** const end = std::ranges::copy(parameters, lists_[index(step)]).out;
-    codegen::list_parameters(spec_.features, values_.features, end);
-  };
+  codegen::FeatureValues& features = values_.features;
   if (codegen::dbias_in_dkv(spec_.tunables.dbias_method)) {
-    list(BackwardStep::kDkv, {&values_.dkv, &values_.dkv_dbias});
+    list(BackwardStep::kDkv, {&values_.dkv, &values_.dkv_dbias}, features);
   } else {
-    list(BackwardStep::kDkv, {&values_.dkv});
+    list(BackwardStep::kDkv, {&values_.dkv}, features);
   }
-  list(BackwardStep::kDq, {&values_.dq});
-  list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias});
-  lists_[index(BackwardStep::kMaskPack)][0] = &values_.mask_pack;
-  lists_[index(BackwardStep::kPreprocess)][0] = &values_.preprocess;
-  lists_[index(BackwardStep::kDqSum)][0] = &values_.dq_sum;
-  lists_[index(BackwardStep::kDkSum)][0] = &values_.dk_sum;
-  lists_[index(BackwardStep::kDvSum)][0] = &values_.dv_sum;
-  lists_[index(BackwardStep::kBiasSum)][0] = &values_.bias_sum;
-  lists_[index(BackwardStep::kSinkSum)][0] = &values_.sink_sum;
+  list(BackwardStep::kDq, {&values_.dq}, features);
+  list(BackwardStep::kDbias, {&values_.dbias, &values_.planes, &values_.dbias_dbias}, features);
+  list(BackwardStep::kMaskPack, {&values_.mask_pack});
+  list(BackwardStep::kPreprocess, {&values_.preprocess});
+  list(BackwardStep::kDqSum, {&values_.dq_sum});
+  list(BackwardStep::kDkSum, {&values_.dk_sum});
+  list(BackwardStep::kDvSum, {&values_.dv_sum});
+  list(BackwardStep::kBiasSum, {&values_.bias_sum});
+  list(BackwardStep::kSinkSum, {&values_.sink_sum});
 }
 
 }  // namespace attnjit::launch

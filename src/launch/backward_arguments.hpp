@@ -8,15 +8,16 @@
 #include "attnjit/backward/preprocess_config.h"
 #include "attnjit/prepass/mask_pack_config.h"
 #include "attnjit/score/bias_grad_params.h"
-#include "cuda/launch.hpp"
 #include "launch/backward_plan_spec.hpp"
+#include "launch/dbias_parts.hpp"
+#include "launch/step_arguments.hpp"
 #include "launch/tensor_maps.hpp"
 
 namespace attnjit::launch {
 
 /// Grids and kernel parameters of one backward call. Lives on the stack of the call: building it
 /// allocates nothing.
-class BackwardArguments {
+class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
  public:
   /// `workspace` holds `layout.bytes`, where `layout` is workspace_layout(spec, problem). `args`
   /// supplies the addresses; all else comes from `problem`. Throws Error(kInvalidProblem) when a
@@ -24,20 +25,6 @@ class BackwardArguments {
   BackwardArguments(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem,
                     const BackwardArgs& args, const BackwardLayout& layout, void* workspace,
                     const TensorMapMaker& maker);
-  BackwardArguments(const BackwardArguments&) = delete;
-  BackwardArguments& operator=(const BackwardArguments&) = delete;
-
-  static constexpr std::size_t kKinds = 10;  ///< of BackwardStep
-  /// Whether a step has anything to do.
-  bool runs(BackwardStep step) const { return shapes_[index(step)].grid[0] != 0; }
-  const cuda::LaunchShape& shape(BackwardStep step) const { return shapes_[index(step)]; }
-  /// One pointer per kernel parameter of a step.
-  void** parameters(BackwardStep step) { return lists_[index(step)]; }
-
-  // The same by the index of a step in the plan.
-  bool runs(std::size_t step) const { return runs(spec_.steps[step].kind); }
-  const cuda::LaunchShape& shape(std::size_t step) const { return shape(spec_.steps[step].kind); }
-  void** parameters(std::size_t step) { return parameters(spec_.steps[step].kind); }
 
   /// The parameter values.
   struct Values {
@@ -57,16 +44,15 @@ class BackwardArguments {
   const Values& values() const { return values_; }
 
  private:
-  static constexpr std::size_t index(BackwardStep step) { return static_cast<std::size_t>(step); }
-
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_sums(const problem::Problem& problem);
-  void set_dbias(const problem::BackwardProblem& problem, const BackwardArgs& args);
+  void set_dbias(const problem::BackwardProblem& problem, const Tensor& dbias);
+  void set_bias_sum(const problem::BackwardProblem& problem, const DbiasParts& parts,
+                    const Tensor& dbias);
   void set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink);
   void set_shapes(const problem::BackwardProblem& problem);
-  void set_shape(BackwardStep step, std::int64_t blocks);
   void list_parameters();
 
   template <class T>
@@ -74,13 +60,9 @@ class BackwardArguments {
     return reinterpret_cast<T*>(static_cast<std::byte*>(workspace_) + offset);
   }
 
-  const BackwardPlanSpec& spec_;
   const BackwardLayout& layout_;
   void* const workspace_;
   Values values_;
-  cuda::LaunchShape shapes_[kKinds];
-  /// BackwardParams, planes, dbias, and those of the features.
-  void* lists_[kKinds][3 + codegen::kNumFeatures] = {};
 };
 
 }  // namespace attnjit::launch

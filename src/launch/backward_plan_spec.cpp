@@ -20,26 +20,21 @@ constexpr int kGroup = 8;  // columns of a fragment
 // Adds the kernel of dk and dv with `config` to the plan.
 template <class Config>
 void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
-             const codegen::Arch& arch, const codegen::TemplateSet& templates) {
+             const codegen::Arch& arch, const codegen::TemplateSet& templates,
+             bool overlaps = false) {
   spec.dkv = {config.block_q, config.block_kv, scale_first, config.probability_scale()};
   spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
-  spec.steps.push_back(
-      {make_step(codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
-                 config.shared_bytes()),
-       BackwardStep::kDkv});
+  spec.steps.add(BackwardStep::kDkv,
+                 codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
+                 config.shared_bytes(), overlaps);
 }
 
 }  // namespace
 
-std::size_t BackwardPlanSpec::find_step(BackwardStep kind) const {
-  const auto found = std::ranges::find(steps, kind, &Step::kind);
-  return static_cast<std::size_t>(found - steps.begin());
-}
-
 std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec) {
   std::vector<std::size_t> steps;
-  if (spec.wgmma || spec.wide) steps.push_back(spec.dkv_step());
-  if (spec.dq_wgmma) steps.push_back(spec.find_step(BackwardStep::kDq));
+  if (spec.wgmma || spec.wide) steps.push_back(spec.main_step());
+  if (spec.dq_wgmma) steps.push_back(spec.steps.find(BackwardStep::kDq));
   return steps;
 }
 
@@ -65,7 +60,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   }
 
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
-    spec.steps.push_back({make_step(std::move(source), config, bytes), kind});
+    spec.steps.add(kind, std::move(source), config, bytes);
   };
   if (spec.mask_pack) {
     add(BackwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
@@ -79,15 +74,16 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add_dkv(spec, *spec.wide, spec.wide->scale_first, arch, templates);
   } else if (tunables.dkv.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
-    add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates);
-    spec.steps.back().overlaps = arch.dependent_launch;
+    add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates, arch.dependent_launch);
   } else {
     const auto config = codegen::dkv_config(family, tunables);
     add_dkv(spec, config, config.scale_first, arch, templates);
   }
-  const auto add_sum = [&](BackwardStep kind, int columns, bool stored = false) {
+  const auto add_sum = [&](BackwardStep kind, int columns, bool stored = false,
+                           bool overlaps = false) {
     const auto config = codegen::fragment_sum_config(family, columns, stored);
-    add(kind, codegen::render_fragment_sum(config, templates), config, config.shared_bytes());
+    spec.steps.add(kind, codegen::render_fragment_sum(config, templates), config,
+                   config.shared_bytes(), overlaps);
   };
   if (spec.dq_wgmma) {
     add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq_wgmma,
@@ -96,8 +92,8 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
         spec.dq->dq_shared_bytes());
   } else if (!spec.whole_planes()) {
-    add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.takes_turns());
-    spec.steps.back().overlaps = spec.wgmma && arch.dependent_launch;
+    add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.takes_turns(),
+            spec.wgmma && arch.dependent_launch);
   }
   if (tunables.split) {
     add_sum(BackwardStep::kDkSum, family.scores.head_dim);

@@ -23,9 +23,8 @@ enum class BackwardStep {
 
 /// The backward as an ordered list of kernels. Needs no GPU.
 struct BackwardPlanSpec {
-  struct Step : StepSpec {
-    BackwardStep kind;
-  };
+  using Kind = BackwardStep;
+  static constexpr std::size_t kKinds = 10;
 
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
@@ -47,7 +46,7 @@ struct BackwardPlanSpec {
   int block_slots =
       0;  ///< thread blocks of the kernel of dk and dv that the device holds at a time
   int dbias_slots = 0;  ///< thread blocks of the kernel of dbias, as block_slots
-  std::vector<Step> steps;
+  Steps<BackwardStep> steps;
 
   bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
   bool whole_planes() const { return tunables.dq_method == codegen::DqMethod::kPlane; }
@@ -55,13 +54,11 @@ struct BackwardPlanSpec {
   bool adds_dq() const { return !has_dq_kernel() && !whole_planes(); }
   /// Whether the first keys store their part of dq and others wait for them.
   bool takes_turns() const { return wgmma && wgmma->takes_turns(); }
-  /// The step of that kind, or the end of `steps`.
-  std::size_t find_step(BackwardStep kind) const;
   /// The kernel of dk and dv.
-  std::size_t dkv_step() const { return find_step(BackwardStep::kDkv); }
+  std::size_t main_step() const { return steps.find(BackwardStep::kDkv); }
 };
 
-inline std::size_t main_step(const BackwardPlanSpec& spec) { return spec.dkv_step(); }
+inline std::size_t main_step(const BackwardPlanSpec& spec) { return spec.main_step(); }
 /// The kernels of Path::kWgmma.
 std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec);
 

@@ -11,12 +11,9 @@ namespace {
 
 // Thread blocks that stay on their SMs take turns with the blocks of rows. Elements of the batch
 // that share a bias over queries and keys follow each other, so that they may find it in L2.
-void share_out_work(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                    const ForwardGrid& grid, cuda::LaunchShape& shape,
+void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, kernel::int32 blocks,
                     kernel::ForwardWgmmaParams& params) {
-  shape.grid[0] = std::min(shape.grid[0], static_cast<unsigned>(spec.block_slots));
   if (problem.packed) return;  // by kernel::PackedWork
-  const auto blocks = static_cast<kernel::int32>(shape.grid[0]);
   const auto planes = static_cast<kernel::int32>(grid.planes);
   const kernel::int32 parts = grid.q_tiles * grid.splits;
   const bool shares_bias =
@@ -44,7 +41,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
                                    const ForwardArgs& args, const WorkspaceLayout& layout,
                                    void* workspace, const TensorMapMaker& maker,
                                    const KeptMaps& kept)
-    : forward_step_(spec.forward_step()) {
+    : StepArguments(spec) {
   auto* const base = static_cast<std::byte*>(workspace);
   if (kept) {
     values_.forward = *kept;
@@ -54,9 +51,9 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     values_.forward.base = {};
   }
   set_forward(spec, problem, args);
-  set_splits(spec, problem, layout, base);
+  set_splits(problem, layout, base);
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
-  if (spec.max_logits) set_maxima(spec, problem, args, layout, base);
+  if (spec.max_logits) set_maxima(problem, args, layout, base);
   if (spec.mask_pack) set_mask(spec, problem, args, layout, base);
   if (problem.mask_prepared) {
     const PreparedMask& mask = *args.prepared_mask;
@@ -64,16 +61,18 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
         packed_mask(problem, prepared_layout(problem, mask), mask.data).packed,
         batch_cycle(problem.mask.cycle)};
   }
-  if (spec.wgmma && runs(forward_step_)) {
+  if (spec.wgmma && runs(ForwardStep::kForward)) {
     if (kept) {
       move_maps(*spec.wgmma, problem, *kept, args, maker, values_.forward);
     } else {
       set_tensor_maps(*spec.wgmma, problem, args, maker, values_.forward);
     }
-    share_out_work(spec, problem, layout.grid, shapes_[forward_step_], values_.forward);
-    if (spec.packed_order) set_order(spec, problem, layout, base);
+    limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
+    const auto blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0]);
+    share_out_work(problem, layout.grid, blocks, values_.forward);
+    if (spec.packed_order) set_order(problem, layout, blocks, base);
   }
-  list_parameters(spec);
+  list_parameters();
 }
 
 void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
@@ -95,15 +94,15 @@ void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::P
   p.exponent_scale = spec.tile.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
 }
 
-void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                  const WorkspaceLayout& layout, std::byte* workspace) {
+void ForwardArguments::set_splits(const problem::Problem& problem, const WorkspaceLayout& layout,
+                                  std::byte* workspace) {
   const ForwardGrid& grid = layout.grid;
   kernel::ForwardParams& p = values_.forward.base;
   p.num_q_tiles = grid.q_tiles;
   p.num_splits = grid.splits;
   p.section_planes = grid.section_planes;
   p.num_planes = static_cast<kernel::int32>(grid.planes);  // no more than there are blocks
-  shapes_[forward_step_] = launch_shape(spec.steps[forward_step_], grid.blocks());
+  set_shape(ForwardStep::kForward, grid.blocks());
   if (grid.splits == 1) return;
   p.partial_out = reinterpret_cast<float*>(workspace + layout.partial_out);
   p.partial_lse = reinterpret_cast<float*>(workspace + layout.partial_lse);
@@ -117,15 +116,13 @@ void ForwardArguments::set_splits(const ForwardPlanSpec& spec, const problem::Pr
                      .num_splits = p.num_splits,
                      .partial_row_max = nullptr,
                      .row_max = nullptr};
-  shapes_[spec.combine_step()] =
-      launch_shape(spec.steps[spec.combine_step()],
-                   std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q);
+  set_shape(ForwardStep::kCombine,
+            std::int64_t{problem.batch} * problem.num_heads_q * problem.seqlen_q);
 }
 
 // The largest scores of rows go where the caller wants them, or to those of heads alone.
-void ForwardArguments::set_maxima(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                  const ForwardArgs& args, const WorkspaceLayout& layout,
-                                  std::byte* workspace) {
+void ForwardArguments::set_maxima(const problem::Problem& problem, const ForwardArgs& args,
+                                  const WorkspaceLayout& layout, std::byte* workspace) {
   const auto at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
   float* const rows = problem.has_row_max ? args.row_max : at(layout.row_max);
   values_.features.row_max.target = rows;
@@ -140,8 +137,7 @@ void ForwardArguments::set_maxima(const ForwardPlanSpec& spec, const problem::Pr
                         .batch = problem.has_rows() ? problem.tensor_batch() : 0,
                         .num_heads_q = problem.num_heads_q,
                         .seqlen_q = std::max(problem.seqlen_q, 1)};
-  shapes_[spec.max_logits_step()] =
-      launch_shape(spec.steps[spec.max_logits_step()], problem.num_heads_q);
+  set_shape(ForwardStep::kMaxLogits, problem.num_heads_q);
 }
 
 void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Problem& problem,
@@ -152,11 +148,11 @@ void ForwardArguments::set_mask(const ForwardPlanSpec& spec, const problem::Prob
   values_.mask_pack = mask_pack_params(problem.mask, args.mask->data, mask, memory);
   values_.features.packed_mask = {packed_mask(problem, mask, memory).packed,
                                   batch_cycle(problem.mask.cycle)};
-  shapes_[0] = launch_shape(spec.steps[0], mask_pack_blocks(problem.mask));
+  set_shape(ForwardStep::kMaskPack, mask_pack_blocks(problem.mask));
 }
 
-void ForwardArguments::set_order(const ForwardPlanSpec& spec, const problem::Problem& problem,
-                                 const WorkspaceLayout& layout, std::byte* workspace) {
+void ForwardArguments::set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
+                                 kernel::int32 blocks, std::byte* workspace) {
   kernel::PackedSequencesParams& sequences = values_.features.sequences;
   sequences.work = {.tiles = reinterpret_cast<kernel::PackedTile*>(workspace + layout.order),
                     .counts = reinterpret_cast<kernel::uint32*>(workspace + layout.order_counts)};
@@ -168,23 +164,17 @@ void ForwardArguments::set_order(const ForwardPlanSpec& spec, const problem::Pro
                           .num_planes = values_.forward.base.num_planes,
                           .num_kv_heads = problem.num_heads_kv,
                           .most_sections = layout.grid.sections,
-                          .num_blocks = static_cast<kernel::int32>(shapes_[forward_step_].grid[0])};
-  shapes_[spec.order_step()] = launch_shape(spec.steps[spec.order_step()], 1);
+                          .num_blocks = blocks};
+  set_shape(ForwardStep::kPackedOrder, 1);
 }
 
-void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
+void ForwardArguments::list_parameters() {
   // The base is the first member, so that one address serves either path.
-  forward_list_[0] = &values_.forward;
-  codegen::list_parameters(spec.features, values_.features, forward_list_ + 1);
-  pack_list_[0] = &values_.mask_pack;
-  order_list_[0] = &values_.packed_order;
-  combine_list_[0] = &values_.combine;
-  max_logits_list_[0] = &values_.max_logits;
-  if (spec.mask_pack) lists_[0] = pack_list_;
-  if (spec.packed_order) lists_[spec.order_step()] = order_list_;
-  lists_[forward_step_] = forward_list_;
-  lists_[spec.combine_step()] = combine_list_;
-  if (spec.max_logits) lists_[spec.max_logits_step()] = max_logits_list_;
+  list(ForwardStep::kForward, {&values_.forward}, values_.features);
+  list(ForwardStep::kMaskPack, {&values_.mask_pack});
+  list(ForwardStep::kPackedOrder, {&values_.packed_order});
+  list(ForwardStep::kCombine, {&values_.combine});
+  list(ForwardStep::kMaxLogits, {&values_.max_logits});
 }
 
 }  // namespace attnjit::launch

@@ -21,8 +21,10 @@ void add_forward(ForwardPlanSpec& spec, const Config& config, const codegen::Arc
                  const codegen::TemplateSet& templates) {
   spec.tile = {config.block_q, config.block_kv, config.packed_heads(), config.scale_first};
   spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
-  spec.steps.push_back(make_step(codegen::render_forward(spec.family, spec.tunables, templates),
-                                 config, config.shared_bytes()));
+  const bool awaits = spec.packed_order || (spec.mask_pack && spec.wgmma);
+  spec.steps.add(ForwardStep::kForward,
+                 codegen::render_forward(spec.family, spec.tunables, templates), config,
+                 config.shared_bytes(), awaits && arch.dependent_launch);
 }
 
 }  // namespace
@@ -39,12 +41,13 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
   if (spec.mask_pack) {
-    spec.steps.push_back(make_step(codegen::render_mask_pack(*spec.mask_pack, templates),
-                                   *spec.mask_pack, spec.mask_pack->shared_bytes()));
+    spec.steps.add(ForwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
+                   *spec.mask_pack, spec.mask_pack->shared_bytes());
   }
   if (spec.packed_order) {
-    spec.steps.push_back(make_step(codegen::render_packed_order(*spec.packed_order, templates),
-                                   *spec.packed_order, spec.packed_order->shared_bytes()));
+    spec.steps.add(ForwardStep::kPackedOrder,
+                   codegen::render_packed_order(*spec.packed_order, templates), *spec.packed_order,
+                   spec.packed_order->shared_bytes());
   }
   if (tunables.path == codegen::Path::kWgmma) {
     spec.wgmma = codegen::forward_wgmma_config(family, tunables);
@@ -52,22 +55,18 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   } else {
     add_forward(spec, codegen::forward_config(family, tunables), arch, templates);
   }
-  spec.steps.back().overlaps =
-      (spec.packed_order || (spec.mask_pack && spec.wgmma)) && arch.dependent_launch;
-  spec.steps.push_back(make_step(codegen::render_forward_combine(spec.combine, templates),
-                                 spec.combine, spec.combine.shared_bytes()));
-  spec.steps.back().overlaps = arch.dependent_launch;
+  spec.steps.add(ForwardStep::kCombine, codegen::render_forward_combine(spec.combine, templates),
+                 spec.combine, spec.combine.shared_bytes(), arch.dependent_launch);
   if (spec.max_logits) {
-    spec.steps.push_back(make_step(codegen::render_max_logits(*spec.max_logits, templates),
-                                   *spec.max_logits, spec.max_logits->shared_bytes()));
-    spec.steps.back().overlaps = arch.dependent_launch;
+    spec.steps.add(ForwardStep::kMaxLogits, codegen::render_max_logits(*spec.max_logits, templates),
+                   *spec.max_logits, spec.max_logits->shared_bytes(), arch.dependent_launch);
   }
   return spec;
 }
 
 std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec) {
   if (!spec.wgmma) return {};
-  return {spec.forward_step()};
+  return {spec.main_step()};
 }
 
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem) {

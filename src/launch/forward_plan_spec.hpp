@@ -1,29 +1,14 @@
 #pragma once
 #include <cstddef>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "attnjit/forward/wgmma/config.h"
 #include "codegen/features.hpp"
 #include "codegen/render.hpp"
+#include "launch/step_spec.hpp"
 
 namespace attnjit::launch {
-
-/// One kernel of a plan, before it is compiled.
-struct StepSpec {
-  codegen::Source source;
-  unsigned threads = 0;       ///< per block
-  unsigned shared_bytes = 0;  ///< dynamic shared memory per block
-  bool overlaps = false;      ///< begins before the step ahead of it has ended, and waits itself
-};
-
-/// `config` tells the threads of the kernel.
-template <class Config>
-StepSpec make_step(codegen::Source source, const Config& config, int shared_bytes) {
-  return {std::move(source), static_cast<unsigned>(config.num_threads()),
-          static_cast<unsigned>(shared_bytes)};
-}
 
 /// The properties of a forward kernel that its launch depends on, whichever its path.
 struct ForwardTile {
@@ -32,10 +17,20 @@ struct ForwardTile {
   bool scale_first = false;
 };
 
-/// The forward as an ordered list of kernels: [mask_pack,] [packed_order,] attn_fwd,
-/// attn_fwd_combine [, max_logits]. The combine runs for calls whose keys are split, the last for
-/// those that want the largest score of each head. Needs no GPU.
+/// The kernels of a forward, in the order in which they run.
+enum class ForwardStep {
+  kMaskPack,     ///< where there is a mask over keys that is neither prepared nor read in place
+  kPackedOrder,  ///< orders the blocks of rows of packed sequences, with path wgmma
+  kForward,      ///< attn_fwd
+  kCombine,      ///< runs where keys are split
+  kMaxLogits,    ///< where the largest scores are wanted; runs for those of heads
+};
+
+/// The forward as an ordered list of kernels. Needs no GPU.
 struct ForwardPlanSpec {
+  using Kind = ForwardStep;
+  static constexpr std::size_t kKinds = 5;
+
   problem::Family family;
   codegen::ForwardTunables tunables;
   std::vector<const codegen::Feature*> features;
@@ -46,16 +41,13 @@ struct ForwardPlanSpec {
   kernel::ForwardCombineConfig combine{};
   std::optional<kernel::MaxLogitsConfig> max_logits;
   int block_slots = 0;  ///< thread blocks of attn_fwd that the device holds at a time
-  std::vector<StepSpec> steps;
+  Steps<ForwardStep> steps;
 
-  std::size_t order_step() const { return mask_pack ? 1 : 0; }
-  std::size_t forward_step() const { return order_step() + (packed_order ? 1 : 0); }
-  std::size_t combine_step() const { return forward_step() + 1; }
-  std::size_t max_logits_step() const { return combine_step() + 1; }
+  /// The attention kernel itself.
+  std::size_t main_step() const { return steps.find(ForwardStep::kForward); }
 };
 
-/// The attention kernel itself; of a backward, that of dk and dv.
-inline std::size_t main_step(const ForwardPlanSpec& spec) { return spec.forward_step(); }
+inline std::size_t main_step(const ForwardPlanSpec& spec) { return spec.main_step(); }
 /// The kernels of Path::kWgmma.
 std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec);
 

@@ -6,7 +6,8 @@
 #include "attnjit/forward/params.h"
 #include "codegen/arch.hpp"
 #include "cuda/launch.hpp"
-#include "launch/forward_plan_spec.hpp"
+#include "launch/step_spec.hpp"
+#include "problem/problem.hpp"
 
 namespace attnjit::launch {
 

@@ -115,7 +115,7 @@ class Chooser {
       if (spilt) return;
       const Probe& probe = probes[i];
       const auto spec = engine_.plan(probe.key.family, *probe.arch, probe.with(tile));
-      const codegen::Source& source = spec.steps[spec.dkv_step()].source;
+      const codegen::Source& source = spec.steps[spec.main_step()].source;
       const auto each =
           runtime::facts(*engine_.kernel(source, *probe.arch, {probe.name, ""})).value();
       const std::scoped_lock lock(mutex);

@@ -106,9 +106,11 @@ inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates 
       const codegen::Arch& arch = codegen::find_arch(arch_name);
       const codegen::ForwardTunables config = tuner::config_zero(key, arch);
       const auto spec = launch::make_forward_plan_spec(key.family, config, arch, templates);
-      plans.push_back({fmt::format("forward {} {}", number, arch_name), &arch,
+      plans.push_back({fmt::format("forward {} {}", number, arch_name),
+                       &arch,
                        problem::describe(key.family),
-                       codegen::why_unfit(config, key.family, arch).value_or(""), spec.steps});
+                       codegen::why_unfit(config, key.family, arch).value_or(""),
+                       {spec.steps.begin(), spec.steps.end()}});
     }
   }
   return plans;

@@ -225,7 +225,8 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                                       layout.order_counts, layout.partial_out, layout.partial_lse,
                                       layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
-    const auto& [source, threads, shared_bytes, overlaps] = spec.steps[i];
+    const launch::StepSpec& step = spec.steps[i];
+    const auto& [source, threads, shared_bytes, overlaps] = step;
     const auto& [grid, block, shared, overlap] = arguments.shape(i);
     o.values[fmt::format("shape{}", i)] =
         fmt::format("{} {} {} {} {} {} {}", arguments.runs(i), grid[0], grid[1], grid[2], block,

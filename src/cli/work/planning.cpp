@@ -29,7 +29,7 @@ base::Json parse_config(const std::string& text) {
 std::string warps_of(const launch::StepSpec& step) { return fmt::format("w{}", step.threads / 32); }
 
 std::string tile_of(const launch::ForwardPlanSpec& spec, std::size_t step) {
-  if (step == spec.forward_step()) return codegen::describe_tile(spec.tunables);
+  if (step == main_step(spec)) return codegen::describe_tile(spec.tunables);
   return warps_of(spec.steps[step]);
 }
 

@@ -1,0 +1,81 @@
+#include "launch/dbias_parts.hpp"
+
+namespace attnjit::launch {
+namespace {
+
+using codegen::DbiasMethod;
+
+// Planes of `queries` rows of `row` elements, one after another, `heads` of them a batch element.
+void set_planes(kernel::BiasGradParams& memory, std::int64_t queries, std::int64_t row,
+                std::int64_t heads) {
+  memory.key_stride = 1;
+  memory.query_stride = row;
+  memory.head_stride = queries * row;
+  memory.batch_stride = heads * memory.head_stride;
+}
+
+}  // namespace
+
+std::optional<DbiasParts> dbias_parts(const BackwardPlanSpec& spec,
+                                      const problem::BackwardProblem& problem,
+                                      const BackwardLayout& layout, void* workspace) {
+  const problem::BiasGradient& g = problem.dbias;
+  const problem::Problem& p = problem.forward;
+  const auto at = [&](std::size_t offset) { return static_cast<std::byte*>(workspace) + offset; };
+  const std::int32_t neighbours = p.run_length(g.batches, g.cycle);
+  // A part for each batch element and head, but where the cases below say otherwise.
+  DbiasParts parts{.memory = {.data = at(layout.dbias_parts),
+                              .heads_per_plane = 1,
+                              .batches_per_plane = 1,
+                              .stored = nullptr,
+                              .shares = 1},
+                   .batches = neighbours,
+                   .heads = p.num_heads_q / g.heads};
+  kernel::BiasGradParams& memory = parts.memory;
+  const auto share_planes = [&] {
+    memory.heads_per_plane = parts.heads;
+    memory.batches_per_plane = neighbours;
+    parts.batches = parts.heads = 1;
+  };
+  switch (spec.tunables.dbias_method) {
+    case DbiasMethod::kNone:
+    case DbiasMethod::kStore:
+      return std::nullopt;
+    case DbiasMethod::kKernel:
+      if (layout.grid.dbias_shares == 1) return std::nullopt;
+      set_planes(memory, g.queries, dbias_part_keys(problem), g.heads);
+      share_planes();
+      memory.shares = parts.batches = layout.grid.dbias_shares;
+      break;
+    case DbiasMethod::kRows:
+      memory.data = at(layout.ds_rows);
+      memory.query_stride = 1;
+      memory.head_stride = layout.grid.padded_rows();
+      memory.batch_stride = p.packed ? 0 : p.num_heads_q * memory.head_stride;
+      if (g.scalar) parts.queries = p.seqlen_q;
+      break;
+    case DbiasMethod::kColumns:
+      set_planes(memory, 1, g.keys, p.num_heads_q);
+      memory.query_stride = 0;
+      if (dbias_part_batch(problem) == 1) {
+        memory.batch_stride = 0;
+        parts.batches = 1;
+      }
+      break;
+    case DbiasMethod::kAdd:
+      set_planes(memory, layout.grid.dbias_queries, layout.grid.dbias_keys, g.heads);
+      share_planes();
+      if (g.heads == 1) memory.head_stride = 0;
+      if (g.batches == 1) memory.batch_stride = 0;
+      parts.rows_at_once = kPieceQueries;
+      break;
+    case DbiasMethod::kParts:
+      set_planes(memory, g.queries, dbias_part_keys(problem), p.num_heads_q);
+      memory.stored = reinterpret_cast<kernel::uint8*>(at(layout.dbias_stored));
+      parts.rows_at_once = spec.bias_sum->plane_rows();
+      break;
+  }
+  return parts;
+}
+
+}  // namespace attnjit::launch
