@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/library.hpp"
@@ -48,6 +49,10 @@ struct BackwardPass {
   }
   static Kept keep(const Spec&, const Problem&, const Args&, const TensorMapMaker&) { return {}; }
 };
+/// The pass of a problem that is tuned.
+template <class Problem>
+using PassFor =
+    std::conditional_t<std::is_same_v<Problem, problem::Problem>, ForwardPass, BackwardPass>;
 
 /// A forward, backward or merge whose kernels are loaded into one context. Immutable but for the
 /// tensor maps that it keeps; any thread may launch it, on any stream of that context.

@@ -156,7 +156,8 @@ Planner::Planner(runtime::Engine& engine, const std::optional<std::string>& conf
 template <class Problem>
 auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
   const auto key = problem::plan_key(problem);
-  using Tunables = decltype(tuner::config_zero(key, arch));
+  using Pass = launch::PassFor<Problem>;
+  using Tunables = typename Pass::Tunables;
   if (config_ || path_) {
     const auto path = path_ ? path_ : mma_of(*config_);
     const Tunables zero =
@@ -165,8 +166,8 @@ auto Planner::choose(const Problem& problem, const codegen::Arch& arch) {
     return Choice<Tunables>{base::patched(zero, base::parse_patch<Tunables>(*config_, kFromFlag)),
                             kFromFlag, kWhyFromFlag};
   }
-  const auto choice = runtime::choose_config(engine_, problem, key, arch, device(arch),
-                                             runtime::Compiling::kForbidden);
+  const auto choice = runtime::choose_plan<Pass>(engine_, problem, key, arch, device(arch),
+                                                 runtime::Compiling::kForbidden);
   return Choice<Tunables>{choice.config, std::string(name(choice.source)), choice.why};
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "attnjit/error.hpp"
 #include "problem/manifest_line.hpp"
 #include "tuner/config_zero.hpp"
@@ -112,16 +114,18 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> fall_back(const PlanKey& key, const co
   return choice;
 }
 
-template <class Problem, class PlanKey>
-ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
-    Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
-    const std::optional<tuner::DeviceClass>& device, Compiling compiling) {
-  auto found = find_config(engine, problem, key, arch, device);
+template <class Pass>
+PlanChoice<Pass> choose_plan(Engine& engine, const typename Pass::Problem& problem,
+                             const typename Pass::Key& key, const codegen::Arch& arch,
+                             const std::optional<tuner::DeviceClass>& device, Compiling compiling) {
+  const auto with_plan = [&](ConfigChoice<typename Pass::Tunables> choice) {
+    auto spec = engine.plan(key.family, arch, choice.config);
+    return PlanChoice<Pass>{std::move(choice), std::move(spec)};
+  };
+  auto found = with_plan(find_config(engine, problem, key, arch, device));
   if (found.source == ConfigSource::kPath) return found;
-  if (codegen::main_path(found.config) == codegen::Path::kMma) return found;
-  const auto slow = why_slow(engine, engine.plan(key.family, arch, found.config), arch,
-                             problem::problem_text(problem), compiling);
-  return slow ? fall_back(key, arch, *slow) : found;
+  const auto slow = why_slow(engine, found.spec, arch, problem::problem_text(problem), compiling);
+  return slow ? with_plan(fall_back(key, arch, *slow)) : std::move(found);
 }
 
 template ConfigChoice<codegen::ForwardTunables> find_config(
@@ -129,17 +133,20 @@ template ConfigChoice<codegen::ForwardTunables> find_config(
     const std::optional<tuner::DeviceClass>&);
 template ConfigChoice<codegen::ForwardTunables> fall_back(const problem::PlanKey&,
                                                           const codegen::Arch&, const std::string&);
-template ConfigChoice<codegen::ForwardTunables> choose_config(
-    Engine&, const problem::Problem&, const problem::PlanKey&, const codegen::Arch&,
-    const std::optional<tuner::DeviceClass>&, Compiling);
+template PlanChoice<launch::ForwardPass> choose_plan(Engine&, const problem::Problem&,
+                                                     const problem::PlanKey&, const codegen::Arch&,
+                                                     const std::optional<tuner::DeviceClass>&,
+                                                     Compiling);
 template ConfigChoice<codegen::BackwardTunables> find_config(
     Engine&, const problem::BackwardProblem&, const problem::BackwardPlanKey&, const codegen::Arch&,
     const std::optional<tuner::DeviceClass>&);
 template ConfigChoice<codegen::BackwardTunables> fall_back(const problem::BackwardPlanKey&,
                                                            const codegen::Arch&,
                                                            const std::string&);
-template ConfigChoice<codegen::BackwardTunables> choose_config(
-    Engine&, const problem::BackwardProblem&, const problem::BackwardPlanKey&, const codegen::Arch&,
-    const std::optional<tuner::DeviceClass>&, Compiling);
+template PlanChoice<launch::BackwardPass> choose_plan(Engine&, const problem::BackwardProblem&,
+                                                      const problem::BackwardPlanKey&,
+                                                      const codegen::Arch&,
+                                                      const std::optional<tuner::DeviceClass>&,
+                                                      Compiling);
 
 }  // namespace attnjit::runtime

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "launch/plan.hpp"
 #include "runtime/load/engine.hpp"
 #include "runtime/load/wgmma_verdict.hpp"
 #include "tuner/record.hpp"
@@ -38,11 +39,17 @@ template <class PlanKey>
 ConfigChoice<tuner::TunablesFor<PlanKey>> fall_back(const PlanKey& key, const codegen::Arch& arch,
                                                     const std::string& slow);
 
-/// The configuration that `problem` runs with: as find_config(), unless that is slow (why_slow()),
-/// then fall_back(). Throws as find_config() and, with Compiling::kAllowed, as Engine::kernel().
-template <class Problem, class PlanKey>
-ConfigChoice<tuner::TunablesFor<PlanKey>> choose_config(
-    Engine& engine, const Problem& problem, const PlanKey& key, const codegen::Arch& arch,
-    const std::optional<tuner::DeviceClass>& device, Compiling compiling);
+/// A configuration and the kernels that it makes.
+template <class Pass>
+struct PlanChoice : ConfigChoice<typename Pass::Tunables> {
+  typename Pass::Spec spec;
+};
+
+/// What `problem` runs: with the configuration of find_config(), unless that is slow (why_slow()),
+/// then of fall_back(). Throws as find_config() and, with Compiling::kAllowed, as Engine::kernel().
+template <class Pass>
+PlanChoice<Pass> choose_plan(Engine& engine, const typename Pass::Problem& problem,
+                             const typename Pass::Key& key, const codegen::Arch& arch,
+                             const std::optional<tuner::DeviceClass>& device, Compiling compiling);
 
 }  // namespace attnjit::runtime

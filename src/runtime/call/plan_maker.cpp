@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "problem/manifest_line.hpp"
 #include "runtime/call/config_choice.hpp"
@@ -48,8 +49,8 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
   const codegen::Arch arch = arch_of(device);
   const auto key = tune_key(device, plan_key);
   const bool tuned = tuning == Tuning::kAllowed && tune(problem_tuner, driver, problem, key);
-  const auto choice =
-      choose_config(engine_, problem, plan_key, arch, key.device, Compiling::kAllowed);
+  auto choice =
+      choose_plan<Pass>(engine_, problem, plan_key, arch, key.device, Compiling::kAllowed);
   if (choice.slow) {
     engine_.log().warn_once(
         *choice.slow, fmt::format("[{}] runs without wgmma, as do problems like it: {}; another "
@@ -58,8 +59,7 @@ std::unique_ptr<launch::Plan<Pass>> PlanMaker::make(ProblemTuner<Pass>& problem_
   }
   engine_.log().info("[{}] runs {}: {}", problem::describe(problem), name(choice.source),
                      choice.why);
-  auto plan = load_plan<Pass>(engine_, driver, engine_.plan(plan_key.family, arch, choice.config),
-                              arch, problem);
+  auto plan = load_plan<Pass>(engine_, driver, std::move(choice.spec), arch, problem);
   ++plans_;
   if (!tuned && is_record(choice.source)) ++record_hits_;
   recorder_.note(problem::manifest_line(problem));

@@ -182,8 +182,9 @@ TEST_CASE("a choice that may compile nothing goes by what is on disk") {
   const test::TempDirectory temp;
   Engine engine(test::environment(with_cache(temp, {{"DISABLE_AUTOTUNE", "1"}})));
   const auto choose = [&] {
-    return runtime::choose_config(engine, prefill(), problem::plan_key(prefill()), arch(), {},
-                                  runtime::Compiling::kForbidden);
+    return runtime::choose_plan<launch::ForwardPass>(engine, prefill(),
+                                                     problem::plan_key(prefill()), arch(), {},
+                                                     runtime::Compiling::kForbidden);
   };
   CHECK(choose().config.path == Path::kWgmma);
   keep_both(engine, prefill(), serialized_facts());
