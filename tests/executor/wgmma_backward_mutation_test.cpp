@@ -13,6 +13,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
+const std::string kWalk = "attnjit/backward/walk.cuh";
 const std::string kResidentKeys = "attnjit/backward/resident_keys.cuh";
 const std::string kClearRows = "attnjit/tile/clear_rows.cuh";
 const std::string kKeys = "attnjit/backward/dkv_wgmma/keys.cuh";
@@ -191,7 +192,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden
                  "const bool hides = false;"},
                 kHidden, {"deadlock"});
   expect_report({kProducer, "return !live.has(row);", "return false;"}, kHidden, {"not finite"});
-  expect_report({kProducer, "const bool inside = key >= keys.begin && key < keys.end;",
+  expect_report({kWalk, "const bool inside = key >= keys.begin && key < keys.end;",
                  "const bool inside = true;"},
                 kHidden, {"not finite"});
 }
@@ -261,11 +262,11 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias th
   adds.spec.bias = "1hqk";
   adds.spec.batch = 2;
   adds.config = with_dbias(run.config, "parts");
-  expect_report({kEntry, "if (warp == 2)", "if (warp == 2 && params.base.batch < 0)"}, adds,
-                {"bias_sum, block", "load_global_written: reads"});
-  expect_report({"attnjit/backward/bias_sum.cuh", "for (int i = 0; i < planes; ++i) {",
-                 "for (int i = 1; i < planes; ++i) {"},
-                adds, {"dbias:"});
+  expect_report({"attnjit/backward/bias_sum.cuh", "stored + plane * per_plane) != 0",
+                 "stored + plane * per_plane) < 2"},
+                adds, {"bias_sum, block", "load_global_written: reads"});
+  expect_report({kDq, "if (lane == 0 && warp == 0) {", "if (lane == 0 && warp == 4) {"}, adds,
+                {"dbias:"});
   adds.config = with_dbias(run.config, "add");
   expect_report({kDq, "      add_scores(job, slot);\n      release(slot);\n",
                  "      release(slot);\n      add_scores(job, slot);\n"},

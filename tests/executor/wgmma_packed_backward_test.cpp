@@ -209,6 +209,7 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: what stays on the
 }
 
 const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
+const std::string kWalk = "attnjit/backward/walk.cuh";
 const std::string kParts = "attnjit/backward/dkv_wgmma/dq_parts.cuh";
 const std::string kKeyRows = "attnjit/backward/key_rows.cuh";
 const std::string kDqProducer = "attnjit/backward/dq_wgmma/producer.cuh";
@@ -216,10 +217,10 @@ const std::string kDqConsumer = "attnjit/backward/dq_wgmma/consumer.cuh";
 
 TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma packed backward: rows of another sequence") {
   const Run run = {gradients(poisoned()), wgmma_backward(128)};
-  expect_report({kProducer, "const bool ends = !Features::kPacksSequences && left_rows",
+  expect_report({kWalk, "const bool ends = !Features::kPacksSequences && left_rows",
                  "const bool ends = left_rows"},
                 run, {"not finite"});
-  expect_report({kProducer, "(Features::kPacksSequences || block.seqlen_kv > keys.end)",
+  expect_report({kWalk, "(Features::kPacksSequences || block.seqlen_kv > keys.end)",
                  "block.seqlen_kv > keys.end"},
                 run, {"not finite"});
   expect_report({kParts, "walk.padded_rows_of(job.head).first;", "0;"}, run, {"dq:"});
