@@ -1,5 +1,5 @@
 #pragma once
-#include <memory>
+#include <filesystem>
 #include <string>
 
 #include "attnjit/error.hpp"
@@ -8,26 +8,23 @@
 #include "executor/prepared_call.hpp"
 #include "executor/violation.hpp"
 #include "tuner/config_zero.hpp"
-#include "unit/temp_directory.hpp"
 
 namespace attnjit::executor_test {
 
 /// An executor, and what its kernels are made from.
 class Bench {
  public:
-  using Directory = std::shared_ptr<const test::TempDirectory>;
-
-  /// Compiled kernels are kept in `directory`, one of its own unless benches share it.
-  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {},
-                 Directory directory = std::make_shared<test::TempDirectory>())
-      : directory_(std::move(directory)),
-        templates_(std::move(templates)),
-        executor_(
-            {.compiler = std::move(compiler),
-             .cache = {.directory = *directory_ / "cache", .lock_directory = *directory_ / "locks"},
-             .templates = templates_,
-             .jobs = jobs},
-            log_) {}
+  /// Compiled kernels are kept in the build directory: cases have many in common, and a mutation
+  /// changes one of a plan.
+  explicit Bench(codegen::TemplateSet templates = {}, unsigned jobs = 1, std::string compiler = {})
+      : templates_(std::move(templates)),
+        executor_({.compiler = std::move(compiler),
+                   .cache = {.directory = directory() / "cache",
+                             .lock_directory = directory() / "locks",
+                             .limits = {.bytes = std::uint64_t{8} << 30}},
+                   .templates = templates_,
+                   .jobs = jobs},
+                  log_) {}
 
   executor::Executor& executor() { return executor_; }
   const codegen::TemplateSet& templates() const { return templates_; }
@@ -100,12 +97,12 @@ class Bench {
   }
 
  private:
+  static std::filesystem::path directory() { return ATTNJIT_TEST_KERNELS; }
   template <class Tunables>
   static Tunables patched(const Tunables& zero, const std::string& json) {
     return base::patched(zero, base::parse_patch<Tunables>(base::parse_json(json), "config"));
   }
 
-  Directory directory_;
   base::Log log_{base::LogLevel::kError, {}};
   codegen::TemplateSet templates_;
   executor::Executor executor_;

@@ -11,6 +11,7 @@
 #include "bench.hpp"
 #include "changed_templates.hpp"
 #include "executor/host_kernel.hpp"
+#include "unit/temp_directory.hpp"
 
 namespace attnjit::executor_test {
 namespace {

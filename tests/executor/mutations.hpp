@@ -39,8 +39,7 @@ class Mutations {
     if (right_.insert(instance::describe(run.spec) + run.config).second) {
       CHECK(report_of(original_, run) == "");
     }
-    Bench changed(changed_templates(mutation.file, mutation.before, mutation.after), 1, {},
-                  kernels_);
+    Bench changed(changed_templates(mutation.file, mutation.before, mutation.after));
     const std::string report = report_of(changed, run);
     CAPTURE(report);
     for (const std::string& part : parts) {
@@ -62,9 +61,7 @@ class Mutations {
 
   // The combine step overlaps the forward there.
   codegen::Arch arch_ = codegen::find_arch("sm_90a");
-  // Of the kernels of a plan a mutation changes one.
-  const Bench::Directory kernels_ = std::make_shared<test::TempDirectory>();
-  Bench original_{{}, 1, {}, kernels_};
+  Bench original_;
   std::set<std::string> right_;  // runs that the kernels have done as they are
 };
 
