@@ -6,7 +6,8 @@
 
 namespace attnjit::launch {
 
-/// What a dbias is added up of, where the kernels that compute scores do not complete it.
+/// The parts that a dbias is added up from, where the kernels that compute scores do not complete
+/// it.
 struct DbiasParts {
   kernel::BiasGradParams memory;  ///< where they leave it
   std::int32_t batches = 1, heads = 1,

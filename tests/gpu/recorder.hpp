@@ -26,8 +26,8 @@ class Recorder {
       : threads_per_block_(config.num_threads()),
         threads_(static_cast<std::size_t>(grid.blocks()) * threads_per_block_) {
     // A block's share of the tiles; of each, either product takes 16 columns of a head and 8 keys,
-    // or the other way round, at a time.
-    const int columns = std::max(config.padded_head_dim(), config.padded_head_dim_v());
+    // or the other way round, at a time. V has a group of ones besides.
+    const int columns = std::max(config.padded_head_dim(), config.padded_head_dim_v() + 16);
     const int tiles = kernel::ceil_div(kernel::ceil_div(seqlen_kv, config.block_kv), grid.splits);
     const int calls = tiles * config.row_tiles() * (config.block_kv / 8) * (columns / 16);
     slot_words_ = 1 + static_cast<std::size_t>(calls) * kWords;

@@ -101,7 +101,8 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     find_pair(position);
     const TileUse use =
         position < end_position ? this->use_of(lane_head, lane_tile) : TileUse::kSkip;
-    // Nobody may be left out whom others wait for, nor who adds to dq first or last.
+    // With ordered or owned dq, tiles without a kept score are visited as well: other thread blocks
+    // wait for their turn, and the first and the last one store dq.
     const bool used =
         kConfig.walks_all() ? position < end_position && looked_up.any() : use != TileUse::kSkip;
     const bool exists = used && overlaps(this->keys_of(lane_tile));

@@ -14,8 +14,8 @@ struct BiasGradParams {
                  // its own, fp32, in place of a plane over the batch; 1: data is dbias itself
 };
 
-// Which tiles of dS have been stored where each plane of it is kept apart: 1 for those, and 0
-// elsewhere, where dS is zeros and has no other trace in memory.
+// Marks of the tiles of dS that have been stored, where each plane of it is kept apart: 1, and 0
+// for the others, which are zeros and are not in memory.
 struct StoredTiles {
   const uint8* data;  // [batch][query head][tile of queries][tile of 128 keys]
   int32 heads, q_tiles, kv_tiles;

@@ -18,8 +18,8 @@ ATTNJIT_CONSTEXPR int groups_per_tile() {
 // The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
 // block's keys have in it, 64 queries by 64 columns at a time (backward/dkv_wgmma/dq_parts.cuh),
 // which the copy engine adds to the sums in global memory. Where thread blocks take turns
-// (backward/dkv_wgmma/turns.cuh), the first keys store their part, so that nobody has to set the
-// sums to zero. Those that take whole planes write dq itself (backward/dkv_wgmma/plane_dq.cuh).
+// (backward/dkv_wgmma/turns.cuh), the first keys store their part, so that the sums need no zeros
+// before. Those that take whole planes write dq itself (backward/dkv_wgmma/plane_dq.cuh).
 //
 // dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
 // up like dq.
