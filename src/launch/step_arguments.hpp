@@ -26,9 +26,9 @@ class StepArguments {
   void** parameters(Kind kind) { return lists_[index(kind)]; }
 
   // The same by the place of a step in the plan.
-  bool runs(std::size_t step) const { return runs(spec_.steps[step].kind); }
-  const cuda::LaunchShape& shape(std::size_t step) const { return shape(spec_.steps[step].kind); }
-  void** parameters(std::size_t step) { return parameters(spec_.steps[step].kind); }
+  bool runs(std::size_t step) const { return runs(spec_.steps.kind(step)); }
+  const cuda::LaunchShape& shape(std::size_t step) const { return shape(spec_.steps.kind(step)); }
+  void** parameters(std::size_t step) { return parameters(spec_.steps.kind(step)); }
 
  protected:
   explicit StepArguments(const Spec& spec) : spec_(spec) {

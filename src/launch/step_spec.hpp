@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -35,13 +36,16 @@ class Steps {
   template <class Config>
   void add(Kind kind, codegen::Source source, const Config& config, int shared_bytes,
            bool overlaps = false) {
+    places_[static_cast<std::size_t>(kind)] = list_.size();
+    kinds_[list_.size()] = kind;
     list_.push_back({make_step(std::move(source), config, shared_bytes), kind});
     list_.back().overlaps = overlaps;
   }
   /// The place of the step of that kind, or size().
   std::size_t find(Kind kind) const {
-    return static_cast<std::size_t>(std::ranges::find(list_, kind, &Step::kind) - list_.begin());
+    return std::min(places_[static_cast<std::size_t>(kind)], list_.size());
   }
+  Kind kind(std::size_t place) const { return kinds_[place]; }
   std::size_t size() const { return list_.size(); }
   const Step& front() const { return list_.front(); }
   const Step& operator[](std::size_t index) const { return list_[index]; }
@@ -49,7 +53,18 @@ class Steps {
   auto end() const { return list_.end(); }
 
  private:
+  static constexpr std::size_t kMost = 10;
+
   std::vector<Step> list_;
+  // Beside the list: each call asks, and steps hold their sources.
+  std::array<std::size_t, kMost> places_ = absent();
+  std::array<Kind, kMost> kinds_{};
+
+  static constexpr std::array<std::size_t, kMost> absent() {
+    std::array<std::size_t, kMost> places{};
+    places.fill(~std::size_t{0});
+    return places;
+  }
 };
 
 }  // namespace attnjit::launch
