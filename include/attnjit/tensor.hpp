@@ -7,6 +7,20 @@ namespace attnjit {
 /// Element types. kBool is one byte per element, zero = false (uint8 masks use it as well).
 enum class DType : std::int32_t { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2, kBool = 3 };
 
+/// Bytes of one element; 0 for a value that is no DType.
+constexpr std::int64_t element_size(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kFloat32:
+      return 4;
+    case DType::kBool:
+      return 1;
+  }
+  return 0;
+}
+
 /// A view of a 4-D tensor in device memory; it owns nothing.
 /// Axes are (batch, head, sequence, feature) for q, k, v and out, and (batch, head, query, key)
 /// for mask and bias. Strides count elements, may be any 64-bit value and may be zero on an axis

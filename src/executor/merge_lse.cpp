@@ -9,7 +9,7 @@ void Executor::merge_lse(const launch::MergePlanSpec& plan, const problem::Merge
   GlobalMemory memory;
   for (std::int64_t s = 0; s < args.num_parts; ++s) {
     Tensor part = args.parts;
-    const auto bytes = static_cast<std::int64_t>(element_bytes(part.dtype));
+    const std::int64_t bytes = element_size(part.dtype);
     part.data = static_cast<std::byte*>(part.data) + s * args.part_stride * bytes;
     add_tensor(memory, "parts", part, TensorRole::kInput);
   }

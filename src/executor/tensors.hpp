@@ -13,20 +13,9 @@ namespace attnjit::executor {
 
 inline constexpr std::size_t kFloatBytes = 4;
 
-inline std::size_t element_bytes(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return 1;
-    case DType::kFloat32:
-      return 4;
-    default:
-      return 2;
-  }
-}
-
 inline void add_tensor(GlobalMemory& memory, const char* name, const Tensor& tensor,
                        TensorRole role) {
-  memory.add(name, tensor, element_bytes(tensor.dtype), role);
+  memory.add(name, tensor, static_cast<std::size_t>(element_size(tensor.dtype)), role);
 }
 
 /// A contiguous array; none where `data` is null.

@@ -1,9 +1,25 @@
 #include "instance/buffer_specs.hpp"
 
+#include <fmt/format.h>
+
+#include "attnjit/error.hpp"
+
 namespace attnjit::instance {
 namespace {
 
 using Shape = std::array<std::int64_t, 4>;
+
+// `shape`, whose elements an std::int64_t can count, padding and all.
+const Shape& counted(const Shape& shape, std::string_view what) {
+  double elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<double>(size);
+  if (elements > 0x1p60) {
+    throw Error(ErrorKind::kUnsupported,
+                fmt::format("{}: {:.2g} elements; expected at most 2^60; choose smaller sizes",
+                            what, elements));
+  }
+  return shape;
+}
 
 Tensor sequence_view(const ProblemSpec& spec, const Shape& shape, bool differs) {
   const bool swapped = (spec.memory.layout == Layout::kBshd) != differs;
@@ -16,7 +32,7 @@ Tensor sequence_view(const ProblemSpec& spec, const Shape& shape, bool differs) 
 
 Tensor score_view(const ProblemSpec& spec, std::string_view pattern, std::string_view what,
                   DType dtype) {
-  const Shape shape = pattern_shape(spec, pattern, what);
+  const Shape shape = counted(pattern_shape(spec, pattern, what), what);
   const std::int64_t row = shape[3] + spec.memory.row_padding;
   return {nullptr, dtype, shape, {shape[1] * shape[2] * row, shape[2] * row, row, 1}};
 }
@@ -40,10 +56,10 @@ Tensor head_view(const ProblemSpec& spec, DType dtype, std::int64_t batch = 1) {
 
 struct Shapes {
   explicit Shapes(const ProblemSpec& spec)
-      : q{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.head_dim},
-        k{key_planes(spec), spec.heads_kv, key_rows(spec), spec.head_dim},
-        v{key_planes(spec), spec.heads_kv, key_rows(spec), spec.value_dim()},
-        out{spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.value_dim()} {}
+      : q(counted({spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.head_dim}, "q")),
+        k(counted({key_planes(spec), spec.heads_kv, key_rows(spec), spec.head_dim}, "k")),
+        v(counted({key_planes(spec), spec.heads_kv, key_rows(spec), spec.value_dim()}, "v")),
+        out(counted({spec.tensor_batch(), spec.heads_q, spec.seqlen_q, spec.value_dim()}, "out")) {}
   Shape q, k, v, out;
 
  private:

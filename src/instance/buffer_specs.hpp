@@ -16,7 +16,8 @@ struct BufferSpec {
 };
 
 /// The tensors of a valid `spec`: of the forward, and of the backward if it is one. A bias comes
-/// before the mask, which may follow from it.
+/// before the mask, which may follow from it. Throws Error(kUnsupported) for a tensor of more than
+/// 2^60 elements.
 std::vector<BufferSpec> buffer_specs(const ProblemSpec& spec);
 
 }  // namespace attnjit::instance

@@ -73,10 +73,8 @@ HostBuffer::HostBuffer(std::string name, BufferRole role, bool is_output, const 
       role_(role),
       is_output_(is_output),
       view_{nullptr, view.dtype, view.shape, view.strides},
-      data_offset_(kGuardBytes +
-                   static_cast<std::size_t>(base_offset) * tensor::element_size(view.dtype)),
-      data_end_(data_offset_ +
-                static_cast<std::size_t>(extent(view)) * tensor::element_size(view.dtype)),
+      data_offset_(kGuardBytes + static_cast<std::size_t>(base_offset * element_size(view.dtype))),
+      data_end_(data_offset_ + static_cast<std::size_t>(extent(view) * element_size(view.dtype))),
       size_(round_up(data_end_ + kGuardBytes, kAlignment)),
       memory_(static_cast<std::byte*>(::operator new (size_, std::align_val_t{kAlignment}))) {
   poison();
@@ -95,7 +93,7 @@ void HostBuffer::poison() {
 }
 
 std::string HostBuffer::check_guards() const {
-  const std::size_t width = tensor::element_size(view_.dtype);
+  const auto width = static_cast<std::size_t>(element_size(view_.dtype));
   std::vector<bool> owned(size_);
   if (!is_empty(view_)) {
     for_each_row(view_, [&](auto, auto, auto, std::int64_t offset) {
@@ -125,7 +123,7 @@ std::string HostBuffer::check_guards() const {
 }
 
 std::string HostBuffer::check_written() const {
-  const std::size_t width = tensor::element_size(view_.dtype);
+  const auto width = static_cast<std::size_t>(element_size(view_.dtype));
   std::int64_t unwritten = 0;
   std::array<std::int64_t, 4> first{};
   for_each_row(view_, [&](auto b, auto h, auto r, std::int64_t offset) {

@@ -9,6 +9,7 @@
 #include "attnjit/error.hpp"
 #include "attnjit/score/sink_params.h"
 #include "instance/buffer_specs.hpp"
+#include "instance/call_args.hpp"
 #include "instance/pages.hpp"
 #include "instance/poison.hpp"
 #include "instance/sequences.hpp"
@@ -23,86 +24,6 @@ namespace {
 
 void add_line(std::string& text, const std::string& line) {
   text += line.empty() ? line : line + "\n";
-}
-
-// Makes `tensor` the argument of that role.
-void set_argument(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
-  switch (role) {
-    case BufferRole::kQ:
-      args.forward.q = tensor;
-      break;
-    case BufferRole::kK:
-      args.forward.k = tensor;
-      break;
-    case BufferRole::kV:
-      args.forward.v = tensor;
-      break;
-    case BufferRole::kOut:
-      args.forward.out = tensor;
-      break;
-    case BufferRole::kMask:
-      args.forward.mask = tensor;
-      break;
-    case BufferRole::kBias:
-      args.forward.bias = tensor;
-      break;
-    case BufferRole::kLse:
-      args.forward.lse = static_cast<float*>(tensor.data);
-      break;
-    case BufferRole::kRowMax:
-      args.forward.row_max = static_cast<float*>(tensor.data);
-      break;
-    case BufferRole::kMaxLogits:
-      args.forward.max_logits = static_cast<float*>(tensor.data);
-      break;
-    case BufferRole::kSeqlensQ:
-      args.forward.seqlens_q = static_cast<const std::int32_t*>(tensor.data);
-      break;
-    case BufferRole::kSeqlensKv:
-      args.forward.seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
-      break;
-    case BufferRole::kDout:
-      args.dout = tensor;
-      break;
-    case BufferRole::kDlse:
-      args.dlse = static_cast<const float*>(tensor.data);
-      break;
-    case BufferRole::kDq:
-      args.dq = tensor;
-      break;
-    case BufferRole::kDk:
-      args.dk = tensor;
-      break;
-    case BufferRole::kDv:
-      args.dv = tensor;
-      break;
-    case BufferRole::kDbias:
-      args.dbias = tensor;
-      break;
-    case BufferRole::kSink:
-      args.forward.sink = tensor;
-      break;
-    case BufferRole::kDsink:
-      args.dsink = tensor;
-      break;
-    case BufferRole::kCuSeqlensQ:
-      args.forward.cu_seqlens_q = static_cast<const std::int32_t*>(tensor.data);
-      break;
-    case BufferRole::kCuSeqlensKv:
-      args.forward.cu_seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
-      break;
-    case BufferRole::kAlibiSlopes:
-      args.forward.alibi_slopes = tensor;
-      break;
-    case BufferRole::kBlockTable:
-      args.forward.block_table = static_cast<const std::int32_t*>(tensor.data);
-      args.forward.block_table_stride = tensor.strides[0];
-      args.forward.max_pages = tensor.shape[3];
-      break;
-    case BufferRole::kTailMask:
-      args.forward.tail_mask = tensor;
-      break;
-  }
 }
 
 }  // namespace
@@ -299,14 +220,9 @@ BackwardArgs HostProblem::all_args_at(std::span<void* const> bases) const {
     throw Error(ErrorKind::kInternal,
                 fmt::format("args_at: {} bases for {} buffers", bases.size(), buffers_.size()));
   }
-  BackwardArgs args;
-  static_cast<ScoreOptions&>(args.forward) = spec_;
-  args.forward.num_sequences = spec_.packed ? spec_.batch : 0;
-  args.forward.mask_order = pattern_order(spec_.mask);
-  args.forward.bias_order = pattern_order(spec_.bias);
-  args.deterministic = spec_.deterministic;
+  BackwardArgs args = options_of(spec_);
   for (std::size_t i = 0; i < bases.size(); ++i) {
-    set_argument(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));
+    set_tensor(args, buffers_[i].role(), buffers_[i].tensor_at(bases[i]));
   }
   return args;
 }

@@ -104,7 +104,7 @@ Source bias_source(const problem::Problem& p, const ForwardArgs& args) {
           .heads = bias.num_heads,
           .rows = bias.queries,
           .columns = bias.keys,
-          .element_bytes = static_cast<cuuint64_t>(problem::checks::element_size(bias.dtype))};
+          .element_bytes = static_cast<cuuint64_t>(element_size(bias.dtype))};
 }
 
 // The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin `anywhere`,

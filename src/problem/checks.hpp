@@ -18,19 +18,6 @@ template <class... Args>
   throw Error(ErrorKind::kInvalidProblem, fmt::format(text, std::forward<Args>(args)...));
 }
 
-inline int element_size(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kFloat32:
-      return 4;
-    case DType::kBool:
-      return 1;
-  }
-  return 0;
-}
-
 inline std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
@@ -56,7 +43,7 @@ inline bool empty_tensor(const Tensor& tensor) {
 inline void check_memory(const char* what, const Tensor& tensor) {
   if (empty_tensor(tensor)) return;
   if (tensor.data == nullptr) reject("{}: data is null; expected a device address", what);
-  const int bytes = element_size(tensor.dtype);
+  const std::int64_t bytes = element_size(tensor.dtype);
   if (!is_multiple(address(tensor.data), bytes)) {
     reject("{}: address {} is not a multiple of its element size, {} bytes", what, tensor.data,
            bytes);
@@ -111,7 +98,7 @@ inline RowStrides row_strides(const Tensor& tensor) {
 // They must also suit a tensor map, which has none below 0 and none of 2^40 bytes.
 inline bool rows_aligned(const Tensor& tensor, std::int64_t strides) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
-  const auto size = static_cast<std::int64_t>(element_size(tensor.dtype));
+  const std::int64_t size = element_size(tensor.dtype);
   if (strides < 0 || strides >= kMostBytes / size) return false;
   return is_multiple(address(tensor.data) | static_cast<std::uint64_t>(strides * size), 16);
 }

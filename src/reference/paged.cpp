@@ -15,7 +15,7 @@ namespace {
 Tensor copy_pages(const ForwardArgs& args, const Tensor& pool, std::vector<std::byte>& memory) {
   const ScoreRule rule(args);
   const std::int64_t heads = pool.shape[1], page_size = pool.shape[2], width = pool.shape[3];
-  const auto bytes = static_cast<std::int64_t>(tensor::element_size(pool.dtype));
+  const std::int64_t bytes = element_size(pool.dtype);
   const Tensor shape =
       Tensor::contiguous(nullptr, pool.dtype, {args.q.shape[0], heads, num_keys(args), width});
   memory.assign(static_cast<std::size_t>(shape.shape[0] * shape.strides[0] * bytes), {});

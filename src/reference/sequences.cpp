@@ -12,7 +12,7 @@ namespace attnjit::reference {
 namespace {
 
 Tensor advanced(Tensor tensor, std::int64_t elements) {
-  const auto width = static_cast<std::int64_t>(tensor::element_size(tensor.dtype));
+  const std::int64_t width = element_size(tensor.dtype);
   tensor.data = static_cast<std::byte*>(tensor.data) + elements * width;
   return tensor;
 }

@@ -158,19 +158,6 @@ double lowest_finite(DType dtype) noexcept {
   return 0;
 }
 
-std::size_t element_size(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      return 2;
-    case DType::kFloat32:
-      return 4;
-    case DType::kBool:
-      break;
-  }
-  return 1;
-}
-
 std::string_view dtype_name(DType dtype) noexcept {
   switch (dtype) {
     case DType::kFloat16:

@@ -47,9 +47,6 @@ double unit_roundoff(DType dtype) noexcept;
 /// The lowest finite value: -65504 for fp16, about -3.39e38 for bf16, -FLT_MAX for fp32.
 double lowest_finite(DType dtype) noexcept;
 
-/// Bytes of one element.
-std::size_t element_size(DType dtype) noexcept;
-
 /// "fp16", "bf16", "fp32" or "bool".
 std::string_view dtype_name(DType dtype) noexcept;
 

@@ -14,13 +14,6 @@ struct Case {
   bool merges = false;  ///< its results are parts that Context::merge_lse merges
 };
 
-/// The call that `spec` describes, on tensors that do not exist: non-null, aligned addresses for
-/// code that looks at shapes and strides only. The shapes equal those of a HostProblem.
-/// Throws Error(kUnsupported) when a tensor is too large to be counted.
-ForwardArgs shape_args(const instance::ProblemSpec& spec);
-/// The same of a spec with `backward` set.
-BackwardArgs backward_shape_args(const instance::ProblemSpec& spec);
-
 /// `spec`, checked and in canonical form. Throws Error(kInvalidProblem) for a spec that
 /// contradicts itself, Error(kUnsupported) for a sound one that the library does not serve.
 problem::Problem make_problem(const instance::ProblemSpec& spec);
@@ -29,7 +22,7 @@ problem::BackwardProblem make_backward_problem(const instance::ProblemSpec& spec
 /// Whether there is nothing to compute. Throws as make_problem().
 bool is_empty(const instance::ProblemSpec& spec);
 
-/// Bytes of all tensors of `spec`, as a HostProblem allocates them.
+/// Bytes of all tensors of `spec`, as a HostProblem allocates them without its guards.
 double tensor_bytes(const instance::ProblemSpec& spec);
 
 }  // namespace attnjit::cli

@@ -7,6 +7,7 @@
 
 #include "cli/input/words.hpp"
 #include "cli/report/exit_code.hpp"
+#include "instance/call_args.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "launch/plan.hpp"
@@ -232,7 +233,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const ForwardC
   Planned planned = begin_plan(job, arch, choice);
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::ForwardPass>(engine_.plan(problem, arch, choice.config), problem,
-                                 shape_args(job.spec), engine_, arch, planned);
+                                 instance::shape_args(job.spec), engine_, arch, planned);
   if (job.merges) add_merges(problem, engine_, arch, planned);
   add_prepared_mask(problem, false, engine_, arch, planned);
   return planned;
@@ -243,7 +244,7 @@ Planned Planner::make(const Case& job, const codegen::Arch& arch, const Backward
   Planned planned = begin_plan(job, arch, choice);
   if (!config_ && !path_) add_why_mma(planned, problem::plan_key(problem), choice.config, arch);
   set_steps<launch::BackwardPass>(engine_.plan(problem, arch, choice.config), problem,
-                                  backward_shape_args(job.spec), engine_, arch, planned);
+                                  instance::backward_shape_args(job.spec), engine_, arch, planned);
   add_prepared_mask(problem.forward, true, engine_, arch, planned);
   return planned;
 }

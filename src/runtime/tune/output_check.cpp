@@ -43,7 +43,7 @@ std::vector<float> sample_output(const cuda::Driver& driver, const OutputMemory&
   const bool whole = output.bytes <= kPieces * kPieceBytes;
   const std::size_t piece = whole ? output.bytes : kPieceBytes;
   const std::size_t pieces = whole ? 1 : kPieces;
-  const std::size_t width = tensor::element_size(output.dtype);
+  const auto width = static_cast<std::size_t>(element_size(output.dtype));
   std::vector<std::byte> bytes(piece);
   std::vector<float> values;
   values.reserve(pieces * piece / width);

@@ -89,7 +89,7 @@ class Maker {
   /// The address of the first logical element of a new tensor, which is left unwritten.
   void* place(DType dtype, const std::array<Axis, 4>& axes) {
     const Span span = span_of(axes);
-    const auto width = static_cast<std::int64_t>(tensor::element_size(dtype));
+    const std::int64_t width = element_size(dtype);
     return static_cast<std::byte*>(allocate(span.count * width).data()) + span.before * width;
   }
 
@@ -97,7 +97,7 @@ class Maker {
   void* fill(DType dtype, const std::array<Axis, 4>& axes) {
     void* const first = place(dtype, axes);
     const cuda::DeviceBuffer& buffer = buffers_.back();
-    tile_.resize(kTileRows * kTileColumns * tensor::element_size(dtype));
+    tile_.resize(kTileRows * kTileColumns * static_cast<std::size_t>(element_size(dtype)));
     fill_tile(dtype, tile_.data(), tensor::Random(1).stream(tag_++), jobs_);
     const std::size_t period = std::min(tile_.size(), buffer.bytes());
     if (period == 0) return first;

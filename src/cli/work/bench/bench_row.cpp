@@ -52,7 +52,7 @@ Work count_work(const ForwardArgs& args, bool backward) {
   const auto keys = static_cast<double>(planes * args.k.shape[1] * reference::num_keys(args));
   constexpr double kBackward = 2.5;  // five products to the forward's two
   return {(backward ? kBackward : 1) * 2 * scores * heads_q * dims,
-          keys * dims * static_cast<double>(tensor::element_size(args.k.dtype))};
+          keys * dims * static_cast<double>(element_size(args.k.dtype))};
 }
 
 Json problem_json(const Case& job) {

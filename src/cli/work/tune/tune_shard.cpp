@@ -10,6 +10,7 @@
 #include "attnjit/error.hpp"
 #include "cli/report/exit_code.hpp"
 #include "cli/work/bench/bench_row.hpp"
+#include "instance/call_args.hpp"
 #include "instance/sequences.hpp"
 #include "problem/plan_key.hpp"
 
@@ -28,7 +29,7 @@ std::optional<AnyPlanKey> plan_of(const Case& job) try {
 
 // Roughly the seconds that tuning takes: compiling the candidates, and 300 launches at 300 TFLOP/s.
 double tuning_seconds(const Case& job) {
-  ForwardArgs args = shape_args(job.spec);
+  ForwardArgs args = instance::shape_args(job.spec);
   args.seqlens_q = args.seqlens_kv = nullptr;  // they have no memory; at most all rows are in use
   const instance::PackedBegins begins = instance::packed_begins(job.spec);
   if (args.cu_seqlens_q != nullptr) args.cu_seqlens_q = begins.q.data();

@@ -1,0 +1,122 @@
+#include "instance/call_args.hpp"
+
+#include <cstdint>
+
+#include "instance/buffer_specs.hpp"
+
+namespace attnjit::instance {
+namespace {
+
+// Any address that is not null and as aligned as memory from an allocator.
+void* placeholder() { return reinterpret_cast<void*>(std::uintptr_t{1} << 12); }
+
+}  // namespace
+
+BackwardArgs options_of(const ProblemSpec& spec) {
+  BackwardArgs args;
+  static_cast<ScoreOptions&>(args.forward) = spec;
+  args.forward.num_sequences = spec.packed ? spec.batch : 0;
+  args.forward.mask_order = pattern_order(spec.mask);
+  args.forward.bias_order = pattern_order(spec.bias);
+  args.deterministic = spec.deterministic;
+  return args;
+}
+
+void set_tensor(BackwardArgs& args, BufferRole role, const Tensor& tensor) {
+  switch (role) {
+    case BufferRole::kQ:
+      args.forward.q = tensor;
+      break;
+    case BufferRole::kK:
+      args.forward.k = tensor;
+      break;
+    case BufferRole::kV:
+      args.forward.v = tensor;
+      break;
+    case BufferRole::kOut:
+      args.forward.out = tensor;
+      break;
+    case BufferRole::kMask:
+      args.forward.mask = tensor;
+      break;
+    case BufferRole::kBias:
+      args.forward.bias = tensor;
+      break;
+    case BufferRole::kLse:
+      args.forward.lse = static_cast<float*>(tensor.data);
+      break;
+    case BufferRole::kRowMax:
+      args.forward.row_max = static_cast<float*>(tensor.data);
+      break;
+    case BufferRole::kMaxLogits:
+      args.forward.max_logits = static_cast<float*>(tensor.data);
+      break;
+    case BufferRole::kSeqlensQ:
+      args.forward.seqlens_q = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kSeqlensKv:
+      args.forward.seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kDout:
+      args.dout = tensor;
+      break;
+    case BufferRole::kDlse:
+      args.dlse = static_cast<const float*>(tensor.data);
+      break;
+    case BufferRole::kDq:
+      args.dq = tensor;
+      break;
+    case BufferRole::kDk:
+      args.dk = tensor;
+      break;
+    case BufferRole::kDv:
+      args.dv = tensor;
+      break;
+    case BufferRole::kDbias:
+      args.dbias = tensor;
+      break;
+    case BufferRole::kSink:
+      args.forward.sink = tensor;
+      break;
+    case BufferRole::kDsink:
+      args.dsink = tensor;
+      break;
+    case BufferRole::kCuSeqlensQ:
+      args.forward.cu_seqlens_q = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kCuSeqlensKv:
+      args.forward.cu_seqlens_kv = static_cast<const std::int32_t*>(tensor.data);
+      break;
+    case BufferRole::kAlibiSlopes:
+      args.forward.alibi_slopes = tensor;
+      break;
+    case BufferRole::kBlockTable:
+      args.forward.block_table = static_cast<const std::int32_t*>(tensor.data);
+      args.forward.block_table_stride = tensor.strides[0];
+      args.forward.max_pages = tensor.shape[3];
+      break;
+    case BufferRole::kTailMask:
+      args.forward.tail_mask = tensor;
+      break;
+  }
+}
+
+BackwardArgs backward_shape_args(const ProblemSpec& spec) {
+  BackwardArgs args = options_of(spec);
+  for (const BufferSpec& buffer : buffer_specs(spec)) {
+    Tensor tensor = buffer.view;
+    tensor.data = placeholder();
+    set_tensor(args, buffer.role, tensor);
+  }
+  if (spec.prepare_mask) {
+    std::optional<Tensor>& mask = args.forward.mask;
+    args.forward.prepared_mask = {
+        .data = mask->data, .shape = mask->shape, .for_backward = spec.backward};
+    mask.reset();
+  }
+  return args;
+}
+
+ForwardArgs shape_args(const ProblemSpec& spec) { return backward_shape_args(spec).forward; }
+
+}  // namespace attnjit::instance
