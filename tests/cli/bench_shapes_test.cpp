@@ -6,6 +6,7 @@
 #include "cli/input/cases.hpp"
 #include "cli/input/manifest.hpp"
 #include "command_line.hpp"
+#include "instance/call_args.hpp"
 #include "problem/plan_key.hpp"
 #include "skip.hpp"
 #include "tuner/config_zero.hpp"
@@ -38,7 +39,7 @@ TEST_CASE("a mask beside a bias and its gradient has path wgmma on Hopper, in bo
   const codegen::Arch& hopper = codegen::find_arch("sm_90a");
   for (const cli::Case& job : cli::load_manifest(file).cases) {
     CAPTURE(job.name);
-    const BackwardArgs args = cli::backward_shape_args(job.spec);
+    const BackwardArgs args = instance::backward_shape_args(job.spec);
     const auto backward = problem::plan_key(problem::make_problem(args));
     const auto forward = problem::plan_key(problem::make_problem(args.forward));
     CHECK(codegen::main_path(tuner::config_zero(backward, hopper)) == codegen::Path::kWgmma);

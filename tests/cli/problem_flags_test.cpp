@@ -6,6 +6,7 @@
 
 #include "cli/work/workload.hpp"
 #include "cli_fixtures.hpp"
+#include "instance/call_args.hpp"
 
 namespace attnjit::cli {
 namespace {
@@ -157,7 +158,7 @@ TEST_CASE("a flag that cannot stand names what to give instead") {
   CHECK(sloped.diagonal_offset == 3);
   const Case packed =
       make_case({.batch = 3, .diagonal = "top-left", .packed = true, .alibi = "bh"});
-  CHECK(shape_args(packed.spec).alibi_slopes->shape[0] == 3);  // of each sequence
+  CHECK(instance::shape_args(packed.spec).alibi_slopes->shape[0] == 3);  // of each sequence
   const auto paged =
       make_case({.seqlen_kv = 96, .page_size = 16, .shared_pages = 2, .tail_mask = "1"}).spec;
   CHECK(paged.page_size == 16);

@@ -20,7 +20,7 @@ using instance::ProblemSpec;
 /// The part of `tensor` from `first` to `end` of `axis`.
 Tensor part_of(Tensor tensor, int axis, std::int64_t first, std::int64_t end) {
   if (tensor.shape[axis] == 1) return tensor;  // broadcast
-  const auto bytes = static_cast<std::int64_t>(tensor::element_size(tensor.dtype));
+  const std::int64_t bytes = element_size(tensor.dtype);
   tensor.data = static_cast<std::byte*>(tensor.data) + first * tensor.strides[axis] * bytes;
   tensor.shape[axis] = end - first;
   return tensor;
@@ -50,7 +50,7 @@ class Parts {
 
   Tensor operator[](std::int64_t part) {
     auto* const base = reinterpret_cast<std::byte*>(memory_.data());
-    const auto bytes = static_cast<std::int64_t>(tensor::element_size(like_.dtype));
+    const std::int64_t bytes = element_size(like_.dtype);
     return Tensor::contiguous(base + part * size_ * bytes, like_.dtype, like_.shape);
   }
   std::int64_t stride() const { return size_; }

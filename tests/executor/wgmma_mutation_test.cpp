@@ -18,23 +18,24 @@ const std::string kEpilogue = "attnjit/forward/wgmma/epilogue.cuh";
 const std::string kShared = "attnjit/forward/wgmma/shared.cuh";
 const std::string kEntry = "attnjit/forward/wgmma/kernel.cuh";
 
-// Two blocks of rows for a thread block of its own head, and rings that go round.
+// On one SM: several blocks of rows for a thread block, each of its own head, and rings that go
+// round.
 const ProblemSpec kRows = {
-    .heads_q = 140, .heads_kv = 140, .seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64};
+    .heads_q = 3, .heads_kv = 3, .seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64};
 // Enough for each thread block to have four of them, so that buffers of Q go round.
 const ProblemSpec kMany = {
-    .heads_q = 530, .heads_kv = 530, .seqlen_q = 66, .seqlen_kv = 32, .head_dim = 64};
+    .heads_q = 10, .heads_kv = 10, .seqlen_q = 66, .seqlen_kv = 32, .head_dim = 64};
 const std::string kTiles =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
 // A ring of three parts of Q, of which the fourth block of rows takes each a second time.
 const ProblemSpec kWide = {
-    .heads_q = 530, .heads_kv = 530, .seqlen_q = 66, .seqlen_kv = 70, .head_dim = 256};
+    .heads_q = 5, .heads_kv = 5, .seqlen_q = 66, .seqlen_kv = 70, .head_dim = 256};
 const std::string kWideTiles =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
   expect_report(
       {kConsumer, "if (waits()) ptx::barrier_wait(shared.k_full(slot), full);", ""},
       {kRows, kTiles},
@@ -68,7 +69,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a wait that is missing") {
 }
 
 // Each part of a ring goes from one consumer to the other.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a ring of parts of Q without a safeguard") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a ring of parts of Q without a safeguard") {
   const Run wide = {kWide, kWideTiles};
   const std::vector<std::string> early = {"multiply_async: reads shared memory at +",
                                           "tensor_load to it is under way"};
@@ -89,7 +90,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a ring of parts of Q without a sa
 }
 
 // After the last step, in whose place nobody else waits.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a safeguard of the last products that is missing") {
+TEST_CASE_FIXTURE(OneSmMutations,
+                  "caught in wgmma: a safeguard of the last products that is missing") {
   expect_report(
       {kConsumer, "ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());", ""},
       {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
@@ -106,7 +108,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a safeguard of the last products 
       {kRows, kTiles}, {"ends while thread", "tensor_store_wait_read is missing"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: an arrival that is missing") {
   expect_report({kConsumer, "ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));", ""},
                 {kRows, kTiles},
                 {"deadlock", "barrier_wait: the mbarrier at +", "0 of 8 arrivals"});
@@ -127,7 +129,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: an arrival that is missing") {
                 {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a fence that is missing") {
   expect_report({kShared, "ptx::barrier_init_fence();", ""}, {kRows, kTiles},
                 {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kEntry, "ptx::block_sync();  // the barriers and the ones are there for all", ""},
@@ -149,7 +151,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a fence that is missing") {
       {"tensor_store_if: reads shared memory at +", "with no barrier of the block in between"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: hidden keys that are not set to zero in time") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: hidden keys that are not set to zero in time") {
   ProblemSpec padded = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .mask = "b11k"};
   padded.mask_kind = tensor::MaskKind::kRandom;
   padded.poison_dropped_keys = true;
@@ -169,7 +171,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: hidden keys that are not set to z
 }
 
 // Without its exact step, which ordinary scores never need.
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a softmax that trusts its reference") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a softmax that trusts its reference") {
   ProblemSpec peaky = {.seqlen_q = 70, .seqlen_kv = 200, .head_dim = 64, .bias = "11qk"};
   const Mutation trusting = {"attnjit/forward/softmax.cuh", "if (ptx::warp_all(in_range))",
                              "if (true)"};
@@ -180,16 +182,16 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma: a softmax that trusts its referen
   }
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: the last tile of a bias read as a whole one") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: the last tile of a bias read as a whole one") {
   ProblemSpec biased = kRows;
   biased.bias = "bhqk";
   expect_report(
       {"attnjit/score/bias.cuh", "first_key + kShape.block_kv <= block.operand_keys", "true"},
       {biased, kTiles},
-      {"load_global_now: reads 16 bytes", "past the end of bias [1, 140, 70, 200]"});
+      {"load_global_now: reads 16 bytes", "past the end of bias [1, 3, 70, 200]"});
 }
 
-TEST_CASE_FIXTURE(Mutations, "caught in wgmma: buffers that are handed on too early") {
+TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: buffers that are handed on too early") {
   expect_report({kEpilogue, "ptx::tensor_store_wait_read();\n    ptx::barrier_arrive_if(stored",
                  "ptx::barrier_arrive_if(stored"},
                 {kMany, kTiles},

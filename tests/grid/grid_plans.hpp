@@ -15,7 +15,8 @@ namespace attnjit::test {
 
 /// The kernels of one family of a covering grid, under configuration 0.
 struct GridPlan {
-  std::string name;  ///< "forward 12 sm_80": the row, counted from 1, and the architecture
+  std::string name;  ///< "forward 12 sm_80": the row and the architecture
+  int row;           ///< counted from 1
   const codegen::Arch* arch;
   std::string family;   ///< described
   std::string illegal;  ///< the rule that configuration 0 breaks; empty: none
@@ -107,6 +108,7 @@ inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates 
       const codegen::ForwardTunables config = tuner::config_zero(key, arch);
       const auto spec = launch::make_forward_plan_spec(key.family, config, arch, templates);
       plans.push_back({fmt::format("forward {} {}", number, arch_name),
+                       number,
                        &arch,
                        problem::describe(key.family),
                        codegen::why_unfit(config, key.family, arch).value_or(""),
@@ -128,6 +130,7 @@ inline std::vector<GridPlan> backward_grid(const codegen::TemplateSet& templates
       const codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
       const auto spec = launch::make_backward_plan_spec(key.family, tunables, arch, templates);
       plans.push_back({fmt::format("backward {} {}", number, arch_name),
+                       number,
                        &arch,
                        problem::describe(key.family),
                        codegen::why_unfit(tunables, key.family, arch).value_or(""),

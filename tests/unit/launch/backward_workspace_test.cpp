@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "instance/host_problem.hpp"
+#include "instance/call_args.hpp"
 #include "launch/backward_arguments.hpp"
 #include "random_problem.hpp"
 #include "tuner/config_zero.hpp"
@@ -216,8 +216,8 @@ TEST_CASE("a backward's workspace keeps to its bound, and its parts do not overl
     random.leave_out = true;
     random.deterministic = i % 4 == 3;
     CAPTURE(instance::describe(random));
-    const instance::HostProblem host(random, 1);
-    const problem::BackwardProblem problem = problem::make_problem(host.backward_args());
+    const problem::BackwardProblem problem =
+        problem::make_problem(instance::backward_shape_args(random));
     const problem::BackwardPlanKey key = problem::plan_key(problem);
     for (const codegen::BackwardTunables& way : ways(key, arch)) {
       CAPTURE(codegen::describe_tile(way));
