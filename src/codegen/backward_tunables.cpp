@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/kernel_configs.hpp"
 #include "codegen/tunable_rules.hpp"
 #include "codegen/tunables.hpp"
@@ -10,8 +12,17 @@ namespace {
 using problem::BackwardFamily;
 using problem::Extent;
 
-bool narrow(const BackwardFamily& f) {
-  return f.scores.head_dim <= 64 && f.scores.head_dim_v <= 64;
+int widest_head_dim(const BackwardFamily& f) {
+  return std::max(f.scores.head_dim, f.scores.head_dim_v);
+}
+
+// Why the Hopper kernel of dk and dv writes no tiles of a dbias per pair.
+Rule why_no_dbias_tiles(const BackwardFamily& f) {
+  if (f.scores.softcap) {
+    return "wgmma has tiles of dS times the slopes of a softcap, which are not dbias";
+  }
+  if (separates_dq(f)) return "wgmma writes no tiles of dbias where dq has a kernel of its own";
+  return std::nullopt;
 }
 
 Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::BackwardConfig& config,
@@ -64,7 +75,7 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
 
 Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
-  if (!has_wide_heads(f)) {
+  if (!separates_dq(f)) {
     if (t.dbias_method == DbiasMethod::kStore) {
       if (const Rule rule = why_no_stored_tiles(f)) {
         return fmt::format("dbias_method: {}; use parts", *rule);
@@ -89,11 +100,11 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
     return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
   }
   if (t.dq_method != DqMethod::kKernel) {
-    return "dq_method must be kernel where dkv has path wgmma and heads more than 128 columns";
+    return "dq_method must be kernel where dkv has path wgmma and tiles of 64 keys";
   }
   const kernel::BackwardWideConfig config = dkv_wide_config(f, t);
   if (t.dkv.block_q != config.block_q) {
-    return fmt::format("dkv: block_q must be {} with path wgmma and more than 128 columns",
+    return fmt::format("dkv: block_q must be {} with path wgmma and tiles of 64 keys",
                        config.block_q);
   }
   return why_wgmma_unfit("dkv", t.dkv, config, arch);
@@ -143,13 +154,11 @@ Rule why_no_parts(const BackwardFamily& f) {
   if (!f.dbias_reduces_few && default_dbias_method(f) != DbiasMethod::kStore) {
     return "parts are for dbias that sums at most four planes";
   }
-  if (f.scores.softcap) return "parts are no tiles of dS beside a softcap";
-  if (has_wide_heads(f)) return "parts are for up to 128 columns";
-  return std::nullopt;
+  return why_no_dbias_tiles(f);
 }
 
-bool has_wide_heads(const BackwardFamily& f) {
-  return f.scores.head_dim > 128 || f.scores.head_dim_v > 128;
+bool separates_dq(const BackwardFamily& f) {
+  return widest_head_dim(f) > 128 || (f.scores.packed && f.deterministic);
 }
 
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
@@ -158,31 +167,27 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
   const DbiasMethod dbias = default_dbias_method(f);
-  if (f.scores.softcap) {
-    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
-      return "wgmma has tiles of dS beside a softcap, which are none of dbias";
-    }
-    if (dbias == DbiasMethod::kColumns && !narrow(f)) {
-      return "wgmma has no registers for a dbias over keys beside a softcap and more than 64 "
-             "columns";
-    }
-    if (has_wide_heads(f) && (f.scores.alibi || f.scores.bias == Extent::kPerPair)) {
-      return "wgmma has no registers for a bias per pair or slopes of ALiBi beside a softcap and "
-             "more than 128 columns";
+  // A kernel of dbias costs what wgmma gains: 1.86 ms instead of 1.83 with a softcap and 128
+  // columns, 3.25 instead of 2.24 with 192 columns (H100, 2026-11-27).
+  if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
+    if (const Rule rule = why_no_dbias_tiles(f)) {
+      return fmt::format("{}, and is no faster with a kernel for dbias", *rule);
     }
   }
-  if (has_wide_heads(f)) {
-    if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
-      return "wgmma has no tiles of dbias beside more than 128 columns";
-    }
-  } else if (f.scores.packed && f.deterministic) {
-    // Numbers that fall leave tiles of keys without a thread block, and turns never come.
-    return "wgmma takes turns, which faulty cu_seqlens would leave waiting, in a deterministic "
-           "backward of packed sequences and up to 128 columns";
+  if (dbias == DbiasMethod::kColumns && f.scores.softcap && separates_dq(f)) {
+    return "wgmma sums dS times the slopes of a softcap over queries where dq has a kernel of its "
+           "own, which is not dbias";
   }
-  if (f.scores.bias == Extent::kPerPair && !has_bias_tiles(f.scores) && !narrow(f)) {
-    return "wgmma has no registers for the elements of a bias of fp32, or with rows that are no "
-           "multiples of 16 bytes, beside more than 64 columns";
+  // Elements that are loaded one by one cost registers. Up to 96 columns it takes 0.56 to 0.71 of
+  // the time of path mma, with 160 columns 0.47; with 128 columns it spills 180 to 292 bytes and
+  // takes 1.2 to 1.5 times as long, and is not faster with 256 (H100, 2026-11-27).
+  const int columns = widest_head_dim(f);
+  const bool has_registers = columns <= 96 || (columns > 128 && columns <= 192);
+  if (f.scores.bias == Extent::kPerPair && !has_bias_tiles(f.scores) && !has_registers) {
+    return fmt::format(
+        "wgmma is no faster than mma with {} columns and a bias of fp32 or with "
+        "rows that are no multiples of 16 bytes",
+        columns);
   }
   return std::nullopt;
 }

@@ -52,7 +52,7 @@ kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
                                   const BackwardTunables& tunables);
 kernel::BackwardWgmmaConfig dkv_wgmma_config(const problem::BackwardFamily& family,
                                              const BackwardTunables& tunables);
-/// The same of wide heads, see has_wide_heads().
+/// The same where separates_dq().
 kernel::BackwardWideConfig dkv_wide_config(const problem::BackwardFamily& family,
                                            const BackwardTunables& tunables);
 kernel::BackwardConfig dq_config(const problem::BackwardFamily& family,

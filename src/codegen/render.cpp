@@ -234,7 +234,7 @@ Source render_backward_dkv(const BackwardFamily& of_problem, const BackwardTunab
   const BackwardFamily family = reading_bits(of_problem);
   const bool adds_groups = tunables.dbias_method == DbiasMethod::kAdd && family.dbias_groups_batch;
   if (tunables.dkv.path == Path::kWgmma) {
-    const bool wide = has_wide_heads(family);
+    const bool wide = separates_dq(family);
     ScoreKernel kernel{
         .entry = "attn_bwd_dkv",
         .header = wide ? "backward/dkv_wgmma_d256/kernel.cuh" : "backward/dkv_wgmma/kernel.cuh",

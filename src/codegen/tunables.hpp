@@ -107,9 +107,11 @@ constexpr Path main_path(const BackwardTunables& tunables) { return tunables.dkv
 /// The method that serves `family` where nothing speaks for another.
 DbiasMethod default_dbias_method(const problem::BackwardFamily& family);
 
-/// Whether a backward of `family` on Path::kWgmma has the kernels of wide heads: dk and dv of 64
-/// keys without dq, which has a kernel of its own.
-bool has_wide_heads(const problem::BackwardFamily& family);
+/// Whether a backward of `family` on Path::kWgmma computes dq in a kernel of its own, and dk and dv
+/// 64 keys at a time: heads of more than 128 columns, and deterministic backwards of packed
+/// sequences. There thread blocks that add to dq in order would wait for ones that faulty
+/// cu_seqlens, numbers that fall, leave out.
+bool separates_dq(const problem::BackwardFamily& family);
 
 /// The rule that keeps every forward of `family` on `arch`, or the kernel of dk and dv of every
 /// backward, from Path::kWgmma, or nullopt.

@@ -69,7 +69,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   const auto preprocess = codegen::preprocess_config(family, tunables);
   add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
       preprocess, 0);
-  if (tunables.dkv.path == codegen::Path::kWgmma && codegen::has_wide_heads(family)) {
+  if (tunables.dkv.path == codegen::Path::kWgmma && codegen::separates_dq(family)) {
     spec.wide = codegen::dkv_wide_config(family, tunables);
     add_dkv(spec, *spec.wide, spec.wide->scale_first, arch, templates);
   } else if (tunables.dkv.path == codegen::Path::kWgmma) {

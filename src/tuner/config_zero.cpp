@@ -33,7 +33,7 @@ bool pack_heads(const problem::PlanKey& key, const codegen::Arch& arch) {
 // only heads that share keys took 0.8 (H100, 2026-11-26).
 DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   const problem::Family& f = key.family.scores;
-  if (codegen::has_wide_heads(key.family)) return DqMethod::kKernel;
+  if (codegen::separates_dq(key.family)) return DqMethod::kKernel;
   if (key.family.deterministic || codegen::why_no_first_keys(f)) return DqMethod::kAdd;
   if (f.bounded_left && f.gqa_ratio == 1) return DqMethod::kAdd;
   const bool causal = f.bounded_right && !f.bounded_left;

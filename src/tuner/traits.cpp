@@ -55,6 +55,7 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
   t.dbias = dbias;
   t.deterministic = key.family.deterministic;
+  t.separate_dq = codegen::separates_dq(key.family);
   return t;
 }
 

@@ -26,6 +26,7 @@ struct Traits {
   // Of a forward: none, false.
   codegen::DbiasMethod dbias = codegen::DbiasMethod::kNone;
   bool deterministic = false;
+  bool separate_dq = false;  ///< codegen::separates_dq()
   // Of a backward: false.
   bool pack_heads = false;  ///< query heads of a kv head share a tile
   bool tail_mask = false;
@@ -44,7 +45,8 @@ constexpr auto fields(const Traits*) {
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
       base::Field{"positive_scale", &T::positive_scale}, base::Field{"softcap", &T::softcap},
       base::Field{"dbias", &T::dbias}, base::Field{"deterministic", &T::deterministic},
-      base::Field{"pack_heads", &T::pack_heads}, base::Field{"tail_mask", &T::tail_mask});
+      base::Field{"separate_dq", &T::separate_dq}, base::Field{"pack_heads", &T::pack_heads},
+      base::Field{"tail_mask", &T::tail_mask});
 }
 
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a

@@ -62,6 +62,21 @@ TEST_CASE("wgmma backward: biases that are read one by one, and their gradients"
   expect_right(bench, dead);
 }
 
+TEST_CASE("wgmma backward: what needs most registers") {
+  Bench bench;
+  ProblemSpec spec = kSmall;
+  spec.want_dbias = true;
+  spec.head_dim = 128;
+  spec.softcap = 3;
+  spec.bias = "b11k";
+  expect_right(bench, spec);
+  spec.softcap = 0;
+  spec.head_dim = 96;
+  spec.bias = "1hqk";
+  spec.bias_dtype = DType::kFloat32;
+  expect_right(bench, spec);
+}
+
 TEST_CASE("slow: wgmma backward: biases that are read one by one, of every kind") {
   Bench bench;
   const std::string parts = with_dbias(wgmma_backward(64), "parts");

@@ -167,6 +167,19 @@ TEST_CASE_FIXTURE(WideBackward, "wide backward: a dbias that has a kernel of its
   expect_right(spec);
 }
 
+TEST_CASE_FIXTURE(WideBackward, "wide backward: a softcap beside slopes of ALiBi") {
+  ProblemSpec spec = kSmall;
+  spec.softcap = 3;
+  spec.alibi = "h";
+  spec.diagonal = Diagonal::kBottomRight;
+  expect_right(spec);
+  spec.bias = "bhqk";
+  expect_right(spec);
+  spec.softcap = 0;
+  spec.bias_dtype = DType::kFloat32;
+  expect_right(spec);
+}
+
 TEST_CASE_FIXTURE(WideBackward, "slow: wide backward: masks over keys, with biases and without") {
   ProblemSpec spec = kSmall;
   spec.poison_dropped_keys = true;

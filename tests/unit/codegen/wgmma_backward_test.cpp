@@ -45,8 +45,8 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
       {[](auto& f) { f.aligned = false; },
        "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
       {[](auto& f) { f.bias = problem::Extent::kPerPair; },
-       "wgmma has no registers for the elements of a bias of fp32, or with rows that are no "
-       "multiples of 16 bytes, beside more than 64 columns"}};
+       "wgmma is no faster than mma with 128 columns and a bias of fp32 or with rows that are no "
+       "multiples of 16 bytes"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
     change(family.scores);
@@ -76,32 +76,31 @@ TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   family.deterministic = true;
   CHECK(reason() == std::nullopt);
   family.scores.packed = true;
-  CHECK(reason().value_or("").find("faulty cu_seqlens would leave waiting") != std::string::npos);
+  CHECK(reason() == std::nullopt);
+  CHECK(codegen::separates_dq(family));
   family.deterministic = family.dbias_reduces_planes = false;
   CHECK(reason() == std::nullopt);  // packed, tiles of dbias are added up
+  CHECK_FALSE(codegen::separates_dq(family));
 }
 
-TEST_CASE("each rule that keeps a softcap from wgmma, broken once") {
+TEST_CASE("what a softcap keeps from wgmma") {
   BackwardFamily family = kFamily;
   const auto reason = [&] { return codegen::why_no_wgmma(family, codegen::find_arch("sm_90a")); };
-  family.scores.softcap = true;
-  CHECK(reason() == std::nullopt);
-  family.scores.bias = family.dbias = problem::Extent::kPerKey;
-  CHECK(reason() ==
-        "wgmma has no registers for a dbias over keys beside a softcap and more than 64 columns");
-  family.scores.head_dim = family.scores.head_dim_v = 64;
-  CHECK(reason() == std::nullopt);
-  family.scores.bias = family.dbias = problem::Extent::kPerPair;
+  family.scores.softcap = family.scores.alibi = true;
+  family.scores.bias_dtype = family.scores.dtype;
   family.scores.bias_vectorized = family.dbias_vectorized = true;
-  CHECK(reason() == "wgmma has tiles of dS beside a softcap, which are none of dbias");
-  family.dbias = problem::Extent::kAbsent;
-  CHECK(reason() == std::nullopt);
-  family.scores.head_dim = 256;
-  CHECK(reason().value_or("").find("slopes of ALiBi beside a softcap") != std::string::npos);
-  family.scores.bias = problem::Extent::kAbsent;
-  CHECK(reason() == std::nullopt);
-  family.scores.alibi = true;
-  CHECK(reason().value_or("").find("slopes of ALiBi beside a softcap") != std::string::npos);
+  for (const int head_dim : {64, 128, 256}) {
+    family.scores.head_dim = head_dim;
+    family.scores.bias = problem::Extent::kPerPair;
+    family.dbias = problem::Extent::kAbsent;
+    CHECK(reason() == std::nullopt);
+    family.dbias = problem::Extent::kPerPair;
+    CHECK(reason() ==
+          "wgmma has tiles of dS times the slopes of a softcap, which are not dbias, and is no "
+          "faster with a kernel for dbias");
+    family.scores.bias = family.dbias = problem::Extent::kPerKey;
+    CHECK((reason() == std::nullopt) == (head_dim <= 128));
+  }
 }
 
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
@@ -165,9 +164,9 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
   CHECK(unfit(wide, family) == "");
   const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
       {[](auto& t) { t.dq_method = codegen::DqMethod::kAdd; },
-       "dq_method must be kernel where dkv has path wgmma and heads more than 128 columns"},
+       "dq_method must be kernel where dkv has path wgmma and tiles of 64 keys"},
       {[](auto& t) { t.dkv.block_q = 128; },
-       "dkv: block_q must be 64 with path wgmma and more than 128 columns"},
+       "dkv: block_q must be 64 with path wgmma and tiles of 64 keys"},
       {[](auto& t) { t.dkv.block_kv = 128; }, "dkv: block_kv must be 64 with path wgmma"},
       {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
       {[](auto& t) { t.dq.block_q = 64; }, "dq: block_q must be 128 with path wgmma"},
@@ -190,7 +189,9 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
   family.scores.bias_vectorized = true;
   wide.dbias_method = codegen::DbiasMethod::kStore;
   CHECK(unfit(wide, family) ==
-        "dkv: path: wgmma has no tiles of dbias beside more than 128 columns; use mma");
+        "dkv: path: wgmma writes no tiles of dbias where dq has a kernel of its own, and is no "
+        "faster "
+        "with a kernel for dbias; use mma");
 }
 
 TEST_CASE("a bias that is read element by element takes no shared memory on wgmma") {
@@ -200,9 +201,8 @@ TEST_CASE("a bias that is read element by element takes no shared memory on wgmm
   family.scores.bias_vectorized = true;
   CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() > 0);
   family.scores.bias_vectorized = false;
-  CHECK(unfit(kTunables, family).find("no registers for the elements of a bias") !=
-        std::string::npos);
-  family.scores.head_dim = family.scores.head_dim_v = 64;
+  CHECK(unfit(kTunables, family).find("no faster than mma") != std::string::npos);
+  family.scores.head_dim = family.scores.head_dim_v = 96;
   CHECK(unfit(kTunables, family) == "");
   CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() == 0);
   family.scores.bias_vectorized = true;
@@ -254,11 +254,13 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
   tunables.dq_method = codegen::DqMethod::kAdd;
   family.scores.softcap = true;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: parts are no tiles of dS beside a softcap; use add or kernel");
+        "dbias_method: wgmma has tiles of dS times the slopes of a softcap, which are not dbias; "
+        "use add or kernel");
   family.scores.softcap = false;
   family.scores.head_dim = 256;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: parts are for up to 128 columns; use add or kernel");
+        "dbias_method: wgmma writes no tiles of dbias where dq has a kernel of its own; use add or "
+        "kernel");
   family.scores.head_dim = 128;
   tunables.dkv = {.path = Path::kMma};
   CHECK(unfit(tunables, family) == "dbias_method: parts need path wgmma; use add or kernel");

@@ -154,6 +154,19 @@ TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
   CHECK(method("sm_80") == kStore);
 }
 
+TEST_CASE("deterministic backwards of packed sequences run on wgmma, whatever their width") {
+  problem::BackwardPlanKey key{.bucket_q = 1024, .bucket_kv = 1024};
+  problem::Family& f = key.family.scores;
+  f.aligned = f.packed = key.family.deterministic = true;
+  for (const int head_dim : {32, 64, 128, 256}) {
+    f.head_dim = f.head_dim_v = head_dim;
+    const auto zero = tuner::config_zero(key, codegen::find_arch("sm_90a"));
+    CHECK(zero.dkv.path == codegen::Path::kWgmma);
+    CHECK(zero.dq.path == codegen::Path::kWgmma);
+    CHECK(zero.dq_method == codegen::DqMethod::kKernel);
+  }
+}
+
 TEST_CASE("short backwards of wgmma have the first keys store dq") {
   const auto method = [](int head_dim, int bucket_q, auto change) {
     problem::BackwardPlanKey key{.bucket_q = bucket_q, .bucket_kv = bucket_q};
@@ -205,7 +218,7 @@ TEST_CASE("configuration 0 of the backward is legal for every kind of problem an
   constexpr Extent kExtents[] = {Extent::kAbsent, Extent::kPerQuery, Extent::kPerKey,
                                  Extent::kPerPair};
   for (const int head_dim : {1, 33, 64, 72, 128, 136, 256}) {
-    for (int bits = 0; bits < 256; ++bits) {
+    for (int bits = 0; bits < 1024; ++bits) {
       const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
       for (const Extent mask : kExtents) {
         for (const Extent bias : kExtents) {
@@ -219,19 +232,22 @@ TEST_CASE("configuration 0 of the backward is legal for every kind of problem an
           f.bias_vectorized = bit(1);
           f.bias_dtype = bit(2) ? DType::kFloat32 : DType::kBFloat16;
           f.bounded_right = bit(3);
-          f.bounded_left = f.seqlens = bit(4);
+          f.bounded_left = bit(4);
+          f.softcap = bit(8);
+          f.packed = bit(9);
+          f.seqlens = bit(4) && !f.packed;
           key.family.deterministic = bit(5);
           key.family.dbias = bit(6) ? bias : Extent::kAbsent;
           key.family.dbias_vectorized = bit(1);
           key.family.dbias_reduces_planes = bit(7) && bit(6) && bias != Extent::kAbsent;
           key.family.dbias_reduces_few =
-              key.family.dbias_reduces_planes && bias == Extent::kPerPair && bit(0);
+              key.family.dbias_reduces_planes && bias == Extent::kPerPair && bit(0) && !f.packed;
           key.bucket_q = key.bucket_kv = 1024;
           check(key);
         }
       }
     }
   }
-  CHECK(checked == 7 * 256 * 16 * codegen::archs().size());
+  CHECK(checked == 7 * 1024 * 16 * codegen::archs().size());
   CHECK(illegal == 0);
 }
