@@ -1,5 +1,5 @@
 """Times attention over several GPUs: attnjit.context_parallel beside one GPU and beside PyTorch's own context
-parallelism, forward and backward, and the model of docs/scaling.md beside both.
+parallelism, forward and backward, and the model of docs/guide/multi-gpu.md beside both.
 
 Needs two GPUs or more of one host, PyTorch 2.11 and attnjit's package:
   NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node 2 bench/context_parallel.py --output context-parallel.json

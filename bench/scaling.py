@@ -1,4 +1,4 @@
-"""Prints what the model of docs/scaling.md says of a call over more GPUs than a host has. Needs no GPU.
+"""Prints what the model of docs/guide/multi-gpu.md says of a call over more GPUs than a host has. Needs no GPU.
 
   python3 bench/scaling.py --link-gb-per-s 300 --tflops 550
 """

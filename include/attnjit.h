@@ -2,7 +2,7 @@
 #define ATTNJIT_H
 /*
  * The C API of attnjit. It wraps the C++ API (attnjit/attnjit.hpp) and computes the same;
- * docs/semantics.md is the contract and docs/c-api.md shows a use.
+ * docs/reference/semantics.md is the contract and docs/guide/c-api.md shows a use.
  *
  * Every function that can fail returns a status; attnjit_last_error() then has the message.
  *
@@ -23,7 +23,7 @@ extern "C" {
 typedef enum attnjit_status {
   ATTNJIT_OK = 0,
   ATTNJIT_INVALID_ARGUMENT = 1, /* a null pointer or a wrong struct_size, found before all else */
-  ATTNJIT_INVALID_PROBLEM = 2,  /* a tensor or option breaks a rule of docs/semantics.md */
+  ATTNJIT_INVALID_PROBLEM = 2,  /* a tensor or option breaks a rule of docs/reference/semantics.md */
   ATTNJIT_INVALID_ENVIRONMENT = 3, /* a variable or file holds a value outside its list */
   ATTNJIT_UNSUPPORTED = 4,         /* an architecture or feature that this build cannot serve */
   ATTNJIT_NO_COMPILER = 5,         /* NVRTC is missing or unusable */

@@ -272,7 +272,7 @@ namespace {
 ProblemSpec with_gradients(ProblemSpec spec, std::uint64_t index) {
   Dice dice(index + 0x5eed);
   spec.backward = true;
-  // Beyond, fp32 sums of tensor cores leave too little of s - lse (docs/semantics.md).
+  // Beyond, fp32 sums of tensor cores leave too little of s - lse (docs/reference/semantics.md).
   spec.query_stddev = std::min(spec.query_stddev, 30.0);
   spec.page_size = spec.shared_pages = 0;  // of a forward alone
   spec.tail_mask.clear();

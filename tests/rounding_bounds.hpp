@@ -9,7 +9,7 @@
 
 namespace attnjit::test {
 
-/// The named problems of docs/semantics.md ("Rounding") in one dtype and width: normal data, peaky
+/// The named problems of docs/reference/semantics.md ("Rounding") in one dtype and width: normal data, peaky
 /// scores, and rows that one key dominates. `heads` heads of 1024 rows: 10^5 elements or more in
 /// each tensor, `heads` * head_dim being 128 or more.
 inline std::vector<instance::ProblemSpec> rounding_problems(DType dtype, std::int64_t head_dim,

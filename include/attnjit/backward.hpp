@@ -6,7 +6,7 @@
 namespace attnjit {
 
 /// The gradients of one attention call by q, k, v and, on request, by the bias and the sinks.
-/// docs/semantics.md has the formulas. The caller allocates the outputs, which overlap neither one
+/// docs/reference/semantics.md has the formulas. The caller allocates the outputs, which overlap neither one
 /// another nor an input; each has strides of its own and is written completely.
 struct BackwardArgs {
   /// The call; out and lse (required) are inputs here, as it wrote them. Its row_max and max_logits

@@ -8,7 +8,7 @@ namespace attnjit {
 
 /// What went wrong, as far as a caller can act on it.
 enum class ErrorKind {
-  kInvalidProblem,      ///< a tensor or option breaks a rule of docs/semantics.md
+  kInvalidProblem,      ///< a tensor or option breaks a rule of docs/reference/semantics.md
   kInvalidEnvironment,  ///< a variable or file holds a value outside its list
   kUnsupported,         ///< an architecture or feature that this build cannot serve
   kNoCompiler,          ///< NVRTC is missing or unusable

@@ -37,7 +37,7 @@ struct ScoreOptions {
 };
 
 /// One attention forward: out = softmax(scale * q k^T + bias, over the kept keys) v.
-/// docs/semantics.md is the full contract.
+/// docs/reference/semantics.md is the full contract.
 struct ForwardArgs : ScoreOptions {
   Tensor q;    ///< [B, Hq, Lq, D], fp16 or bf16, unit stride over D
   Tensor k;    ///< [B, Hkv, Lk, D], q's dtype; Hq % Hkv == 0

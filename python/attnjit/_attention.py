@@ -173,7 +173,7 @@ def attention(
         RuntimeError: no NVRTC, a failure of CUDA or of the compiler.
 
     The first call of a kind compiles its kernels, and tunes them unless DISABLE_AUTOTUNE=1. The full
-    contract is docs/semantics.md of the project.
+    contract is docs/reference/semantics.md of the project.
     """
     mask, prepared, mask_axes = unpacked(mask)
     scalars = scalars_of(scale, causal, window, diagonal, softcap, diagonal_offset, prepared)

@@ -1,4 +1,4 @@
-"""The accuracy that kernels owe (docs/semantics.md), for tensors of PyTorch."""
+"""The accuracy that kernels owe (docs/reference/semantics.md), for tensors of PyTorch."""
 
 import packed_formulas
 import torch

@@ -1,4 +1,4 @@
-"""Attention from its formulas (docs/semantics.md), differentiable, in any precision and on any device."""
+"""Attention from its formulas (docs/reference/semantics.md), differentiable, in any precision and on any device."""
 
 import math
 

@@ -17,7 +17,7 @@ struct Findings {
   void add(const std::string& finding);
 };
 
-/// Whether a forward did what docs/semantics.md says.
+/// Whether a forward did what docs/reference/semantics.md says.
 struct Verdict : Findings {
   reference::Report out;
   reference::Report lse;

@@ -54,7 +54,7 @@ std::string Executor::host_source(const codegen::Source& source) const try {
   const std::string what = error.what();
   throw Error(ErrorKind::kUnsupported,
               fmt::format("{} cannot run on the CPU: {}, which would stand in for the header of "
-                          "that name under attnjit/ptx/; docs/executor.md tells how to add it",
+                          "that name under attnjit/ptx/; docs/internals/executor.md tells how to add it",
                           source.entry, what.substr(0, what.find(';'))));
 }
 

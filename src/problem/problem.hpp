@@ -160,7 +160,7 @@ inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 /// Most sequences that may be packed: with a tile each their rows still fit in 32 bits.
 inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 23;
 
-/// Checks `args` against docs/semantics.md and brings them to canonical form. Looks at addresses
+/// Checks `args` against docs/reference/semantics.md and brings them to canonical form. Looks at addresses
 /// only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that names the
 /// argument, what it has and what is allowed.
 Problem make_problem(const ForwardArgs& args);

@@ -43,7 +43,7 @@ struct BackwardResult {
   Gradient dsink;  ///< [1, Hq, 1, 1]; empty without args.dsink
 };
 
-/// Gradients on the CPU, by the formulas of docs/semantics.md. Every pointer of `args` is a host
+/// Gradients on the CPU, by the formulas of docs/reference/semantics.md. Every pointer of `args` is a host
 /// pointer. out and lse are computed anew in the same arithmetic, so theirs are not read, and dq,
 /// dk, dv and dbias are read for their shapes and dtypes only.
 ///

@@ -6,7 +6,7 @@
 
 namespace attnjit::tuner {
 
-/// The measuring protocol's numbers; docs/tuning.md gives the reasons.
+/// The measuring protocol's numbers; docs/guide/tuning.md gives the reasons.
 struct ContestRules {
   int rounds = 7;             ///< rounds of all candidates; finalists play twice as many more
   int least_rounds = 3;       ///< fewer rounds conclude nothing

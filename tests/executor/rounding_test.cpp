@@ -20,7 +20,7 @@ const std::string kForward =
     R"({"path": "wgmma", "block_q": 128, "block_kv": 128, "num_stages": 2, "num_warps": 8,
         "min_blocks": 1})";
 
-// Errors beyond the bounds of docs/semantics.md, or another fault.
+// Errors beyond the bounds of docs/reference/semantics.md, or another fault.
 std::string forward_faults(Bench& bench, const ProblemSpec& spec) {
   instance::HostProblem host(spec, 2);
   const std::string report = bench.run_forward(host, codegen::find_arch("sm_90a"), kForward);

@@ -1,5 +1,5 @@
 // Cases that other implementations got wrong in their backward, by the numbers of
-// docs/semantics.md.
+// docs/reference/semantics.md.
 #include <vector>
 
 #include "gpu.hpp"

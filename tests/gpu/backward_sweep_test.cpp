@@ -1,4 +1,4 @@
-// Random backward problems over everything that docs/semantics.md allows, each judged against fp64.
+// Random backward problems over everything that docs/reference/semantics.md allows, each judged against fp64.
 #include "random_problem.hpp"
 #include "sweep.hpp"
 

@@ -1,4 +1,4 @@
-// Cases that other implementations got wrong, by the numbers of docs/semantics.md.
+// Cases that other implementations got wrong, by the numbers of docs/reference/semantics.md.
 #include "gpu.hpp"
 
 namespace attnjit::forward_cases_test {

@@ -1,4 +1,4 @@
-// Random problems over everything that docs/semantics.md allows, each judged against fp64.
+// Random problems over everything that docs/reference/semantics.md allows, each judged against fp64.
 #include <algorithm>
 
 #include "random_problem.hpp"

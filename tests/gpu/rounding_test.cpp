@@ -1,4 +1,4 @@
-// The rounding of whole tensors, and scores of any size, beside docs/semantics.md.
+// The rounding of whole tensors, and scores of any size, beside docs/reference/semantics.md.
 #include "gpu.hpp"
 #include "rounding_bounds.hpp"
 

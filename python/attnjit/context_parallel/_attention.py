@@ -103,7 +103,7 @@ def attention(
         deterministic: the same gradients, bit for bit, on every run over as many ranks; by default as
             torch.use_deterministic_algorithms() says.
         method: "ring": shares of the keys go from rank to rank beside the kernels; "gather": each rank gets all of
-            them first. None takes whichever the cost rule of docs/scaling.md finds cheaper.
+            them first. None takes whichever the cost rule of docs/guide/multi-gpu.md finds cheaper.
 
     Returns:
         (B, Hq, rows of this rank, Dv) in q's dtype. A tuple of it, lse and the largest scores of rows and of heads,
