@@ -170,8 +170,8 @@ typedef struct attnjit_prepare_mask_args {
   void* memory;         /* attnjit_prepared_mask_size() bytes on the device, aligned to 16 */
 } attnjit_prepare_mask_args;
 
-/* Settings that take the place of environment variables (README.md lists them); an empty one is
-   none, as there. */
+/* Settings that take the place of environment variables (docs/reference/environment.md lists them);
+   an empty one is none, as there. */
 typedef struct attnjit_context_options {
   size_t struct_size;
   const char* cache_directory; /* null or ATTNJIT_CACHE_DIR; "0" keeps kernels in memory */

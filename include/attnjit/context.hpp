@@ -44,8 +44,8 @@ struct Counters {
   std::uint64_t lock_timeouts = 0;    ///< kernels that another process was given up on building
 };
 
-/// Settings that take the place of environment variables of the same name (README.md lists them);
-/// an empty one is none, as there.
+/// Settings that take the place of environment variables of the same name
+/// (docs/reference/environment.md lists them); an empty one is none, as there.
 struct ContextOptions {
   std::optional<std::string> cache_directory;  ///< ATTNJIT_CACHE_DIR; "0" keeps kernels in memory
   std::optional<std::string> nvrtc_path;       ///< ATTNJIT_NVRTC
