@@ -16,12 +16,15 @@ int widest_head_dim(const BackwardFamily& f) {
   return std::max(f.scores.head_dim, f.scores.head_dim_v);
 }
 
-// Why the Hopper kernel of dk and dv writes no tiles of a dbias per pair.
+// The Hopper kernel of dk and dv keeps dS times the slopes of a softcap in shared memory, and
+// without dq it keeps no dS there: neither is a tile of dbias.
 Rule why_no_dbias_tiles(const BackwardFamily& f) {
   if (f.scores.softcap) {
-    return "wgmma has tiles of dS times the slopes of a softcap, which are not dbias";
+    return "wgmma does not support a dbias per query and key together with a softcap";
   }
-  if (separates_dq(f)) return "wgmma writes no tiles of dbias where dq has a kernel of its own";
+  if (separates_dq(f)) {
+    return "wgmma does not support a dbias per query and key with head_dim above 128";
+  }
   return std::nullopt;
 }
 
@@ -61,7 +64,7 @@ Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch
     if (config.key_warps() != 1) return "dq: query_warps must equal num_warps";
     return std::nullopt;
   }
-  if (!arch.wgmma) return fmt::format("dq: path: {} has no wgmma; use mma", arch.name);
+  if (!arch.wgmma) return fmt::format("dq: path: wgmma does not exist on {}; use mma", arch.name);
   if (!f.scores.aligned) {
     return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
            "bytes; use mma";
@@ -91,21 +94,20 @@ Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const A
       if (f.deterministic) return "dq_method: store is not deterministic; use add";
     }
     if (t.dq_method == DqMethod::kPlane) {
-      if (f.scores.packed) return "dq_method: plane knows no packed sequences; use add";
+      if (f.scores.packed) return "dq_method: plane does not support cu_seqlens; use add";
       if (t.split) return "split must be false where dq_method is plane";
       if (stores_dbias(t.dbias_method)) {
-        return "dq_method: plane has no registers beside tiles of dbias; use add";
+        return "dq_method: plane does not support a dbias per query and key; use add";
       }
     }
     return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
   }
   if (t.dq_method != DqMethod::kKernel) {
-    return "dq_method must be kernel where dkv has path wgmma and tiles of 64 keys";
+    return "dq_method must be kernel where dkv has path wgmma and block_kv 64";
   }
   const kernel::BackwardWideConfig config = dkv_wide_config(f, t);
   if (t.dkv.block_q != config.block_q) {
-    return fmt::format("dkv: block_q must be {} with path wgmma and tiles of 64 keys",
-                       config.block_q);
+    return fmt::format("dkv: block_q must be {} with path wgmma and block_kv 64", config.block_q);
   }
   return why_wgmma_unfit("dkv", t.dkv, config, arch);
 }
@@ -117,7 +119,7 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
                         method == DbiasMethod::kParts;
   const bool keeps_all = natural == DbiasMethod::kStore && method == DbiasMethod::kParts;
   if (method != natural && !(reduces && asked_to) && !keeps_all) {
-    return "dbias_method: it does not serve the axes that dbias keeps";
+    return "dbias_method: it does not support the axes that dbias keeps";
   }
   if (f.deterministic && method == DbiasMethod::kAdd) {
     return "dbias_method: add is not deterministic; use kernel";
@@ -127,7 +129,7 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
       return fmt::format("dbias_method: {}; use {}", *rule, reduces ? "add or kernel" : "store");
     }
     if (t.dkv.path != Path::kWgmma) {
-      return fmt::format("dbias_method: parts need path wgmma; use {}",
+      return fmt::format("dbias_method: parts needs path wgmma; use {}",
                          reduces ? "add or kernel" : "store");
     }
   }
@@ -137,13 +139,15 @@ Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
 }  // namespace
 
 Rule why_no_first_keys(const problem::Family& f) {
-  if (f.packed) return "knows no packed sequences";
-  if (f.mask != Extent::kAbsent && f.mask != Extent::kPerQuery) return "knows no masks over keys";
+  if (f.packed) return "does not support cu_seqlens";
+  if (f.mask != Extent::kAbsent && f.mask != Extent::kPerQuery)
+    return "does not support a mask over keys";
   return std::nullopt;
 }
 
 Rule why_no_stored_tiles(const BackwardFamily& f) {
-  if (f.dbias_dtype != f.scores.dtype) return "store is for a dbias of q's dtype with path wgmma";
+  if (f.dbias_dtype != f.scores.dtype)
+    return "store does not support a dbias of another dtype than q with path wgmma";
   if (!f.dbias_vectorized) {
     return "store needs rows of dbias to be multiples of 16 bytes with path wgmma";
   }
@@ -152,7 +156,7 @@ Rule why_no_stored_tiles(const BackwardFamily& f) {
 
 Rule why_no_parts(const BackwardFamily& f) {
   if (!f.dbias_reduces_few && default_dbias_method(f) != DbiasMethod::kStore) {
-    return "parts are for dbias that sums at most four planes";
+    return "parts does not support a dbias that sums more than four planes";
   }
   return why_no_dbias_tiles(f);
 }
@@ -162,21 +166,19 @@ bool separates_dq(const BackwardFamily& f) {
 }
 
 Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
-  if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
+  if (!arch.wgmma) return fmt::format("wgmma does not exist on {}", arch.name);
   if (!f.scores.aligned) {
     return "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes";
   }
   const DbiasMethod dbias = default_dbias_method(f);
-  // A kernel of dbias costs what wgmma gains: 1.86 ms instead of 1.83 with a softcap and 128
-  // columns, 3.25 instead of 2.24 with 192 columns (H100, 2026-11-27).
+  // A separate kernel of dbias costs what wgmma gains: 1.86 ms instead of 1.83 with a softcap and
+  // head_dim 128, 3.25 instead of 2.24 with 192 (H100, 2026-11-27).
   if (dbias == DbiasMethod::kStore || dbias == DbiasMethod::kAdd) {
-    if (const Rule rule = why_no_dbias_tiles(f)) {
-      return fmt::format("{}, and is no faster with a kernel for dbias", *rule);
-    }
+    if (const Rule rule = why_no_dbias_tiles(f)) return rule;
   }
   if (dbias == DbiasMethod::kColumns && f.scores.softcap && separates_dq(f)) {
-    return "wgmma sums dS times the slopes of a softcap over queries where dq has a kernel of its "
-           "own, which is not dbias";
+    return "wgmma does not support a dbias per key together with a softcap and head_dim above 128, "
+           "or in a deterministic backward with cu_seqlens";
   }
   // Elements that are loaded one by one cost registers. Up to 96 columns it takes 0.56 to 0.71 of
   // the time of path mma, with 160 columns 0.47; with 128 columns it spills 180 to 292 bytes and
@@ -185,8 +187,8 @@ Rule why_no_wgmma(const BackwardFamily& f, const Arch& arch) {
   const bool has_registers = columns <= 96 || (columns > 128 && columns <= 192);
   if (f.scores.bias == Extent::kPerPair && !has_bias_tiles(f.scores) && !has_registers) {
     return fmt::format(
-        "wgmma is no faster than mma with {} columns and a bias of fp32 or with "
-        "rows that are no multiples of 16 bytes",
+        "wgmma is not faster than mma with head_dim {} and a bias that has dtype fp32 or rows that "
+        "are not multiples of 16 bytes",
         columns);
   }
   return std::nullopt;

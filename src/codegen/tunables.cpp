@@ -25,10 +25,11 @@ Rule why_wgmma_unfit(const ForwardTunables& t, const problem::Family& f, const A
 }  // namespace
 
 Rule why_no_wgmma(const problem::Family& f, const Arch& arch) {
-  if (!arch.wgmma) return fmt::format("{} has no wgmma", arch.name);
-  if (f.mask_packs_keys) return "wgmma has no bits of a mask over packed keys";
-  if (f.mask_in_place) return "wgmma has no bits of a mask that is read in place";
-  if (!fits_pages(32, f.page_size)) return "wgmma needs pages of 16 or of a multiple of 32 keys";
+  if (!arch.wgmma) return fmt::format("wgmma does not exist on {}", arch.name);
+  if (f.mask_packs_keys) return "wgmma does not support a mask over keys with cu_seqlens_kv";
+  if (f.mask_in_place)
+    return "wgmma does not support a mask that is read as bytes, as with at most 16 query rows";
+  if (!fits_pages(32, f.page_size)) return "wgmma needs page_size 16 or a multiple of 32";
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
   }

@@ -49,8 +49,7 @@ DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod met
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {
-  throw Error(ErrorKind::kUnsupported,
-              fmt::format("path wgmma: {}; use path auto or path mma", why));
+  throw Error(ErrorKind::kUnsupported, fmt::format("path {}; use path auto or path mma", why));
 }
 
 }  // namespace
@@ -102,7 +101,7 @@ codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::Back
 
 std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {
   return codegen::why_no_wgmma(key.family, arch)
-      .value_or("wgmma has tiles of 64 rows and more, too many for so few");
+      .value_or("wgmma has tiles of at least 64 rows, too many for this problem");
 }
 
 std::string why_mma(const problem::BackwardPlanKey& key, const codegen::Arch& arch) {

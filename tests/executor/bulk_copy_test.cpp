@@ -104,15 +104,15 @@ TEST_CASE_FIXTURE(Floats, "a store changes global memory when that is waited for
               if (thread() != 0) return;
               for (unsigned i = 0; i < 4; ++i) store(kPlace + 4 * i, 0x3f800000);
               call().fence_async_proxy();
-              auto* const sums = static_cast<float*>(p[0]);
+              auto* const target = static_cast<float*>(p[0]);
               for (int i = 0; i < 2; ++i) {
-                call().bulk_add(sums, kPlace, 16);
+                call().bulk_add(target, kPlace, 16);
                 call().tensor_store_commit();
               }
               call().tensor_store_wait_read(0);
-              sums[4] = sums[0];
+              target[4] = target[0];
               call().tensor_store_wait(1);
-              sums[5] = sums[0];
+              target[5] = target[0];
             },
             32, parameters, memory) == "");
   CHECK(sums[4] == 0);

@@ -79,7 +79,7 @@ TEST_CASE("a method must serve the axes of dbias, and be deterministic where tha
   BackwardTunables t = legal();
   CHECK(unfit(t, f) == "");
   t.dbias_method = DbiasMethod::kStore;
-  CHECK(unfit(t, f) == "dbias_method: it does not serve the axes that dbias keeps");
+  CHECK(unfit(t, f) == "dbias_method: it does not support the axes that dbias keeps");
   f.dbias = Extent::kPerPair;
   CHECK(unfit(t, f) == "");
   t.dbias_method = DbiasMethod::kNone;

@@ -40,13 +40,13 @@ TEST_CASE("a mask over pairs suits wgmma, whatever its memory, and a bias beside
 
 TEST_CASE("each rule that keeps a backward from wgmma, broken once") {
   CHECK(unfit(kTunables) == "");
-  CHECK(unfit(kTunables, kFamily, "sm_80") == "dkv: path: sm_80 has no wgmma; use mma");
+  CHECK(unfit(kTunables, kFamily, "sm_80") == "dkv: path: wgmma does not exist on sm_80; use mma");
   const std::pair<void (*)(problem::Family&), std::string> cases[] = {
       {[](auto& f) { f.aligned = false; },
        "wgmma needs addresses and strides of all tensors to be multiples of 16 bytes"},
       {[](auto& f) { f.bias = problem::Extent::kPerPair; },
-       "wgmma is no faster than mma with 128 columns and a bias of fp32 or with rows that are no "
-       "multiples of 16 bytes"}};
+       "wgmma is not faster than mma with head_dim 128 and a bias that has dtype fp32 or rows that "
+       "are not multiples of 16 bytes"}};
   for (const auto& [change, expected] : cases) {
     BackwardFamily family = kFamily;
     change(family.scores);
@@ -95,9 +95,7 @@ TEST_CASE("what a softcap keeps from wgmma") {
     family.dbias = problem::Extent::kAbsent;
     CHECK(reason() == std::nullopt);
     family.dbias = problem::Extent::kPerPair;
-    CHECK(reason() ==
-          "wgmma has tiles of dS times the slopes of a softcap, which are not dbias, and is no "
-          "faster with a kernel for dbias");
+    CHECK(reason() == "wgmma does not support a dbias per query and key together with a softcap");
     family.scores.bias = family.dbias = problem::Extent::kPerKey;
     CHECK((reason() == std::nullopt) == (head_dim <= 128));
   }
@@ -131,16 +129,16 @@ TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
   BackwardFamily packed = kFamily;
   packed.scores.packed = true;
   CHECK(unfit(kTunables, packed) == "");
-  CHECK(unfit(planes, packed) == "dq_method: plane knows no packed sequences; use add");
+  CHECK(unfit(planes, packed) == "dq_method: plane does not support cu_seqlens; use add");
   BackwardTunables stores = kTunables;
   stores.dq_method = codegen::DqMethod::kStore;
   CHECK(unfit(stores) == "");
-  CHECK(unfit(stores, packed) == "dq_method: store knows no packed sequences; use add");
+  CHECK(unfit(stores, packed) == "dq_method: store does not support cu_seqlens; use add");
   BackwardFamily masked = kFamily;
   masked.scores.mask = problem::Extent::kPerQuery;
   CHECK(unfit(stores, masked) == "");
   masked.scores.mask = problem::Extent::kPerKey;
-  CHECK(unfit(stores, masked) == "dq_method: store knows no masks over keys; use add");
+  CHECK(unfit(stores, masked) == "dq_method: store does not support a mask over keys; use add");
   BackwardFamily deterministic = kFamily;
   deterministic.deterministic = true;
   stores.split = false;
@@ -164,9 +162,9 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
   CHECK(unfit(wide, family) == "");
   const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
       {[](auto& t) { t.dq_method = codegen::DqMethod::kAdd; },
-       "dq_method must be kernel where dkv has path wgmma and tiles of 64 keys"},
+       "dq_method must be kernel where dkv has path wgmma and block_kv 64"},
       {[](auto& t) { t.dkv.block_q = 128; },
-       "dkv: block_q must be 64 with path wgmma and tiles of 64 keys"},
+       "dkv: block_q must be 64 with path wgmma and block_kv 64"},
       {[](auto& t) { t.dkv.block_kv = 128; }, "dkv: block_kv must be 64 with path wgmma"},
       {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
       {[](auto& t) { t.dq.block_q = 64; }, "dq: block_q must be 128 with path wgmma"},
@@ -180,7 +178,7 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
     CHECK(unfit(tunables, family) == expected);
   }
   wide.dkv.path = Path::kMma;
-  CHECK(unfit(wide, family, "sm_80").find("dq: path: sm_80 has no wgmma; use mma") !=
+  CHECK(unfit(wide, family, "sm_80").find("dq: path: wgmma does not exist on sm_80; use mma") !=
         std::string::npos);
   wide.dkv.path = Path::kWgmma;
   family.dbias = problem::Extent::kPerPair;
@@ -189,9 +187,8 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
   family.scores.bias_vectorized = true;
   wide.dbias_method = codegen::DbiasMethod::kStore;
   CHECK(unfit(wide, family) ==
-        "dkv: path: wgmma writes no tiles of dbias where dq has a kernel of its own, and is no "
-        "faster "
-        "with a kernel for dbias; use mma");
+        "dkv: path: wgmma does not support a dbias per query and key with head_dim above 128; use "
+        "mma");
 }
 
 TEST_CASE("a bias that is read element by element takes no shared memory on wgmma") {
@@ -201,7 +198,7 @@ TEST_CASE("a bias that is read element by element takes no shared memory on wgmm
   family.scores.bias_vectorized = true;
   CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() > 0);
   family.scores.bias_vectorized = false;
-  CHECK(unfit(kTunables, family).find("no faster than mma") != std::string::npos);
+  CHECK(unfit(kTunables, family).find("not faster than mma") != std::string::npos);
   family.scores.head_dim = family.scores.head_dim_v = 96;
   CHECK(unfit(kTunables, family) == "");
   CHECK(codegen::dkv_wgmma_config(family, kTunables).bias_bytes() == 0);
@@ -221,7 +218,8 @@ TEST_CASE("a dbias of all axes is stored by wgmma, or kept apart where it cannot
   CHECK(unfit(tunables, family) == "");
   family.dbias_dtype = DType::kFloat32;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: store is for a dbias of q's dtype with path wgmma; use parts");
+        "dbias_method: store does not support a dbias of another dtype than q with path wgmma; use "
+        "parts");
   family.dbias_dtype = family.scores.dtype;
   family.dbias_vectorized = false;
   CHECK(unfit(tunables, family) ==
@@ -230,7 +228,7 @@ TEST_CASE("a dbias of all axes is stored by wgmma, or kept apart where it cannot
   tunables.dbias_method = codegen::DbiasMethod::kParts;
   CHECK(unfit(tunables, family) == "");
   tunables.dkv = {.path = Path::kMma};
-  CHECK(unfit(tunables, family) == "dbias_method: parts need path wgmma; use store");
+  CHECK(unfit(tunables, family) == "dbias_method: parts needs path wgmma; use store");
 }
 
 TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
@@ -244,26 +242,29 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
   tunables.dbias_method = codegen::DbiasMethod::kParts;
   tunables.split = false;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: parts are for dbias that sums at most four planes; use add or kernel");
+        "dbias_method: parts does not support a dbias that sums more than four planes; use add or "
+        "kernel");
   family.dbias_reduces_few = true;
   CHECK(unfit(tunables, family) == "");
   family.deterministic = true;
   CHECK(unfit(tunables, family) == "");
   tunables.dq_method = codegen::DqMethod::kPlane;
-  CHECK(unfit(tunables, family).find("no registers beside tiles of dbias") != std::string::npos);
+  CHECK(unfit(tunables, family).find("plane does not support a dbias") != std::string::npos);
   tunables.dq_method = codegen::DqMethod::kAdd;
   family.scores.softcap = true;
-  CHECK(unfit(tunables, family) ==
-        "dbias_method: wgmma has tiles of dS times the slopes of a softcap, which are not dbias; "
-        "use add or kernel");
+  CHECK(
+      unfit(tunables, family) ==
+      "dbias_method: wgmma does not support a dbias per query and key together with a softcap; use "
+      "add or kernel");
   family.scores.softcap = false;
   family.scores.head_dim = 256;
-  CHECK(unfit(tunables, family) ==
-        "dbias_method: wgmma writes no tiles of dbias where dq has a kernel of its own; use add or "
-        "kernel");
+  CHECK(
+      unfit(tunables, family) ==
+      "dbias_method: wgmma does not support a dbias per query and key with head_dim above 128; use "
+      "add or kernel");
   family.scores.head_dim = 128;
   tunables.dkv = {.path = Path::kMma};
-  CHECK(unfit(tunables, family) == "dbias_method: parts need path wgmma; use add or kernel");
+  CHECK(unfit(tunables, family) == "dbias_method: parts needs path wgmma; use add or kernel");
 
   const auto sum = codegen::bias_sum_config(family, codegen::DbiasMethod::kParts);
   REQUIRE(sum);

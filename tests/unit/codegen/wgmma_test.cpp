@@ -34,8 +34,8 @@ std::string unfit(const ForwardTunables& tunables, const problem::Family& family
 
 TEST_CASE("wgmma is for sm_90a, and for tensors that the copy engine can address") {
   CHECK(unfit(kTunables) == "");
-  CHECK(unfit(kTunables, kFamily, "sm_80") == "path: sm_80 has no wgmma; use mma");
-  CHECK(unfit(kTunables, kFamily, "sm_100") == "path: sm_100 has no wgmma; use mma");
+  CHECK(unfit(kTunables, kFamily, "sm_80") == "path: wgmma does not exist on sm_80; use mma");
+  CHECK(unfit(kTunables, kFamily, "sm_100") == "path: wgmma does not exist on sm_100; use mma");
   problem::Family odd = kFamily;
   odd.aligned = false;
   CHECK(
@@ -77,8 +77,7 @@ TEST_CASE("tiles of wgmma are parts of a page or whole pages") {
   problem::Family paged = kFamily;
   for (const int page_size : {1, 8, 24, 48, 80}) {
     paged.page_size = page_size;
-    CHECK(unfit(kTunables, paged) ==
-          "path: wgmma needs pages of 16 or of a multiple of 32 keys; use mma");
+    CHECK(unfit(kTunables, paged) == "path: wgmma needs page_size 16 or a multiple of 32; use mma");
   }
   const int block_kv = kTunables.block_kv;
   for (const int page_size : {16, 32, 64, 128, 256}) {

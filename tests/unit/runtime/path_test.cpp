@@ -84,7 +84,7 @@ TEST_CASE("a problem that the path does not serve is an error that says why") {
   };
   ForwardArgs args = test::forward_args({.seqlen_q = 1});
   CHECK(refusal(problem::make_problem(args)) ==
-        "path wgmma: wgmma has tiles of 64 rows and more, too many for so few; use path auto or "
+        "path wgmma has tiles of at least 64 rows, too many for this problem; use path auto or "
         "path mma");
   args = prefill_args();
   args.k.strides[2] += 1;
