@@ -103,7 +103,8 @@ typedef struct attnjit_forward_args {
   const attnjit_tensor* alibi_slopes;
   float* row_max;    /* null or [B, Hq, Lq] on the device: the largest score of each row; a backward
                         does not touch it */
-  float* max_logits; /* null or [Hq] on the device: the largest of each head; likewise */
+  float* max_logits; /* null or [Hq] on the device: the largest of each head; a
+                        backward does not touch it either */
   /* Null or, of a forward, [B, max_pages] on the device: k and v are then pages, [pages, Hkv, page
      size, D or Dv], where key j of batch element or packed sequence b is row j % page size of page
      block_table[b][j / page size]. Lk is max_pages * page size, and seqlens_kv must be given. What

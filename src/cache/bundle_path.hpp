@@ -13,8 +13,8 @@
 namespace attnjit::cache {
 
 /// The read-only bundles that ATTNJIT_BUNDLE_PATH names, in its order. A kernel is matched by key
-/// and architecture alone: whoever installed the bundle has chosen its compiler, so that a process
-/// whose kernels are all here needs none. Nothing is ever written to a bundle. Thread-safe.
+/// and architecture alone: the user who installed the bundle has chosen its compiler, so that a
+/// process whose kernels are all here needs none. Nothing is ever written to a bundle. Thread-safe.
 class BundlePath {
  public:
   /// Opens `named`: bundles, and directories, which mean the *.atkb files in them by name. What

@@ -16,7 +16,7 @@
 namespace attnjit::cache {
 
 /// The directory of a cache, and what its stores, of kernels and of tuning records, do alike: they
-/// use it only where nobody else could write to it, and put files there whole or not at all.
+/// use it only where no other user could write to it, and put files there whole or not at all.
 /// Thread-safe. Nothing is created before the first write().
 class Root {
  public:

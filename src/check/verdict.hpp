@@ -48,8 +48,8 @@ BackwardVerdict judge_backward(const instance::HostProblem& problem,
 /// Rows to check so that the reference takes about `budget` multiply-adds: all, or a sample.
 reference::Rows affordable_rows(const instance::ProblemSpec& spec, double budget);
 
-/// Planes to check, likewise. Planes that add to the same rows of a wanted dbias are taken
-/// together, and at least two such sets are, even if they cost more than the budget.
+/// Planes to check, chosen in the same way. Planes that add to the same rows of a wanted dbias are
+/// taken together, and at least two such sets are, even if they cost more than the budget.
 reference::Planes affordable_planes(const instance::ProblemSpec& spec, double budget);
 
 }  // namespace attnjit::check

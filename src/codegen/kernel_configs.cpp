@@ -135,8 +135,8 @@ kernel::BackwardWgmmaConfig dkv_wgmma_config(const BackwardFamily& f,
   const bool planes = tunables.dq_method == DqMethod::kPlane;
   const int width = std::max(f.scores.head_dim, f.scores.head_dim_v);
   const bool operands = f.scores.mask != Extent::kAbsent || varies_over_keys(f.scores.bias);
-  // A walk from place to place takes registers that those who load packed sequences do not have
-  // beside wider heads or operands, nor those who complete a dbias tile by tile.
+  // A walk from place to place takes registers that producers of packed sequences do not have
+  // beside wider heads or operands, nor the warp that completes a dbias tile by tile.
   const bool walks = !f.scores.packed || (width <= 64 && !operands);
   const bool shares = !planes && walks && tunables.dbias_method != DbiasMethod::kStore;
   // Registers of those that load, and what they leave to those of dq, so that threads that have

@@ -66,7 +66,7 @@ std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::BackwardFa
                                                        const BackwardTunables& tunables);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
                                                    const BackwardTunables& tunables);
-/// `stored`: the sums of rows that nobody has stored are not there.
+/// `stored`: rows without a key have no sums.
 kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns,
                                               bool stored);
 /// None where dbias is complete without a last step.

@@ -25,7 +25,7 @@ struct ScoreKernel {
   const char* function;
   Stub::Parameter params;                  // of the main loop
   std::vector<Stub::Parameter> more = {};  // before those of the features
-  std::vector<std::string> policies = {};  // likewise; parameters in `more` among them
+  std::vector<std::string> policies = {};  // the same; parameters in `more` among them
   std::vector<std::string> headers = {};   // of these
 };
 

@@ -41,7 +41,7 @@ constexpr auto fields(const ForwardTunables*) {
 /// The way in which dq comes about.
 enum class DqMethod {
   kAdd,     ///< added up in fp32 by the kernel of dk and dv, by atomics
-  kStore,   ///< likewise, but the first keys store, so that nobody sets sums to zero before
+  kStore,   ///< the same, but the first keys store, so that no kernel sets sums to zero before
   kKernel,  ///< by a kernel of its own that computes the scores again
   kPlane,   ///< by the kernel of dk and dv, whose thread blocks take all keys of a kv head
 };

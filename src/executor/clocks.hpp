@@ -15,7 +15,7 @@ class Clocks {
  public:
   explicit Clocks(int threads);
 
-  /// For a new thread block: nobody has seen anybody, and threads are the only agents.
+  /// For a new thread block: no agent has seen another, and threads are the only agents.
   void reset();
   /// Adds an agent and returns it; `name` is for reports.
   int add_agent(std::string name);

@@ -26,7 +26,7 @@ class GlobalMemory {
   void begin_kernel(bool overlaps);
 
   /// Throws Violation for an access that leaves the elements of one tensor, that is not aligned to
-  /// its size, that reads what nobody wrote, that reads through the read-only cache what this
+  /// its size, that reads what was never written, that reads through the read-only cache what this
   /// kernel writes, that writes an input, or that writes what this kernel has written already and
   /// may not reuse. `waited`: the thread has waited for earlier kernels. May be called by several
   /// threads.

@@ -183,7 +183,7 @@ void MatrixProducts::wait(int pending) {
   for (int t = first_; t < first_ + kThreads; ++t) clocks_.acquire(t, agent_, ended_);
 }
 
-// Writes the sums of the oldest group where nobody adds to them any more.
+// Writes the sums of the oldest group where no other group adds to them.
 void MatrixProducts::end_group() {
   ++ended_;
   for (const Operand& operand : operands_) {

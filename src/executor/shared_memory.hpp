@@ -14,7 +14,7 @@ namespace attnjit::executor {
 /// The shared memory of one thread block, and for each 32-bit word who wrote it last and who has
 /// read it since. Every function throws Violation for an access that
 ///   - lies outside, or is not aligned to its size,
-///   - reads what nobody wrote, or what a copy has not been waited for,
+///   - reads what no thread wrote, or what a copy has not been waited for,
 ///   - meets another's access to the same word, one of them a write, with nothing that orders the
 ///     two,
 ///   - touches what a copy or a product under way reads or writes, or an mbarrier.
@@ -34,14 +34,14 @@ class SharedMemory {
   void load(int thread, unsigned address, std::span<std::byte> to, Reader reader);
   void store(int thread, unsigned address, std::span<const std::byte> from);
   /// Adds to a word and returns what it was. Additions need no order among themselves, and count as
-  /// one write of whoever came last.
+  /// one write of the thread that came last.
   unsigned add(int thread, unsigned address, unsigned value);
 
   /// A copy to `address` is on its way, until finish_copy() says that `thread` has waited for it.
   void begin_copy(int thread, unsigned address, unsigned bytes);
   void finish_copy(int thread, unsigned address, std::span<const std::byte> data);
 
-  /// `thread` makes an mbarrier: nobody else may touch its bytes from here on.
+  /// `thread` makes an mbarrier: no other access may touch its bytes from here on.
   void make_barrier(int thread, unsigned address);
 
   // Agents beside the threads see their writes only after their fence_async_proxy(). Here,

@@ -64,7 +64,7 @@ void ThreadBlock::begin(unsigned index) {
   for (MatrixProducts& products : products_) products.reset();
 }
 
-// Loads of tensors are done where nobody can go on without them.
+// Loads of tensors are done where no thread can go on without them.
 ThreadBlock::Progress ThreadBlock::run_threads() {
   bool moved = false;
   threads_.call_back();

@@ -38,7 +38,7 @@ enum class BufferRole {
   kTailMask,
 };
 
-/// Host memory of one tensor between two guard zones. Every byte that nobody has written yet holds
+/// Host memory of one tensor between two guard zones. Every byte that was not written yet holds
 /// a pattern of its position: in the guards, in the gaps of a strided view, and in elements, where
 /// it reads as NaN (or as true) and serves as poison.
 class HostBuffer {

@@ -49,7 +49,7 @@ struct ProblemSpec : ScoreOptions {
   std::string bias;
   tensor::MaskKind mask_kind = tensor::MaskKind::kRandom;
   double mask_density = 0.7;
-  bool prepare_mask = false;  ///< whoever runs it packs the mask first, in a call of its own
+  bool prepare_mask = false;  ///< the mask is packed first, in a call of its own
   tensor::BiasKind bias_kind = tensor::BiasKind::kNormal;
   std::optional<DType> bias_dtype;  ///< default: dtype
 
@@ -95,7 +95,7 @@ struct ProblemSpec : ScoreOptions {
   std::optional<DType> dbias_dtype;  ///< default: the bias's
   bool want_dsink = false;
   bool deterministic = false;
-  bool leave_out = false;  ///< out and lse hold poison: whoever runs the backward runs the forward
+  bool leave_out = false;  ///< out and lse hold poison: a forward runs before the backward
 
   MemoryOptions memory;
   bool want_lse = true;

@@ -29,7 +29,7 @@ void go_down(BackwardGrid& grid, const problem::Problem& problem, std::int64_t w
 }
 
 // Last keys, which have the fewest queries, begin first and with the first queries that they see.
-// Those before them need these later, so that nobody waits; but what takes longest is last.
+// Tiles before them need these later, so that none waits; but what takes longest is last.
 void go_up(BackwardGrid& grid, std::int64_t wave) {
   grid.last_keys_first = true;
   grid.section_planes = std::max(grid.section_planes, wave);

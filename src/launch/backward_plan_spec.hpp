@@ -15,7 +15,7 @@ enum class BackwardStep {
   kDq,          ///< dq, where it has a kernel of its own
   kDqSum,       ///< rounds dq, where it is added up
   kDkSum,       ///< rounds dk; runs where queries are split
-  kDvSum,       ///< rounds dv; likewise
+  kDvSum,       ///< rounds dv; runs where queries are split
   kDbias,       ///< dbias, where it has a kernel of its own
   kBiasSum,     ///< reduces and rounds dbias; beside kDbias it runs where that has shares
   kSinkSum,     ///< adds up dsink
@@ -38,7 +38,7 @@ struct BackwardPlanSpec {
 
   Dkv dkv;
   std::optional<kernel::BackwardWgmmaConfig> wgmma;       ///< of that kernel on this path
-  std::optional<kernel::BackwardWideConfig> wide;         ///< likewise, where heads are wide
+  std::optional<kernel::BackwardWideConfig> wide;         ///< of that kernel where dq has its own
   std::optional<kernel::BackwardConfig> dq, dbias;        ///< where these have kernels of their own
   std::optional<kernel::BackwardDqWgmmaConfig> dq_wgmma;  ///< in place of `dq`, on this path
   std::optional<kernel::MaskPackConfig> mask_pack;
@@ -80,8 +80,8 @@ struct BackwardGrid {
   std::int32_t heads_abreast = 1;          ///< query heads whose tiles alternate there
   std::int64_t q_planes = 0;               ///< query heads of all batch elements
   std::int32_t row_blocks = 0;             ///< of kRowBlock queries, of a plane
-  /// Sections that the kernel of dk and dv sets sums of dq to zero ahead of those who add to them;
-  /// 0 where all of them are zeros before.
+  /// Sections that the kernel of dk and dv sets sums of dq to zero before other thread blocks add
+  /// to them; 0 where all of them are zeros before.
   std::int32_t zeros_ahead = 0;
   /// Of the batch elements and heads that a plane of dbias sums, in the kernel of dbias; each has
   /// sums of its own where there are several.
@@ -113,23 +113,27 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// Packed sequences have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128
 /// queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
-  BackwardGrid grid;                         ///< of the call that it is for
+  BackwardGrid grid;  ///< of the call that it is for
+
+  // Scratch that kernels write before they read it.
   std::size_t lse = 0, delta = 0, live = 0;  ///< GradientRows
   std::size_t row_pieces = 0;                ///< of path wgmma
   std::size_t ds_rows = 0;                   ///< where dbias does not vary over keys
   std::size_t dsink_rows = 0;                ///< where dsink is wanted
   std::size_t mask = 0;                      ///< packed, see PackedMaskLayout
-  std::size_t sums = 0;                      ///< where what is set to zero beforehand begins
-  std::size_t sum_bytes = 0;  ///< with the sums of dq of the first sections alone, see BackwardGrid
-  std::size_t dk_sum = 0, dv_sum = 0;  ///< within sums
-  std::size_t dbias_parts =
-      0;  ///< within sums, but before them where planes or shares are kept apart
-  std::size_t dbias_stored = 0;  ///< within sums, StoredTiles where planes are kept apart
-  std::size_t turns = 0;         ///< within sums, where thread blocks take turns
-  std::size_t places_taken = 0;  ///< likewise, of path wgmma where thread blocks share out tiles
-  std::size_t zeroed = 0;        ///< likewise, of path wgmma where that sets sums to zero
-  std::size_t dq_sum = 0;        ///< last in them, or before them where nobody sets it to zero
-  std::size_t bytes = 0;         ///< total
+  std::size_t dbias_parts = 0;  ///< of planes or shares kept apart; else one of the sums
+
+  // Sums and counts that are set to zero before the first kernel.
+  std::size_t sums = 0;       ///< where they begin
+  std::size_t sum_bytes = 0;  ///< of dq those of the first sections alone, see BackwardGrid
+  std::size_t dk_sum = 0, dv_sum = 0;
+  std::size_t dbias_stored = 0;  ///< StoredTiles where planes are kept apart
+  std::size_t turns = 0;         ///< where thread blocks take turns
+  std::size_t places_taken = 0;  ///< of path wgmma where thread blocks share out tiles
+  std::size_t zeroed = 0;        ///< of path wgmma where that sets sums to zero
+  std::size_t dq_sum = 0;        ///< the last; scratch where the first keys store it
+
+  std::size_t bytes = 0;  ///< total
 };
 
 /// A warp's part of dS where it is added up, see score/bias_grad.cuh.

@@ -77,7 +77,7 @@ struct WorkspaceLayout {
   std::size_t mask = 0;                          ///< packed, see PackedMaskLayout
   std::size_t order = 0, order_counts = 0;       ///< of the blocks of rows of packed sequences
   std::size_t partial_out = 0, partial_lse = 0;  ///< of the splits
-  std::size_t partial_row_max = 0;               ///< likewise, where rows' maxima are wanted
+  std::size_t partial_row_max = 0;               ///< where rows' maxima are wanted
   std::size_t row_max = 0;                       ///< where those of heads are wanted alone
   std::size_t bytes = 0;                         ///< total
 };

@@ -28,7 +28,7 @@ struct TensorMapShape {
 
 /// The first tensor maps that calls of a plan have needed. A later call that needs one of the same
 /// shape has its address replaced, which costs the driver a fifth of what encoding does (13 ns for
-/// 70 on the host of an H200). Any thread may use it, and nobody waits: what is kept stays as it
+/// 70 on the host of an H200). Any thread may use it, and none waits: what is kept stays as it
 /// is, and a full table keeps no more.
 class TensorMapTable {
  public:

@@ -25,7 +25,7 @@ inline bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem
 /// Whether it has those for tiles with the rows of k and v past the last multiple of four.
 inline bool has_tail_maps(const problem::Problem& p) { return p.key_rows() % 4 != 0; }
 
-/// Leaves the map as it is: for those who want to know of launches and make none.
+/// Leaves the map as it is, for plans that are looked at and not launched.
 CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,

@@ -88,7 +88,7 @@ struct Problem {
   bool bounded_left = false, bounded_right = false;  ///< window; causal bounds the right at 0
   std::int32_t left = 0, right = 0;                  ///< keys; 0 unless bounded
   bool bottom_right = false;                         ///< false unless bounded or with alibi
-  std::int32_t diagonal_offset = 0;                  ///< likewise 0
+  std::int32_t diagonal_offset = 0;                  ///< 0 unless bounded or with alibi
   bool packed = false;  ///< sequences lie one after another in tensors without a batch axis, those
                         ///< of k and v unless they are pages
   std::int32_t operand_queries = 0, operand_keys = 0;  ///< of a sequence that mask and bias have
@@ -160,9 +160,9 @@ inline constexpr std::int64_t kMaxSeqlen = std::int64_t{1} << 29;
 /// Most sequences that may be packed: with a tile each their rows still fit in 32 bits.
 inline constexpr std::int64_t kMaxSequences = std::int64_t{1} << 23;
 
-/// Checks `args` against docs/reference/semantics.md and brings them to canonical form. Looks at addresses
-/// only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that names the
-/// argument, what it has and what is allowed.
+/// Checks `args` against docs/reference/semantics.md and brings them to canonical form. Looks at
+/// addresses only for null and alignment; touches no memory. Throws Error(kInvalidProblem) that
+/// names the argument, what it has and what is allowed.
 Problem make_problem(const ForwardArgs& args);
 
 /// The properties of a problem that a kernel is specialised for. Lengths, batch, head counts,

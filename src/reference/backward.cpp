@@ -61,7 +61,7 @@ BackwardResult backward_unpacked(const BackwardArgs& args, Arithmetic arithmetic
   const BlockContext scores{args.forward, rule, rows};
   const GradientContext context{args, scores, outputs};
   if (arithmetic == Arithmetic::kExact) {
-    result.dv.sizes = result.dv.values;  // likewise not computed yet
+    result.dv.sizes = result.dv.values;  // not computed yet either
     compute<double>(context, planes, jobs, result);
   } else {
     compute<float>(context, planes, jobs, result);

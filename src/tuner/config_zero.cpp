@@ -24,9 +24,9 @@ bool pack_heads(const problem::PlanKey& key, const codegen::Arch& arch) {
 }
 
 // The way in which dq comes about on path wgmma. Short backwards move more than they multiply, and
-// zeros that nobody writes or reads are worth the wait for the first keys: 16k tokens of 16 heads
-// of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask, and
-// heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25). Under a causal mask 128 columns gain 7 %
+// zeros that are neither written nor read are worth the wait for the first keys: 16k tokens of 16
+// heads of 128 columns gain 6 % with 512 queries and 3 % with 1024, 14 % there under a causal mask,
+// and heads of 64 columns 3, 0 and 4 % (H100, 2026-11-25). Under a causal mask 128 columns gain 7 %
 // with 1536 and 3 % with 2048, 1 % where heads share keys, and 64 lose up to 2 % (H100,
 // 2026-11-26). Not so in a window, where every tile of queries has other first keys, which begin
 // late: 1024 queries in windows of 256 keys took 1.8 times as long, and 2.6 times with 64 columns;

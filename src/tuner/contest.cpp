@@ -89,7 +89,7 @@ class Attempt {
     return order;
   }
 
-  // A round that was cut off counts for nobody.
+  // A round that was cut off does not count.
   void even_out() {
     std::size_t least = samples_[0].size();
     for (const std::size_t i : entrants_) least = std::min(least, samples_[i].size());

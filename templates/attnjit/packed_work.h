@@ -6,7 +6,7 @@ namespace attnjit::kernel {
 // The blocks of rows of packed sequences, which thread blocks that stay on their SMs take one after
 // another. It lies in the workspace: prepass/packed_order.cuh writes it, and the forward counts.
 struct PackedWork {
-  PackedTile* tiles;  // all with rows, the costliest first; behind them one without, nobody's
+  PackedTile* tiles;  // all with rows, the costliest first; behind them one without rows
   uint32* counts;
 
   static constexpr int kTaken = 0;    // of counts: positions of packed_position() that are taken

@@ -441,7 +441,7 @@ ATTNJIT_DEVICE uint32 transpose_pairs(uint32 word) {
   const uint32 single =
       (word ^ word >> 6) & 0x00cc00ccu;  // differences of pairs that change places
   word ^= single ^ single << 6;
-  const uint32 blocks = (word ^ word >> 12) & 0x0000f0f0u;  // likewise, of blocks of 2 by 2
+  const uint32 blocks = (word ^ word >> 12) & 0x0000f0f0u;  // the same of blocks of 2 by 2
   return word ^ blocks ^ blocks << 12;
 }
 

@@ -12,7 +12,7 @@ namespace attnjit::cli {
 
 /// One distinct kernel of a sweep and what became of it.
 struct SweptKernel {
-  /// kListed: nobody has asked for it yet. kCompiled: by this process. kCached: it was on disk,
+  /// kListed: not asked for yet. kCompiled: by this process. kCached: it was on disk,
   /// kBundled: in a bundle.
   enum class State { kListed, kCompiled, kCached, kBundled, kMissing, kFailed };
 

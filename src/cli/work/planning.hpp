@@ -51,7 +51,7 @@ class Planner {
   /// config that is not legal here, and Error(kUnsupported) where the path does not serve.
   Planned plan(const Case& job, const codegen::Arch& arch);
 
-  /// That plan itself, for those who run it.
+  /// That plan itself, to be run.
   launch::ForwardPlanSpec forward(const problem::Problem& problem, const codegen::Arch& arch);
   launch::BackwardPlanSpec backward(const problem::BackwardProblem& problem,
                                     const codegen::Arch& arch);

@@ -12,7 +12,7 @@ namespace attnjit::runtime {
 
 /// The calls that a process has made of a pass, one of each shape, and what was worked out for
 /// them: the next of the same shape in the same context starts from there. Keeps the first that
-/// come, for as long as it lives, in memory of its own: nothing is allocated, nobody waits.
+/// come, for as long as it lives, in memory of its own: nothing is allocated, no thread waits.
 /// Thread-safe.
 template <class Pass>
 class CallTable {

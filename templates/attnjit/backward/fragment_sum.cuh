@@ -59,7 +59,7 @@ struct FragmentSum {
   }
 
  private:
-  // Which 16 rows of a block have sums, a bit each: the others had no key, and nobody stored any.
+  // Which 16 rows of a block have sums, a bit each: the others had no key, and no sum was stored.
   ATTNJIT_DEVICE uint32 find_stored(int64 plane, int block) const {
     if constexpr (!kConfig.stored) return ~0u;
     const ptx::Vector16 turns =

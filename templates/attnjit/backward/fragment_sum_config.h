@@ -27,8 +27,7 @@ struct FragmentSumParams {
   int32 num_row_blocks;  // ceil(seqlen / kRowBlock), or the tiles of packed sequences
   float factor;          // multiplies the sums
   PackedRows packed;
-  const uint32*
-      turns;  // [plane][row / 16]: 0 where nobody has stored sums, if the config says stored
+  const uint32* turns;  // [plane][row / 16]: 0 where no sums were stored, if the config says stored
 };
 
 }  // namespace attnjit::kernel

@@ -38,7 +38,7 @@ struct BackwardParams {
   GradientRows rows;
   float* dq_sum;  // fragments of dq / scale where the config adds_dq; planes are query heads
   float* dk_sum;  // fragments of dk / scale, used where num_splits > 1; planes are kv heads
-  float* dv_sum;  // fragments of dv times probability_scale(), likewise
+  float* dv_sum;  // fragments of dv times probability_scale(), as dk_sum
   RowStrides q_strides, k_strides, v_strides, dout_strides, dq_strides, dk_strides, dv_strides;
   int32 batch;
   int32 num_heads_q;

@@ -166,7 +166,7 @@ struct BackwardPreprocess {
       write_sums(plane, row, live, delta);
     }
   }
-  // Writes the dq of a dead row: nobody else may meet it.
+  // Writes the dq of a dead row, which no other kernel may visit.
   ATTNJIT_DEVICE void clear_dq(int64 plane, int row, int lane) const {
     if (row + shift >= end_row) return;
     uint16* const dq = row_of(static_cast<uint16*>(params.dq), params.dq_strides, plane, row);

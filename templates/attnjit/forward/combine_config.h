@@ -34,7 +34,7 @@ struct ForwardCombineParams {
   int32 seqlen_q;
   int32 num_splits;
   const float* partial_row_max;  // [row][split], where the config has row_max
-  float* row_max;                // [row], likewise
+  float* row_max;                // [row], where the config has row_max
 };
 
 }  // namespace attnjit::kernel

@@ -17,7 +17,7 @@ struct ForwardParams {
   float* lse;     // [batch, num_heads_q, seqlen_q] or null
   // Splits of the keys, each a thread block of its own; forward/combine.cuh adds them up.
   float* partial_out;  // [row of lse][split][padded head_dim_v], used where num_splits > 1
-  float* partial_lse;  // [row of lse][split], likewise
+  float* partial_lse;  // [row of lse][split], as partial_out
   RowStrides q_strides, k_strides, v_strides, out_strides;
   int32 num_heads_q;
   int32 seqlen_q;

@@ -27,7 +27,7 @@ ATTNJIT_DEVICE void bulk_store_if(bool condition, void* global, uint32 shared, i
       : "memory");
 }
 
-// Starts to add floats to global memory likewise. Others may add to the same floats.
+// Starts to add floats to global memory in the same way. Other threads may add to the same floats.
 ATTNJIT_DEVICE void bulk_add_if(bool condition, float* global, uint32 shared, int bytes) {
   asm volatile(
       "{\n.reg .pred adds;\n"

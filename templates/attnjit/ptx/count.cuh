@@ -6,7 +6,8 @@
 // memory.
 namespace attnjit::kernel::ptx {
 
-// Whether `*address` is `count`. What those did who counted, before they did, is then visible.
+// Whether `*address` is `count`. Acquires: if so, everything that the counting threads wrote before
+// they counted is visible.
 ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
   uint32 value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -28,8 +29,7 @@ ATTNJIT_DEVICE void count_if(bool condition, uint32* address) {
       : "memory");
 }
 
-// Counts on and returns the count before: the order of those who count is any, and orders nothing
-// else.
+// Counts on and returns the count before. Relaxed: it orders no other access.
 ATTNJIT_DEVICE uint32 take_count(uint32* address) {
   uint32 before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
@@ -38,7 +38,7 @@ ATTNJIT_DEVICE uint32 take_count(uint32* address) {
                : "memory");
   return before;
 }
-// Adds to a word of shared memory and returns what it was before, likewise.
+// Adds to a word of shared memory and returns what it was before. Relaxed as well.
 ATTNJIT_DEVICE uint32 add_shared(uint32 address, uint32 value) {
   uint32 before;
   asm volatile("atom.shared.add.u32 %0, [%1], %2;"

@@ -16,7 +16,7 @@ ATTNJIT_DEVICE void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrives. What the thread has done before it is seen by those who wait for the phase.
+// Arrives. Threads that wait for the phase see what this thread has done before.
 ATTNJIT_DEVICE void barrier_arrive(uint32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -7,9 +7,9 @@
 // mma.sync has them.
 //
 // The rules of use: wgmma_fence() after the warpgroup has touched the registers of c or a, and
-// before the first product; then products; wgmma_commit() closes their group; nobody touches their
-// registers, and nobody writes their tiles in shared memory, until wgmma_wait() has seen the group
-// end. hold() on both sides keeps the compiler from moving uses of the registers across.
+// before the first product; then products; wgmma_commit() closes their group; no thread touches
+// their registers or writes their tiles in shared memory until wgmma_wait() has seen the group end.
+// hold() on both sides keeps the compiler from moving uses of the registers across.
 namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

@@ -105,7 +105,7 @@ struct Feature {
   // Scales the scores and adds to them, where kAdds.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, float, int) {}
-  // The same score by score, for whoever goes through them anyway: begin_add() once, then each
+  // The same score by score, for loops that go through them anyway: begin_add() once, then each
   // score times its scale with all that is added to it.
   ATTNJIT_DEVICE void begin_add(const Block&, int) {}
   ATTNJIT_DEVICE float added(float score, float, int, int) const { return score; }

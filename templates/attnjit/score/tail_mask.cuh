@@ -47,9 +47,9 @@ struct TailMask : Feature {
   }
 
  private:
-  // A bit for each of the thread's columns from `column` on that `row` drops. Without a branch,
-  // which products that are under way do not survive: columns outside of the tail read one of its
-  // ends.
+  // A bit for each of the thread's columns from `column` on that `row` drops. Branch-free, because
+  // a divergent branch makes ptxas serialise the wgmma in flight: columns outside of the tail read
+  // one of its ends.
   ATTNJIT_DEVICE uint32 dropped(const uint8* row, int column, int last) const {
     uint32 bits = 0;
 #pragma unroll

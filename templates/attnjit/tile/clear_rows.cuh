@@ -18,7 +18,7 @@ ATTNJIT_DEVICE void clear_rows(uint32 tile, Hidden hidden) {
     }
   }
 }
-// Shows what the warp has written to those who wait for `full`.
+// Makes what the warp has written visible to threads that wait for `full`.
 ATTNJIT_DEVICE void show_rows(uint32 full) {
   ptx::fence_async_proxy();
   ptx::warp_sync();  // all rows are zero

@@ -16,7 +16,7 @@ enum class DqOrder : int {
 struct BackwardWgmmaConfig {
   DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;      // columns of q and k, a multiple of 8 up to 128
-  int head_dim_v;    // columns of v and dout, likewise
+  int head_dim_v;    // columns of v and dout, a multiple of 8 up to 128
   int gqa_ratio;     // query heads that share one kv head
   bool scale_first;  // scores are scaled, then features add to them, then lse is taken off
   bool any_scale;    // the scale may be 0 or negative, so that masks come after it

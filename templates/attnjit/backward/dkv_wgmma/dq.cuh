@@ -99,7 +99,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
     if (kConfig.takes_turns()) {
       incomplete = slot + 1;
-      // Nobody waits for those who add after the first keys.
+      // No thread block waits for one that adds after the first keys.
       if (kConfig.dq_order == DqOrder::kFirst && !stores) tell_complete();
     }
     if constexpr (BiasGrad::kAdds) {

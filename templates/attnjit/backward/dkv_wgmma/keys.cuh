@@ -49,7 +49,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   const BackwardWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
   uint64 k_descriptor;                           // rows of the warpgroup, of the place
-  const uint64 v_descriptor;                     // likewise
+  const uint64 v_descriptor;                     // rows of the warpgroup
   const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
   const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
   uint32 turn = 0;  // of a tile of queries, which has a stage and a slot
@@ -86,7 +86,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       const bool any = job.exists();
       while (job.exists()) job = step(job);
       if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
-      if (!any) {                              // nobody has waited for V
+      if (!any) {                              // no step has waited for V
         ptx::barrier_wait(shared.v_full(), v_phase);
         ptx::barrier_arrive_if(lane == 0, shared.v_empty());
       }

@@ -21,7 +21,7 @@ struct BackwardPlace {
 };
 
 // The places of a thread block, one after another, as the warp that loads queries finds them: its
-// own by index; or those that a count gives, where thread blocks share places, so that nobody is
+// own by index; or those that a count gives, where thread blocks share places, so that none is
 // idle while there are some; or all tiles of every num_blocks-th kv head, where it takes whole
 // planes.
 //

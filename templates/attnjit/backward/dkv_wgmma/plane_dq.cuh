@@ -7,8 +7,8 @@ namespace attnjit::kernel {
 
 // dq of a thread block that takes all keys of a kv head, one tile after another, and so has it to
 // itself. Of the tiles of keys that a tile of queries sees, the first stores its part in the sums,
-// others add theirs, and the last starts from the sums and writes dq. So nobody has to set sums to
-// zero before or to round them afterwards, the same inputs give the same bits, and the sums of the
+// others add theirs, and the last starts from the sums and writes dq. So no kernel sets sums to
+// zero before or rounds them afterwards, the same inputs give the same bits, and the sums of the
 // heads that are worked on take little of L2.
 //
 // The last tile's sums come back to the places that its parts would leave from, while the tile of

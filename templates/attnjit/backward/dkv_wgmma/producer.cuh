@@ -112,8 +112,8 @@ struct BackwardProducer {
     block.first_query = job.tile * kConfig.block_q;
     return block;
   }
-  // Loads what the preprocess kernel tells of a tile's rows, kWords of each. Of those past a packed
-  // sequence's own it tells what it does of the last ones, which are nobody's: they are dead.
+  // Loads what the preprocess kernel says of a tile's rows, kWords of each. Rows past a packed
+  // sequence's end read the padding rows at the end of the array, which are marked dead.
   template <int kWords, class T>
   ATTNJIT_DEVICE void load_rows(uint32 target, const T* rows, uint32 full,
                                 const typename Walk::Job& job) {

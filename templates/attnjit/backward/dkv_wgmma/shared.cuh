@@ -48,7 +48,7 @@ struct BackwardShared : BackwardJobs {
   }
 
   // K and V have landed and still have rows to be set to zero; they are complete; dP has been
-  // computed for the last time from V. Q, dO and their rows likewise, with the job after.
+  // computed for the last time from V. The same of Q, dO and their rows, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 k_full(uint32 number) const { return barrier(1 + (number & 1)); }
   ATTNJIT_DEVICE uint32 v_full() const { return barrier(3); }
@@ -111,7 +111,7 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
   ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
 
-  // Where job `index` of the walk lies. It travels with the tile before, so that nobody waits for
+  // Where job `index` of the walk lies. It travels with the tile before, so that no warp waits for
   // it. Its memory is used again when those that have keys are kStages jobs behind, and those of dq
   // kSlots more. The first one of a place travels with that.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {

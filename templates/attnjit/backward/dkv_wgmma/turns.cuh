@@ -14,7 +14,7 @@ namespace attnjit::kernel {
 //   those of dq    [ dS K ]           +-[ add i, as soon as i-1 is complete ]   [ add i+1 ...
 //
 // A turn that has not come is awaited after the one before it has been passed, for another thread
-// block may need that first. So nobody waits in a circle: whoever is waited for has a lower number.
+// block may need that first. Waits form no circle: a thread block waits for lower numbers only.
 template <BackwardWgmmaConfig kConfig, class Features>
 struct BackwardTurns {
   using Shared = BackwardShared<kConfig>;

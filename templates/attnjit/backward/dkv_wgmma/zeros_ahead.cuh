@@ -9,7 +9,7 @@
 namespace attnjit::kernel {
 
 // Whether there are sums of dq to be set to zero. Packed sequences leave numbers of places over,
-// which nobody would count.
+// which no thread block would count.
 template <BackwardWgmmaConfig kConfig, class Features>
 ATTNJIT_CONSTEXPR bool zeroes_ahead() {
   return !kConfig.walks_all() && !Features::kPacksSequences;
@@ -20,7 +20,7 @@ ATTNJIT_CONSTEXPR bool zeroes_ahead() {
 //
 // The places of a section of planes, see find_plane_part(), share out the sums of a section to
 // come, which lie one after another, and count themselves when they are done. That section's places
-// wait for the count: those who are waited for have places of lower numbers, and are at work. Sums
+// wait for the count: the places that they wait for have lower numbers, and are at work. Sums
 // of the first sections are zeros already.
 template <BackwardWgmmaConfig kConfig>
 struct BackwardZerosAhead {

@@ -10,7 +10,7 @@ namespace attnjit::kernel {
 struct BackwardWideConfig {
   DType dtype;             // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
-  int head_dim_v;          // columns of v and dout, likewise
+  int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scores are scaled, then features add to them, then lse is taken off
   bool bias_tiles;         // a bias with rows of its own comes in tiles
@@ -24,7 +24,7 @@ struct BackwardWideConfig {
   static constexpr int block_kv = 64;        // keys of a tile
   static constexpr bool late = false;        // features read operands before scores are computed
 
-  // Dq has a kernel of its own, and nobody waits for who adds to it.
+  // Dq has a kernel of its own: no thread block waits for another that adds to it.
   ATTNJIT_CONSTEXPR bool walks_all() const { return false; }
   ATTNJIT_CONSTEXPR int num_threads() const { return 3 * 128; }
   // Registers of a thread that multiplies: what those that load leave of a launch's.

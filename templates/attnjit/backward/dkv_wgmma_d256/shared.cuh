@@ -51,7 +51,7 @@ struct BackwardWideShared : BackwardJobs {
   }
 
   // K and V have landed and still have rows to be set to zero; they and the first job are complete.
-  // A tile of a stream likewise, with the job after.
+  // The same of a tile of a stream, with the job after.
   ATTNJIT_DEVICE uint32 keys_landed() const { return barrier(0); }
   ATTNJIT_DEVICE uint32 keys_full() const { return barrier(1); }
   ATTNJIT_DEVICE uint32 landed(Stream s, uint32 stage) const { return barrier(s, 0, stage); }
@@ -78,7 +78,7 @@ struct BackwardWideShared : BackwardJobs {
   ATTNJIT_DEVICE static int p_full(uint32 stage) { return 1 + static_cast<int>(stage); }
 
   // The place of job `index` of the walk. The first travels with K, each of the others with the
-  // tiles before, so that nobody waits for it.
+  // tiles before, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }

@@ -10,7 +10,7 @@ namespace attnjit::kernel {
 struct BackwardDqWgmmaConfig {
   DType dtype;             // of q, k, v, dout and dq: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
-  int head_dim_v;          // columns of v and dout, likewise
+  int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scores are scaled, then features add to them, then lse is taken off
   int k_stages, v_stages;  // tiles of K and of V in their rings, 1 or 2

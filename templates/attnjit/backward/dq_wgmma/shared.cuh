@@ -48,7 +48,7 @@ struct BackwardDqShared : BackwardJobs {
   }
 
   // The place of job `index` of the walk. The first travels with Q, each of the others with the K
-  // of the tile before, so that nobody waits for it.
+  // of the tile before, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }

@@ -24,7 +24,7 @@
 // dq is added up in fp32 over the key tiles, and so are dk and dv where their queries are split.
 namespace attnjit::kernel {
 
-// The gradient of a bias that nobody wants. The other policies are in score/bias_grad.cuh.
+// No gradient of a bias is wanted. The other policies are in score/bias_grad.cuh.
 struct NoBiasGrad {
   ATTNJIT_DEVICE void enter_head(const Block&) {}
   // A tile has no kept score.
@@ -86,7 +86,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   ATTNJIT_DEVICE uint32 rows(int slot) const {
     return shared + kConfig.shared_bytes() - (kStages - slot) * kConfig.rows_bytes();
   }
-  // Shared memory that nobody uses between the barriers around leave_head().
+  // Shared memory that no warp uses between the barriers around leave_head().
   ATTNJIT_DEVICE uint32 scratch() const { return stage(kStages); }
   ATTNJIT_DEVICE PTile p_tile() const { return {stage(kStages)}; }
   ATTNJIT_DEVICE PTile ds_tile(int slot) const {

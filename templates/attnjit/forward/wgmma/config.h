@@ -11,7 +11,7 @@ namespace attnjit::kernel {
 struct ForwardWgmmaConfig {
   DType dtype;             // of q, k, v and out: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
-  int head_dim_v;          // columns of v and out, likewise
+  int head_dim_v;          // columns of v and out, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
   bool pack_heads;         // rows are the query heads of a kv head, query by query
@@ -26,7 +26,7 @@ struct ForwardWgmmaConfig {
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 512;  // of barriers and jobs
-  static constexpr int kPlanBytes = 80;      // of places that are planned, likewise
+  static constexpr int kPlanBytes = 80;      // of places that are planned
   static constexpr int kPartRows = 64;       // of a consumer's part of Q
   static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, as many as a product is deep
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound

@@ -25,8 +25,8 @@ namespace attnjit::kernel {
 //     tensor cores    [ S(i)  | out += P V(i-1) ]                 [ S(i+1) | out += P V(i) ]
 //     other units                      [ softmax of S(i) -> P ]
 //
-// Before the very first tile there is one of zeros, so that the first step needs no text of its
-// own, which would take a tenth of the time that the kernel takes to compile.
+// A tile of zeros precedes the first, so the loop needs no prologue, which would take 10 % of the
+// compile time.
 //
 // Warpgroups take turns with the tensor cores, so that one multiplies while the other
 // exponentiates.

@@ -30,7 +30,7 @@ ATTNJIT_DEVICE void forward_wgmma(const ForwardWgmmaParams& params, Features... 
   if (ptx::thread_index() == 0) ForwardShared<kConfig>().init_barriers();
   if (ptx::thread_index() < 128) ForwardShared<kConfig>().fill_ones();
   // For the kernel that packs the mask. Of packed sequences the one ahead lists the blocks of rows
-  // after that, and only those who read the list wait.
+  // after that, and only the warps that read the list wait.
   if constexpr (Set::kAwaits && !Set::kPacksSequences) ptx::wait_for_previous_kernel();
   ptx::block_sync();  // the barriers and the ones are there for all
   const int warpgroup = ptx::warpgroup_index();

@@ -11,8 +11,8 @@ namespace attnjit::kernel {
 
 // Plans the places of a thread block among packed sequences, while the warps that walk are busy
 // with the last tile of the place before; a thread does. Thread blocks share out the blocks of rows
-// by a count. The first place may be nobody's, for those who multiply wait for one; that after the
-// last has no split.
+// by a count. The first place may be empty, because the consumers wait for one;
+// split is -1 after the last.
 template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
   const ForwardShared<kConfig> shared;

@@ -93,7 +93,7 @@ struct ForwardShared {
   // V has landed and still has rows to be set to zero.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return tile_barrier(4, slot); }
 
-  // Those who load want a place planned, and it waits for those who walk.
+  // The producers ask for a place to be planned; the plan waits until the walking warps are done.
   ATTNJIT_DEVICE uint32 place_wanted() const { return plan() + 8 * 2 * kPlaces; }
   ATTNJIT_DEVICE uint32 place_full(uint32 slot) const { return plan() + 8 * slot; }
   ATTNJIT_DEVICE uint32 place_empty(uint32 slot) const { return plan() + 8 * (kPlaces + slot); }

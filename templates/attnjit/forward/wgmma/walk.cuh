@@ -21,14 +21,14 @@ struct ForwardWalk {
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;      // that nobody has looked at
+  TileRange tiles;      // yet to be looked at
   RowsPlace place;      // of the block of rows
   uint32 left, masked;  // of the 32 tiles at hand, the last of them first: to come, with a mask
   int last;             // of these
   int round;            // of the schedule or the plan, the next one
   bool first;           // no tile of the block of rows has been named
   bool more;            // of packed sequences: the plan has not ended
-  bool asked;           // likewise: for the next place
+  bool asked;           // of packed sequences: for the next place
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),

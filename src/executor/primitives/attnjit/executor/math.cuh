@@ -29,7 +29,7 @@ ATTNJIT_DEVICE float exp2_approx(float x) {
   const float y = __builtin_exp2f(x);
   return y < 0x1p-126f ? 0.0f : y;
 }
-// rcp.approx.ftz: likewise.
+// rcp.approx.ftz in the same way.
 ATTNJIT_DEVICE float reciprocal_approx(float x) {
   const float y = 1.0f / (fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.0f, x) : x);
   return fabsf(y) < 0x1p-126f ? __builtin_copysignf(0.0f, y) : y;
