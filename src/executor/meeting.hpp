@@ -28,7 +28,7 @@ class Meeting {
     leave();
   }
 
-  /// For the report of a deadlock: who waits, and a thread that is missing. Empty where nobody
+  /// For the report of a deadlock: who waits, and a thread that is missing. Empty where none
   /// waits.
   std::string describe() const;
 

@@ -28,7 +28,7 @@ class Readers {
  public:
   static constexpr int kNone = 0;  ///< the empty set
 
-  /// `set` and `stamp`, less the reads that are ordered before it: whoever is ordered after `stamp`
+  /// `set` and `stamp`, less the reads that are ordered before it: what is ordered after `stamp`
   /// is ordered after these. `thread` is the one that made the read.
   int add(int set, const Stamp& stamp, int thread, const Clocks& clocks);
   std::span<const Stamp> of(int set) const;

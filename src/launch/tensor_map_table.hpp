@@ -66,7 +66,7 @@ class TensorMapMaker {
   /// The driver's answer.
   CUresult make(const TensorMapShape& shape, void* address, CUtensorMap& map) const;
 
-  /// Likewise, for a map that has another address.
+  /// The driver's answer for a map that gets another address.
   CUresult move(void* address, CUtensorMap& map) const { return replace_address_(&map, address); }
 
  private:

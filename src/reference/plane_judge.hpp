@@ -38,7 +38,7 @@ struct PlaneErrors {
 /// The values that the rule measures one plane with.
 struct PlaneReference {
   const double* exact;                 ///< [rows, got.shape[3]], dense
-  const double* rounded;               ///< likewise
+  const double* rounded;               ///< of the same shape
   double unit;                         ///< the u of the rule
   std::span<const double> noise = {};  ///< [rows], the error that a row is allowed on top; or none
   const double* sizes = nullptr;       ///< as `exact`: of what is summed in each element; or null

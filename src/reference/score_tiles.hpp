@@ -65,8 +65,8 @@ class ScoreTiles {
   bool rounds_distances(std::int64_t row) const;
 
   /// Writes `scores` [padded rows, kTile], dropped past the last key, and, unless it is null, their
-  /// derivatives by scale q k^T to `slopes`, likewise, where keys are kept. Returns false and
-  /// writes nothing if no row keeps a key of the tile.
+  /// derivatives by scale q k^T to `slopes`, of the same shape, where keys are kept. Returns false
+  /// and writes nothing if no row keeps a key of the tile.
   bool compute(std::int64_t tile, Real* scores, Real* slopes = nullptr);
 
   /// |scale| |q| |k| of a row and a key of the tile last computed.

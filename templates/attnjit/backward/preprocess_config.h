@@ -32,9 +32,9 @@ struct BackwardPreprocessConfig {
 
 struct BackwardPreprocessParams {
   const void* out;    // [batch, num_heads_q, seqlen_q, head_dim_v]
-  const void* dout;   // likewise
+  const void* dout;   // of the same shape
   const float* lse;   // [batch, num_heads_q, seqlen_q]
-  const float* dlse;  // likewise, or null
+  const float* dlse;  // of the same shape, or null
   GradientRows rows;  // of all planes; padded rows are written too, as dead ones
   SinkParams sink;
   Grouped<OperandParams> row_mask;

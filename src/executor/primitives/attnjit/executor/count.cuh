@@ -3,8 +3,8 @@
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/types.h"
 
-// Counts in global and shared memory. Whoever has taken a number lets other thread blocks go ahead,
-// so that those of higher numbers are often first.
+// Counts in global and shared memory. A thread block that has taken a number lets others go
+// ahead, so that higher numbers are often first.
 namespace attnjit::kernel::ptx {
 
 ATTNJIT_DEVICE bool has_count(const uint32* address, uint32 count) {
