@@ -63,7 +63,7 @@ class GridJobs {
   std::vector<GridJob> jobs_;
 };
 
-/// Bytes that a kernel may spill: none, but for those of two rows of the forward's grid and three
+/// Bytes that a kernel may spill: none, but for those of two rows of the forward's grid and five
 /// kernels of the backward's, which are what NVRTC 13.0 makes of them.
 inline int spill_allowance(const GridJob& job) {
   struct Row {
@@ -83,10 +83,17 @@ inline int spill_allowance(const GridJob& job) {
   // Of a tile of keys, not of a tile of queries.
   constexpr const char* kKeySums =
       "attn_bwd_dkv bf16 d128 gqa1 left right mask=qk bias=1k,bf16 scale<=0 dbias=1k,bf16 |";
+  // Of elements of a bias that are loaded one by one, and of masked rows of packed sequences.
+  constexpr const char* kElementsD96 =
+      "attn_bwd_dkv bf16 d96 gqa4 left right seqlens bias=qk,bf16,scalar "
+      "dbias=qk,bf16,reduced,few,scalar |";
+  constexpr const char* kPackedDqD192 =
+      "attn_bwd_dq fp16 d192 gqa4 left right packed mask=qk bias=qk,fp16 |";
   constexpr Row kRows[] = {{"sm_80", kFp32Bias, 8},       {"sm_90a", kFp32Bias, 8},
                            {"sm_80", kSoftcap, 48},       {"sm_90a", kSoftcap, 32},
                            {"sm_120", kSoftcap, 4},       {"sm_90a", kWideDq, 16},
-                           {"sm_90a", kPackedWideDq, 32}, {"sm_90a", kKeySums, 16}};
+                           {"sm_90a", kPackedWideDq, 32}, {"sm_90a", kKeySums, 16},
+                           {"sm_90a", kElementsD96, 32},  {"sm_90a", kPackedDqD192, 32}};
   for (const Row& row : kRows) {
     const bool meant = job.step.source.title.find(row.family) != std::string::npos;
     if (meant && job.arch->name == row.arch) return row.bytes;
