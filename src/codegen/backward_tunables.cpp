@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/kernel_configs.hpp"
-#include "codegen/tunable_rules.hpp"
-#include "codegen/tunables.hpp"
+#include "codegen/kernels/rows.hpp"
 
 namespace attnjit::codegen {
 namespace {
@@ -28,91 +26,7 @@ Rule why_no_dbias_tiles(const BackwardFamily& f) {
   return std::nullopt;
 }
 
-Rule why_invalid(const char* what, const BackwardTile& tile, const kernel::BackwardConfig& config,
-                 int shared_bytes, const Arch& arch) {
-  if (tile.path != Path::kMma) {
-    return fmt::format("{}: path: there is no such kernel with wgmma; use mma", what);
-  }
-  const Rule rule = why_invalid(config, shared_bytes, arch);
-  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
-}
-
-// The rule for the tile of a kernel of a backward on path wgmma that has `config`.
-template <class Config>
-Rule why_wgmma_unfit(const char* what, const BackwardTile& tile, const Config& config,
-                     const Arch& arch) {
-  if (tile.block_kv != config.block_kv) {
-    return fmt::format("{}: block_kv must be {} with path wgmma", what, config.block_kv);
-  }
-  if (tile.num_warps * 32 != config.num_threads() || tile.query_warps != 1 ||
-      tile.min_blocks != 1) {
-    return fmt::format("{}: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
-                       what, config.num_threads() / 32);
-  }
-  if (tile.late || tile.fresh != kernel::Fresh::kNone) {
-    return fmt::format("{}: late must be false and fresh none with path wgmma", what);
-  }
-  const Rule rule = why_invalid(config, config.shared_bytes(), arch);
-  return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
-}
-
-// The rule for the kernel of dq, whichever its path.
-Rule why_dq_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
-  if (t.dq.path == Path::kMma) {
-    const kernel::BackwardConfig config = dq_config(f, t);
-    if (Rule rule = why_invalid("dq", t.dq, config, config.dq_shared_bytes(), arch)) return rule;
-    if (config.key_warps() != 1) return "dq: query_warps must equal num_warps";
-    return std::nullopt;
-  }
-  if (!arch.wgmma) return fmt::format("dq: path: wgmma does not exist on {}; use mma", arch.name);
-  if (!f.scores.aligned) {
-    return "dq: path: wgmma needs addresses and strides of all tensors to be multiples of 16 "
-           "bytes; use mma";
-  }
-  const kernel::BackwardDqWgmmaConfig config = dq_wgmma_config(f, t);
-  if (t.dq.block_q != config.block_q) {
-    return fmt::format("dq: block_q must be {} with path wgmma", config.block_q);
-  }
-  return why_wgmma_unfit("dq", t.dq, config, arch);
-}
-
-Rule why_wgmma_unfit(const BackwardTunables& t, const BackwardFamily& f, const Arch& arch) {
-  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
-  if (!separates_dq(f)) {
-    if (t.dbias_method == DbiasMethod::kStore) {
-      if (const Rule rule = why_no_stored_tiles(f)) {
-        return fmt::format("dbias_method: {}; use parts", *rule);
-      }
-    }
-    if (t.dq_method == DqMethod::kKernel) {
-      return "dq_method must be add, store or plane where dkv has path wgmma";
-    }
-    if (t.dq_method == DqMethod::kStore) {
-      if (const Rule rule = why_no_first_keys(f.scores)) {
-        return fmt::format("dq_method: store {}; use add", *rule);
-      }
-      if (f.deterministic) return "dq_method: store is not deterministic; use add";
-    }
-    if (t.dq_method == DqMethod::kPlane) {
-      if (f.scores.packed) return "dq_method: plane does not support cu_seqlens; use add";
-      if (t.split) return "split must be false where dq_method is plane";
-      if (stores_dbias(t.dbias_method)) {
-        return "dq_method: plane does not support a dbias per query and key; use add";
-      }
-    }
-    return why_wgmma_unfit("dkv", t.dkv, dkv_wgmma_config(f, t), arch);
-  }
-  if (t.dq_method != DqMethod::kKernel) {
-    return "dq_method must be kernel where dkv has path wgmma and block_kv 64";
-  }
-  const kernel::BackwardWideConfig config = dkv_wide_config(f, t);
-  if (t.dkv.block_q != config.block_q) {
-    return fmt::format("dkv: block_q must be {} with path wgmma and block_kv 64", config.block_q);
-  }
-  return why_wgmma_unfit("dkv", t.dkv, config, arch);
-}
-
-Rule why_dbias_unfit(const BackwardTunables& t, const BackwardFamily& f) {
+Rule why_dbias_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
   const DbiasMethod natural = default_dbias_method(f), method = t.dbias_method;
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
   const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel ||
@@ -212,32 +126,20 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
 
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
-  if (auto rule = why_dbias_unfit(tunables, f)) return rule;
-  if (f.deterministic && tunables.dq_method == DqMethod::kAdd &&
-      tunables.dkv.path != Path::kWgmma) {
-    return "dq_method: add is not deterministic with path mma; use kernel";
-  }
+  if (auto rule = why_dbias_method_unfit(tunables, f)) return rule;
+  const Rule dkv =
+      std::visit([&](const auto& config) { return why_dkv_unfit(config, tunables, f, arch); },
+                 dkv_kernel(f, tunables));
+  if (dkv) return dkv;
   if (f.deterministic && tunables.split) return "split: it is not deterministic; set it to false";
-  if (tunables.dkv.path == Path::kWgmma) {
-    if (auto rule = why_wgmma_unfit(tunables, f, arch)) return rule;
-  } else {
-    if (tunables.dq_method == DqMethod::kPlane || tunables.dq_method == DqMethod::kStore) {
-      return fmt::format("dq_method: {} needs path wgmma; use add or kernel",
-                         base::word(tunables.dq_method));
-    }
-    const auto dkv = dkv_config(f, tunables);
-    if (auto rule = why_invalid("dkv", tunables.dkv, dkv, dkv.shared_bytes(), arch)) return rule;
-  }
   if (tunables.dq_method == DqMethod::kKernel) {
-    if (auto rule = why_dq_unfit(tunables, f, arch)) return rule;
+    const Rule dq =
+        std::visit([&](const auto& config) { return why_dq_unfit(config, tunables, f, arch); },
+                   dq_kernel(f, tunables));
+    if (dq) return dq;
   }
-  if (tunables.dbias_method == DbiasMethod::kKernel) {
-    const auto dbias = dbias_config(f, tunables);
-    if (auto rule = why_invalid("dbias", tunables.dbias, dbias, dbias.dbias_shared_bytes(), arch)) {
-      return rule;
-    }
-  }
-  return std::nullopt;
+  if (tunables.dbias_method != DbiasMethod::kKernel) return std::nullopt;
+  return why_dbias_unfit(dbias_kernel(f, tunables), tunables, arch);
 }
 
 }  // namespace attnjit::codegen

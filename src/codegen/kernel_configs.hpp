@@ -2,28 +2,21 @@
 #include <optional>
 
 #include "attnjit/backward/bias_sum_config.h"
-#include "attnjit/backward/dkv_wgmma/config.h"
-#include "attnjit/backward/dkv_wgmma_d256/config.h"
-#include "attnjit/backward/dq_wgmma/config.h"
 #include "attnjit/backward/fragment_sum_config.h"
 #include "attnjit/backward/preprocess_config.h"
 #include "attnjit/forward/combine_config.h"
 #include "attnjit/forward/max_logits_config.h"
 #include "attnjit/forward/merge_lse_config.h"
-#include "attnjit/forward/wgmma/config.h"
 #include "attnjit/prepass/mask_pack_config.h"
 #include "attnjit/prepass/packed_order_config.h"
-#include "codegen/tunables.hpp"
+#include "codegen/kernels/main_kernels.hpp"
 #include "problem/mask_problem.hpp"
 #include "problem/merge_problem.hpp"
 
-/// The template argument of each kernel, from a family and what was chosen for it.
+/// The template argument of each kernel beside the main ones, from a family and what was chosen for
+/// it.
 namespace attnjit::codegen {
 
-kernel::ForwardConfig forward_config(const problem::Family& family,
-                                     const ForwardTunables& tunables);
-kernel::ForwardWgmmaConfig forward_wgmma_config(const problem::Family& family,
-                                                const ForwardTunables& tunables);
 /// The prepass that packs the mask for a forward kernel; none where there is no mask over keys.
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::Family& family);
 /// The same that packs one for calls to come.
@@ -31,7 +24,7 @@ kernel::MaskPackConfig mask_pack_config(const problem::MaskKey& key);
 /// The kernel that orders the blocks of rows of packed sequences; none where the forward numbers
 /// them itself.
 std::optional<kernel::PackedOrderConfig> packed_order_config(const problem::Family& family,
-                                                             const ForwardTunables& tunables);
+                                                             const ForwardFacts& forward);
 /// The kernel that adds up the splits of a forward.
 kernel::ForwardCombineConfig forward_combine_config(const problem::Family& family);
 /// The kernel that reduces the largest scores of rows; none where they are not wanted.
@@ -43,29 +36,13 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const problem::BackwardFami
 
 // The kernels of a backward.
 
-/// Whether the copy engine brings the bias to kernels that have keys in rows, see score/bias.cuh.
-constexpr bool has_bias_tiles(const problem::Family& f) {
-  return f.bias == problem::Extent::kPerPair && f.bias_vectorized &&
-         f.bias_dtype != DType::kFloat32;
-}
-kernel::BackwardConfig dkv_config(const problem::BackwardFamily& family,
-                                  const BackwardTunables& tunables);
-kernel::BackwardWgmmaConfig dkv_wgmma_config(const problem::BackwardFamily& family,
-                                             const BackwardTunables& tunables);
-/// The same where separates_dq().
-kernel::BackwardWideConfig dkv_wide_config(const problem::BackwardFamily& family,
-                                           const BackwardTunables& tunables);
-kernel::BackwardConfig dq_config(const problem::BackwardFamily& family,
-                                 const BackwardTunables& tunables);
-kernel::BackwardDqWgmmaConfig dq_wgmma_config(const problem::BackwardFamily& family,
-                                              const BackwardTunables& tunables);
-kernel::BackwardConfig dbias_config(const problem::BackwardFamily& family,
-                                    const BackwardTunables& tunables);
 /// The prepass that packs the mask; none where there is no mask over keys, or a prepared one.
 std::optional<kernel::MaskPackConfig> mask_pack_config(const problem::BackwardFamily& family,
-                                                       const BackwardTunables& tunables);
+                                                       const BackwardTunables& tunables,
+                                                       const DkvFacts& dkv);
 kernel::BackwardPreprocessConfig preprocess_config(const problem::BackwardFamily& family,
-                                                   const BackwardTunables& tunables);
+                                                   const BackwardTunables& tunables,
+                                                   const DkvFacts& dkv);
 /// `stored`: rows without a key have no sums.
 kernel::FragmentSumConfig fragment_sum_config(const problem::BackwardFamily& family, int columns,
                                               bool stored);

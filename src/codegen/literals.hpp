@@ -3,8 +3,10 @@
 
 #include <string>
 
+#include "attnjit/backward/dkv_wgmma/config.h"
+#include "attnjit/backward/mma/config.h"
 #include "attnjit/forward/mma/config.h"
-#include "codegen/config_fields.hpp"
+#include "base/fields.hpp"
 #include "problem/problem.hpp"
 
 namespace attnjit::codegen {

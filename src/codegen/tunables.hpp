@@ -18,9 +18,9 @@ enum class Path {
   kWgmma,  ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
 };
 
-/// Everything that can be chosen for a forward, see kernel::ForwardConfig and ForwardWgmmaConfig.
-/// With Path::kWgmma num_warps counts those that multiply, 16 rows each; num_stages those of K and
-/// of V.
+/// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
+/// ForwardWgmmaConfig. With Path::kWgmma num_warps counts those that multiply, 16 rows each;
+/// num_stages those of K and of V.
 struct ForwardTunables {
   Path path = Path::kMma;
   bool pack_heads = false;
@@ -62,7 +62,7 @@ constexpr bool stores_dbias(DbiasMethod method) {
   return method == DbiasMethod::kStore || method == DbiasMethod::kParts;
 }
 
-/// The tile of one kernel of a backward, see kernel::BackwardConfig.
+/// The tile of one kernel of a backward, see kernel::BackwardMmaConfig.
 struct BackwardTile {
   Path path = Path::kMma;
   int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, query_warps = 0, min_blocks = 0;

@@ -41,7 +41,7 @@ void add_workspace(GlobalMemory& memory, const problem::Problem& problem, const 
                    const launch::ForwardArguments& arguments, const launch::ForwardPlanSpec& plan,
                    const launch::WorkspaceLayout& layout) {
   const auto& values = arguments.values();
-  if (plan.mask_pack && arguments.runs(0)) {
+  if (plan.mask_pack && arguments.runs(launch::ForwardStep::kMaskPack)) {
     add_packed_mask(memory, problem.mask, launch::mask_layout(*plan.mask_pack, problem),
                     values.mask_pack.words, TensorRole::kOutput);
   }

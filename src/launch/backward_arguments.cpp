@@ -37,21 +37,30 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_sums(problem.forward);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone)
     set_dbias(problem, *args.dbias);
-  if (spec.wgmma) {
-    const DbiasMethod method = spec.tunables.dbias_method;
-    std::optional<DbiasTiles> dbias;
-    if (args.dbias && codegen::stores_dbias(method)) {
-      const std::int64_t keys =
-          method == DbiasMethod::kParts ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
-      dbias.emplace(DbiasTiles{values_.dkv_dbias, static_cast<std::int32_t>(keys)});
-    }
-    set_tensor_maps(*spec.wgmma, dbias, problem, args, maker, values_.dkv);
-  }
-  if (spec.wide) set_tensor_maps(*spec.wide, problem, args, maker, values_.dkv);
-  if (spec.dq_wgmma) set_tensor_maps(*spec.dq_wgmma, problem, args, maker, values_.dq);
+  set_maps(problem, args, maker);
   if (spec.sink_sum) set_dsink(problem, *args.dsink);
   set_shapes(problem);
   list_parameters();
+}
+
+void BackwardArguments::set_maps(const problem::BackwardProblem& problem, const BackwardArgs& args,
+                                 const TensorMapMaker& maker) {
+  const DbiasMethod method = spec_.tunables.dbias_method;
+  std::optional<DbiasTiles> dbias;
+  if (args.dbias && codegen::stores_dbias(method)) {
+    const std::int64_t keys =
+        method == DbiasMethod::kParts ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
+    dbias.emplace(DbiasTiles{values_.dkv_dbias, static_cast<std::int32_t>(keys)});
+  }
+  std::visit(
+      [&](const auto& config) {
+        launch::set_maps(config, dbias, problem, args, maker, values_.dkv);
+      },
+      spec_.dkv_kernel);
+  if (!spec_.dq_kernel) return;
+  std::visit(
+      [&](const auto& config) { launch::set_maps(config, problem, args, maker, values_.dq); },
+      *spec_.dq_kernel);
 }
 
 void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
@@ -93,19 +102,21 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.last_queries_first = layout_.grid.last_queries_first;
   p.heads_abreast = layout_.grid.heads_abreast;
   set_tiles(p, spec_.dkv, forward);
-  if (spec_.wgmma) {
-    values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
+  if (spec_.dkv.whole_tiles) values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
+  if (spec_.dkv.takes_orders) {
     values_.dkv.turns = at<kernel::uint32>(layout_.turns);
     values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
     values_.dkv.places_taken = at<kernel::uint32>(layout_.places_taken);
     values_.dkv.zeroed = at<kernel::uint32>(layout_.zeroed);
     values_.dkv.zeros_ahead = layout_.grid.zeros_ahead;
   }
-  if (spec_.dq) set_tiles(values_.dq.base, *spec_.dq, forward);
-  if (spec_.dq_wgmma) set_tiles(values_.dq.base, *spec_.dq_wgmma, forward);
-  if (spec_.dbias) {
-    values_.dbias.num_q_tiles = kernel::ceil_div(problem.dbias.queries, spec_.dbias->block_q);
-    values_.dbias.num_kv_tiles = kernel::ceil_div(problem.dbias.keys, spec_.dbias->block_kv);
+  if (spec_.dq_kernel) {
+    std::visit([&](const auto& config) { set_tiles(values_.dq.base, config, forward); },
+               *spec_.dq_kernel);
+  }
+  if (const auto& kernel = spec_.dbias_kernel) {
+    values_.dbias.num_q_tiles = kernel::ceil_div(problem.dbias.queries, kernel->block_q);
+    values_.dbias.num_kv_tiles = kernel::ceil_div(problem.dbias.keys, kernel->block_kv);
   }
 }
 
@@ -152,7 +163,7 @@ void BackwardArguments::set_preprocess(const problem::BackwardProblem& problem,
       .seqlen_q = forward.seqlen_q,
       .num_row_blocks = row_blocks > 0 ? layout_.grid.row_blocks : 0,
       .num_blocks = static_cast<kernel::int32>(blocks),
-      .row_pieces = spec_.wgmma ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
+      .row_pieces = spec_.dkv.whole_tiles ? at<kernel::uint32>(layout_.row_pieces) : nullptr,
       .inverse_scale = spec_.dkv.scale_first ? 0.0f : 1.0f / forward.scale,
       .packed = values_.features.sequences.q,
       .dq = args.dq.data,
@@ -177,7 +188,7 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
   const int kv_blocks = kernel::ceil_div(problem.seqlen_kv, kernel::kRowBlock);
   values_.dq_sum = sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q,
                        layout_.grid.row_blocks, problem.scale);
-  if (spec_.takes_turns()) values_.dq_sum.turns = at<kernel::uint32>(layout_.turns);
+  if (spec_.dkv.orders_dq()) values_.dq_sum.turns = at<kernel::uint32>(layout_.turns);
   values_.dk_sum = sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv,
                        kv_blocks, problem.scale);
   values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv,
@@ -271,7 +282,7 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
     set_shape(BackwardStep::kDkSum, kv_blocks);
     set_shape(BackwardStep::kDvSum, kv_blocks);
   }
-  if (spec_.dbias) {
+  if (spec_.dbias_kernel) {
     set_shape(BackwardStep::kDbias, std::int64_t{values_.planes.batches} * values_.planes.heads *
                                         values_.dbias.num_q_tiles * values_.dbias.num_kv_tiles *
                                         grid.dbias_shares);

@@ -10,8 +10,8 @@
 #include "attnjit/score/bias_grad_params.h"
 #include "launch/backward_plan_spec.hpp"
 #include "launch/dbias_parts.hpp"
+#include "launch/kernels/backward_kernels.hpp"
 #include "launch/step_arguments.hpp"
-#include "launch/tensor_maps.hpp"
 
 namespace attnjit::launch {
 
@@ -28,9 +28,9 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
 
   /// The parameter values.
   struct Values {
-    kernel::BackwardWgmmaParams dkv{};   ///< of this kernel; mma takes the base alone
-    kernel::BackwardDqWgmmaParams dq{};  ///< of this kernel; mma takes the base alone
-    kernel::BackwardParams dbias{};      ///< of this kernel
+    kernel::DkvWgmmaParams dkv{};    ///< of this kernel; mma takes the base alone
+    kernel::DqWgmmaParams dq{};      ///< of this kernel; mma takes the base alone
+    kernel::BackwardParams dbias{};  ///< of this kernel
     kernel::BiasPlanes planes{};
     kernel::Grouped<kernel::BiasGradParams> dkv_dbias{};    ///< where that of dk and dv puts dS
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
@@ -44,6 +44,8 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
   const Values& values() const { return values_; }
 
  private:
+  void set_maps(const problem::BackwardProblem& problem, const BackwardArgs& args,
+                const TensorMapMaker& maker);
   void set_scores(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_mask(const problem::Problem& problem, const BackwardArgs& args);
   void set_preprocess(const problem::BackwardProblem& problem, const BackwardArgs& args);

@@ -38,7 +38,7 @@ void go_up(BackwardGrid& grid, std::int64_t wave) {
 // Whether waiting costs less than places that take long at the end, as it did where heads share
 // keys, and of up to 32 tiles of keys that have 64 queries a tile.
 bool waits_little(const BackwardGrid& grid, const BackwardPlanSpec& spec, int gqa_ratio) {
-  const bool small_tiles = spec.wgmma->block_q == 64;
+  const bool small_tiles = spec.dkv.block_q == 64;
   return gqa_ratio > 1 || (small_tiles && grid.kv_tiles <= 32);
 }
 
@@ -58,10 +58,10 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
   const problem::Problem& p = problem.forward;
   if (grid.kv_tiles == 0 || grid.q_tiles == 0) return;
   const bool causal = p.bounded_right && !p.bounded_left;
-  const DqOrder order = spec.wgmma ? spec.wgmma->dq_order : DqOrder::kAny;
+  const DqOrder order = spec.dkv.dq_order;
   // kv heads whose tiles the device holds at a time
   const std::int64_t wave = spec.block_slots / grid.kv_tiles;
-  if (spec.wgmma && causal &&
+  if (spec.dkv.takes_orders && causal &&
       (order != DqOrder::kKeys || waits_little(grid, spec, p.gqa_ratio()))) {
     go_down(grid, p, wave);
   } else if (causal) {
@@ -85,7 +85,8 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
         std::int64_t{p.bias.cycle.period} * p.run_length(p.bias.num_batches, p.bias.cycle);
   }
   grid.section_planes = std::max<std::int64_t>(std::min(grid.section_planes, grid.kv_planes), 1);
-  if (spec.wgmma && spec.adds_dq() && !spec.takes_turns() && !p.packed && !batch_fastest(p)) {
+  if (spec.dkv.takes_orders && spec.adds_dq() && !spec.dkv.orders_dq() && !p.packed &&
+      !batch_fastest(p)) {
     plan_zeros(grid, spec.block_slots);
   }
 }

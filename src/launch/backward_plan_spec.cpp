@@ -17,26 +17,36 @@ using codegen::DqMethod;
 
 constexpr int kGroup = 8;  // columns of a fragment
 
-// Adds the kernel of dk and dv with `config` to the plan.
-template <class Config>
-void add_dkv(BackwardPlanSpec& spec, const Config& config, bool scale_first,
-             const codegen::Arch& arch, const codegen::TemplateSet& templates,
-             bool overlaps = false) {
-  spec.dkv = {config.block_q, config.block_kv, scale_first, config.probability_scale()};
-  spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
-  spec.steps.add(BackwardStep::kDkv,
-                 codegen::render_backward_dkv(spec.family, spec.tunables, templates), config,
-                 config.shared_bytes(), overlaps);
+// Adds attn_bwd_dkv to the plan.
+void add_dkv(BackwardPlanSpec& spec, const codegen::Arch& arch,
+             const codegen::TemplateSet& templates) {
+  std::visit(
+      [&](const auto& config) {
+        spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
+        auto& step = spec.steps.add(
+            BackwardStep::kDkv, codegen::render_dkv(spec.family, spec.tunables, templates), config,
+            config.shared_bytes(), spec.dkv.takes_orders && arch.dependent_launch);
+        step.wgmma = codegen::multiplies_by_wgmma(config);
+      },
+      spec.dkv_kernel);
+}
+
+int dq_shared_bytes(const kernel::BackwardMmaConfig& config) { return config.dq_shared_bytes(); }
+int dq_shared_bytes(const kernel::DqWgmmaConfig& config) { return config.shared_bytes(); }
+
+// Adds attn_bwd_dq to the plan.
+void add_dq(BackwardPlanSpec& spec, const codegen::TemplateSet& templates) {
+  std::visit(
+      [&](const auto& config) {
+        auto& step = spec.steps.add(BackwardStep::kDq,
+                                    codegen::render_dq(spec.family, spec.tunables, templates),
+                                    config, dq_shared_bytes(config));
+        step.wgmma = codegen::multiplies_by_wgmma(config);
+      },
+      *spec.dq_kernel);
 }
 
 }  // namespace
-
-std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec) {
-  std::vector<std::size_t> steps;
-  if (spec.wgmma || spec.wide) steps.push_back(spec.main_step());
-  if (spec.dq_wgmma) steps.push_back(spec.steps.find(BackwardStep::kDq));
-  return steps;
-}
 
 BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
                                          const codegen::BackwardTunables& tunables,
@@ -45,18 +55,17 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   BackwardPlanSpec spec{.family = family,
                         .tunables = tunables,
                         .features = codegen::features(family.scores, codegen::Pass::kBackward),
-                        .mask_pack = codegen::mask_pack_config(family, tunables),
+                        .dkv_kernel = codegen::dkv_kernel(family, tunables),
                         .bias_sum = codegen::bias_sum_config(family, tunables.dbias_method),
                         .sink_sum = codegen::sink_sum_config(family)};
-  if (spec.has_dq_kernel() && tunables.dq.path == codegen::Path::kWgmma) {
-    spec.dq_wgmma = codegen::dq_wgmma_config(family, tunables);
-  } else if (spec.has_dq_kernel()) {
-    spec.dq = codegen::dq_config(family, tunables);
-  }
+  spec.dkv = codegen::facts(spec.dkv_kernel);
+  spec.mask_pack = codegen::mask_pack_config(family, tunables, spec.dkv);
+  if (tunables.dq_method == DqMethod::kKernel)
+    spec.dq_kernel = codegen::dq_kernel(family, tunables);
   if (tunables.dbias_method == DbiasMethod::kKernel) {
-    spec.dbias = codegen::dbias_config(family, tunables);
-    spec.dbias_slots =
-        arch.sm_count * blocks_per_sm(*spec.dbias, spec.dbias->dbias_shared_bytes(), arch);
+    spec.dbias_kernel = codegen::dbias_kernel(family, tunables);
+    spec.dbias_slots = arch.sm_count * blocks_per_sm(*spec.dbias_kernel,
+                                                     spec.dbias_kernel->dbias_shared_bytes(), arch);
   }
 
   const auto add = [&](BackwardStep kind, codegen::Source source, const auto& config, int bytes) {
@@ -66,42 +75,29 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
         *spec.mask_pack, spec.mask_pack->shared_bytes());
   }
-  const auto preprocess = codegen::preprocess_config(family, tunables);
+  const auto preprocess = codegen::preprocess_config(family, tunables, spec.dkv);
   add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
       preprocess, 0);
-  if (tunables.dkv.path == codegen::Path::kWgmma && codegen::separates_dq(family)) {
-    spec.wide = codegen::dkv_wide_config(family, tunables);
-    add_dkv(spec, *spec.wide, spec.wide->scale_first, arch, templates);
-  } else if (tunables.dkv.path == codegen::Path::kWgmma) {
-    spec.wgmma = codegen::dkv_wgmma_config(family, tunables);
-    add_dkv(spec, *spec.wgmma, spec.wgmma->scale_first, arch, templates, arch.dependent_launch);
-  } else {
-    const auto config = codegen::dkv_config(family, tunables);
-    add_dkv(spec, config, config.scale_first, arch, templates);
-  }
+  add_dkv(spec, arch, templates);
   const auto add_sum = [&](BackwardStep kind, int columns, bool stored = false,
                            bool overlaps = false) {
     const auto config = codegen::fragment_sum_config(family, columns, stored);
     spec.steps.add(kind, codegen::render_fragment_sum(config, templates), config,
                    config.shared_bytes(), overlaps);
   };
-  if (spec.dq_wgmma) {
-    add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq_wgmma,
-        spec.dq_wgmma->shared_bytes());
-  } else if (spec.dq) {
-    add(BackwardStep::kDq, codegen::render_backward_dq(family, tunables, templates), *spec.dq,
-        spec.dq->dq_shared_bytes());
+  if (spec.dq_kernel) {
+    add_dq(spec, templates);
   } else if (!spec.whole_planes()) {
-    add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.takes_turns(),
-            spec.wgmma && arch.dependent_launch);
+    add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.dkv.orders_dq(),
+            spec.dkv.takes_orders && arch.dependent_launch);
   }
   if (tunables.split) {
     add_sum(BackwardStep::kDkSum, family.scores.head_dim);
     add_sum(BackwardStep::kDvSum, family.scores.head_dim_v);
   }
-  if (spec.dbias) {
-    add(BackwardStep::kDbias, codegen::render_backward_dbias(family, tunables, templates),
-        *spec.dbias, spec.dbias->dbias_shared_bytes());
+  if (spec.dbias_kernel) {
+    add(BackwardStep::kDbias, codegen::render_dbias(family, tunables, templates),
+        *spec.dbias_kernel, spec.dbias_kernel->dbias_shared_bytes());
   }
   if (spec.bias_sum) {
     add(BackwardStep::kBiasSum, codegen::render_bias_sum(*spec.bias_sum, templates), *spec.bias_sum,
@@ -132,15 +128,16 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   // The copy engine brings the numbers of whole tiles of rows. Those past a packed sequence's own
   // are taken from a block that no sequence has.
   const int rows =
-      spec.wgmma ? std::max(spec.wgmma->block_q, kernel::kRowBlock) : kernel::kRowBlock;
+      spec.dkv.whole_tiles ? std::max(spec.dkv.block_q, kernel::kRowBlock) : kernel::kRowBlock;
   const int tile_blocks = rows / kernel::kRowBlock;
   grid.row_blocks = p.packed ? num_tiles(p, p.seqlen_q, kernel::kRowBlock) + tile_blocks - 1
                              : num_tiles(p, p.seqlen_q, rows) * tile_blocks;
-  const kernel::BackwardWgmmaConfig* const wgmma = spec.wgmma ? &*spec.wgmma : nullptr;
   const problem::BiasGradient& dbias = problem.dbias;
-  grid.dbias_queries = kernel::round_up(dbias.queries, wgmma ? wgmma->block_q : kPieceQueries);
-  grid.dbias_keys = kernel::round_up(dbias.keys, wgmma ? wgmma->block_kv : kPieceKeys);
-  if (spec.dbias) grid.dbias_shares = dbias_shares(spec, problem);
+  const bool whole_tiles = spec.dkv.whole_tiles;
+  grid.dbias_queries =
+      kernel::round_up(dbias.queries, whole_tiles ? spec.dkv.block_q : kPieceQueries);
+  grid.dbias_keys = kernel::round_up(dbias.keys, whole_tiles ? spec.dkv.block_kv : kPieceKeys);
+  if (spec.dbias_kernel) grid.dbias_shares = dbias_shares(spec, problem);
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) grid.splits = query_splits(grid, spec, p);
@@ -148,7 +145,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
       spec.whole_planes()
           ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)
           : grid.kv_planes * grid.kv_tiles * grid.splits;
-  if (spec.wgmma && spec.wgmma->shares_places) {
+  if (spec.dkv.persistent) {
     grid.dkv_blocks = std::min<std::int64_t>(grid.dkv_blocks, spec.block_slots);
   }
   order_places(grid, spec, problem);
@@ -178,7 +175,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   layout.lse = take(rows * kFloat);
   layout.delta = take(rows * kFloat);
   layout.live = take(rows / 8);
-  if (spec.wgmma) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
+  if (spec.dkv.whole_tiles) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
@@ -197,7 +194,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
                          columns(p.head_dim) * kFloat);
   }
   const std::int64_t dq_bytes = rows * columns(p.head_dim) * kFloat;
-  if (spec.takes_turns()) layout.dq_sum = take(dq_bytes);
+  if (spec.dkv.orders_dq()) layout.dq_sum = take(dq_bytes);
   layout.sums = layout.bytes;
   if (layout.grid.splits > 1) {
     const std::int64_t kv_rows =
@@ -205,8 +202,8 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dk_sum = take(kv_rows * columns(p.head_dim) * kFloat);
     layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
   }
-  if (spec.takes_turns()) layout.turns = take(rows / 16 * kFloat);
-  if (spec.wgmma && spec.wgmma->shares_places) layout.places_taken = take(kFloat);
+  if (spec.dkv.orders_dq()) layout.turns = take(rows / 16 * kFloat);
+  if (spec.dkv.persistent) layout.places_taken = take(kFloat);
   if (dbias == DbiasMethod::kParts) {
     layout.dbias_stored = take(layout.grid.q_planes * layout.grid.q_tiles * layout.grid.kv_tiles);
   }
@@ -223,7 +220,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.zeroed = take(sections * kFloat);
   }
   layout.sum_bytes = layout.bytes - layout.sums;
-  if (spec.adds_dq() && !spec.takes_turns()) {
+  if (spec.adds_dq() && !spec.dkv.orders_dq()) {
     layout.dq_sum = take(dq_bytes);
     layout.sum_bytes = layout.bytes - layout.sums;
     if (layout.grid.zeros_ahead > 0) {

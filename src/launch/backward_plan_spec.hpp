@@ -29,18 +29,11 @@ struct BackwardPlanSpec {
   problem::BackwardFamily family;
   codegen::BackwardTunables tunables;
   std::vector<const codegen::Feature*> features;
-  /// What the host wants to know of the kernel of dk and dv, whichever its path.
-  struct Dkv {
-    int block_q = 0, block_kv = 0;
-    bool scale_first = false;
-    float probability_scale = 1;
-  };
-
-  Dkv dkv;
-  std::optional<kernel::BackwardWgmmaConfig> wgmma;       ///< of that kernel on this path
-  std::optional<kernel::BackwardWideConfig> wide;         ///< of that kernel where dq has its own
-  std::optional<kernel::BackwardConfig> dq, dbias;        ///< where these have kernels of their own
-  std::optional<kernel::BackwardDqWgmmaConfig> dq_wgmma;  ///< in place of `dq`, on this path
+  codegen::DkvKernel dkv_kernel;  ///< of dk and dv
+  codegen::DkvFacts dkv;          ///< of that
+  // Where these have kernels of their own.
+  std::optional<codegen::DqKernel> dq_kernel;
+  std::optional<codegen::DbiasKernel> dbias_kernel;
   std::optional<kernel::MaskPackConfig> mask_pack;
   std::optional<kernel::BiasSumConfig> bias_sum, sink_sum;
   int block_slots =
@@ -48,19 +41,15 @@ struct BackwardPlanSpec {
   int dbias_slots = 0;  ///< thread blocks of the kernel of dbias, as block_slots
   Steps<BackwardStep> steps;
 
-  bool has_dq_kernel() const { return tunables.dq_method == codegen::DqMethod::kKernel; }
+  bool has_dq_kernel() const { return dq_kernel.has_value(); }
   bool whole_planes() const { return tunables.dq_method == codegen::DqMethod::kPlane; }
   /// Whether dq is added up in fp32 by the kernel of dk and dv.
   bool adds_dq() const { return !has_dq_kernel() && !whole_planes(); }
-  /// Whether the first keys store their part of dq and others wait for them.
-  bool takes_turns() const { return wgmma && wgmma->takes_turns(); }
   /// The kernel of dk and dv.
   std::size_t main_step() const { return steps.find(BackwardStep::kDkv); }
 };
 
 inline std::size_t main_step(const BackwardPlanSpec& spec) { return spec.main_step(); }
-/// The kernels of Path::kWgmma.
-std::vector<std::size_t> wgmma_steps(const BackwardPlanSpec& spec);
 
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,

@@ -43,13 +43,8 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
                                    const KeptMaps& kept)
     : StepArguments(spec) {
   auto* const base = static_cast<std::byte*>(workspace);
-  if (kept) {
-    values_.forward = *kept;
-  } else if (spec.wgmma) {
-    values_.forward = {};
-  } else {
-    values_.forward.base = {};
-  }
+  std::visit([&](const auto& config) { begin_parameters(config, kept, values_.forward); },
+             spec.kernel);
   set_forward(spec, problem, args);
   set_splits(problem, layout, base);
   set_feature_values(problem, args, codegen::Pass::kForward, values_.features);
@@ -61,12 +56,10 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
         packed_mask(problem, prepared_layout(problem, mask), mask.data).packed,
         batch_cycle(problem.mask.cycle)};
   }
-  if (spec.wgmma && runs(ForwardStep::kForward)) {
-    if (kept) {
-      move_maps(*spec.wgmma, problem, *kept, args, maker, values_.forward);
-    } else {
-      set_tensor_maps(*spec.wgmma, problem, args, maker, values_.forward);
-    }
+  if (spec.facts.persistent && runs(ForwardStep::kForward)) {
+    std::visit(
+        [&](const auto& config) { set_maps(config, problem, args, maker, kept, values_.forward); },
+        spec.kernel);
     limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
     const auto blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0]);
     share_out_work(problem, layout.grid, blocks, values_.forward);
@@ -91,7 +84,7 @@ void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::P
   p.seqlen_q = problem.seqlen_q;
   p.seqlen_kv = problem.seqlen_kv;
   p.score_scale = problem.scale;
-  p.exponent_scale = spec.tile.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
+  p.exponent_scale = spec.facts.scale_first ? kernel::kLog2E : problem.scale * kernel::kLog2E;
 }
 
 void ForwardArguments::set_splits(const problem::Problem& problem, const WorkspaceLayout& layout,

@@ -6,7 +6,7 @@
 #include "attnjit/prepass/mask_pack_config.h"
 #include "attnjit/prepass/packed_order_config.h"
 #include "launch/forward_plan_spec.hpp"
-#include "launch/kept_maps.hpp"
+#include "launch/kernels/forward_kernels.hpp"
 #include "launch/step_arguments.hpp"
 
 namespace attnjit::launch {

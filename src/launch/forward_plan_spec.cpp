@@ -15,16 +15,20 @@ namespace {
 // Of splitting keys, in tiles of keys (H200, decode, 2026-11-21 and 24).
 constexpr SplitCosts kKeySplitCosts{.start = 2, .combine = 6, .shares_per_tile = 128};
 
-// Adds the kernel with `config` to the plan.
-template <class Config>
-void add_forward(ForwardPlanSpec& spec, const Config& config, const codegen::Arch& arch,
+// Adds attn_fwd to the plan.
+void add_forward(ForwardPlanSpec& spec, const codegen::Arch& arch,
                  const codegen::TemplateSet& templates) {
-  spec.tile = {config.block_q, config.block_kv, config.packed_heads(), config.scale_first};
-  spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
-  const bool awaits = spec.packed_order || (spec.mask_pack && spec.wgmma);
-  spec.steps.add(ForwardStep::kForward,
-                 codegen::render_forward(spec.family, spec.tunables, templates), config,
-                 config.shared_bytes(), awaits && arch.dependent_launch);
+  // A persistent kernel waits itself for those before it.
+  const bool awaits = spec.facts.persistent && (spec.packed_order || spec.mask_pack);
+  std::visit(
+      [&](const auto& config) {
+        spec.block_slots = arch.sm_count * blocks_per_sm(config, config.shared_bytes(), arch);
+        auto& step = spec.steps.add(ForwardStep::kForward,
+                                    codegen::render_forward(spec.family, spec.tunables, templates),
+                                    config, config.shared_bytes(), awaits && arch.dependent_launch);
+        step.wgmma = codegen::multiplies_by_wgmma(config);
+      },
+      spec.kernel);
 }
 
 }  // namespace
@@ -36,10 +40,12 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   ForwardPlanSpec spec{.family = family,
                        .tunables = tunables,
                        .features = codegen::features(family, codegen::Pass::kForward),
+                       .kernel = codegen::forward_kernel(family, tunables),
                        .mask_pack = codegen::mask_pack_config(family),
-                       .packed_order = codegen::packed_order_config(family, tunables),
                        .combine = codegen::forward_combine_config(family),
                        .max_logits = codegen::max_logits_config(family)};
+  spec.facts = codegen::facts(spec.kernel);
+  spec.packed_order = codegen::packed_order_config(family, spec.facts);
   if (spec.mask_pack) {
     spec.steps.add(ForwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
                    *spec.mask_pack, spec.mask_pack->shared_bytes());
@@ -49,12 +55,7 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
                    codegen::render_packed_order(*spec.packed_order, templates), *spec.packed_order,
                    spec.packed_order->shared_bytes());
   }
-  if (tunables.path == codegen::Path::kWgmma) {
-    spec.wgmma = codegen::forward_wgmma_config(family, tunables);
-    add_forward(spec, *spec.wgmma, arch, templates);
-  } else {
-    add_forward(spec, codegen::forward_config(family, tunables), arch, templates);
-  }
+  add_forward(spec, arch, templates);
   spec.steps.add(ForwardStep::kCombine, codegen::render_forward_combine(spec.combine, templates),
                  spec.combine, spec.combine.shared_bytes(), arch.dependent_launch);
   if (spec.max_logits) {
@@ -64,13 +65,8 @@ ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
   return spec;
 }
 
-std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec) {
-  if (!spec.wgmma) return {};
-  return {spec.main_step()};
-}
-
 ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& problem) {
-  const ForwardTile& tile = spec.tile;
+  const codegen::ForwardFacts& tile = spec.facts;
   const std::int64_t rows = std::int64_t{problem.seqlen_q} * tile.packed_heads;
   if (rows > std::numeric_limits<std::int32_t>::max() - tile.block_q) {
     throw Error(ErrorKind::kInvalidProblem,
@@ -99,8 +95,8 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
     const std::int64_t tables = problem.page_size > 0 ? problem.batch : 1;
     grid.sections = choose_sections(tables * kv_head_bytes, problem.num_heads_kv);
   }
-  // Other thread blocks of that path share out their work by kernel::ForwardSchedule.
-  if (grid.falling && !spec.wgmma) {
+  // Persistent thread blocks share out their work by kernel::ForwardSchedule.
+  if (grid.falling && !spec.facts.persistent) {
     const std::int64_t planes_per_kv_head = problem.gqa_ratio() / tile.packed_heads;
     grid.section_planes = choose_section(kv_head_bytes, planes_per_kv_head, grid.planes);
   }

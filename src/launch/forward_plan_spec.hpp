@@ -3,24 +3,16 @@
 #include <optional>
 #include <vector>
 
-#include "attnjit/forward/wgmma/config.h"
 #include "codegen/features.hpp"
 #include "codegen/render.hpp"
 #include "launch/step_spec.hpp"
 
 namespace attnjit::launch {
 
-/// The properties of a forward kernel that its launch depends on, whichever its path.
-struct ForwardTile {
-  int block_q = 0, block_kv = 0;
-  int packed_heads = 1;
-  bool scale_first = false;
-};
-
 /// The kernels of a forward, in the order in which they run.
 enum class ForwardStep {
   kMaskPack,     ///< where there is a mask over keys that is neither prepared nor read in place
-  kPackedOrder,  ///< orders the blocks of rows of packed sequences, with path wgmma
+  kPackedOrder,  ///< orders the blocks of rows of packed sequences, for a persistent kernel
   kForward,      ///< attn_fwd
   kCombine,      ///< runs where keys are split
   kMaxLogits,    ///< where the largest scores are wanted; runs for those of heads
@@ -34,8 +26,8 @@ struct ForwardPlanSpec {
   problem::Family family;
   codegen::ForwardTunables tunables;
   std::vector<const codegen::Feature*> features;
-  ForwardTile tile;
-  std::optional<kernel::ForwardWgmmaConfig> wgmma;  ///< of the kernel, where that is its path
+  codegen::ForwardKernel kernel;  ///< attn_fwd
+  codegen::ForwardFacts facts;    ///< of that
   std::optional<kernel::MaskPackConfig> mask_pack;
   std::optional<kernel::PackedOrderConfig> packed_order;
   kernel::ForwardCombineConfig combine{};
@@ -48,8 +40,6 @@ struct ForwardPlanSpec {
 };
 
 inline std::size_t main_step(const ForwardPlanSpec& spec) { return spec.main_step(); }
-/// The kernels of Path::kWgmma.
-std::vector<std::size_t> wgmma_steps(const ForwardPlanSpec& spec);
 
 /// `arch` supplies the number of SMs. `tunables` are fit for it, see codegen::why_unfit().
 ForwardPlanSpec make_forward_plan_spec(const problem::Family& family,
@@ -81,7 +71,6 @@ struct WorkspaceLayout {
   std::size_t row_max = 0;                       ///< where those of heads are wanted alone
   std::size_t bytes = 0;                         ///< total
 };
-inline constexpr std::size_t kWorkspaceAlignment = 256;
 
 WorkspaceLayout workspace_layout(const ForwardPlanSpec& spec, const problem::Problem& problem);
 

@@ -64,6 +64,8 @@ inline kernel::RowStrides row_strides(const problem::RowStrides& s) {
 /// many for one.
 cuda::LaunchShape launch_shape(const StepSpec& step, std::int64_t blocks);
 
+inline constexpr std::size_t kWorkspaceAlignment = 256;
+
 /// `bytes` rounded up to kWorkspaceAlignment.
 std::size_t align_up(std::size_t bytes);
 

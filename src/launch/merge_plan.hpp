@@ -5,7 +5,8 @@
 #include "attnjit/forward/merge_lse_config.h"
 #include "cuda/launch.hpp"
 #include "launch/forward_plan_spec.hpp"
-#include "launch/kept_maps.hpp"
+#include "launch/grid.hpp"
+#include "launch/tensor_map_table.hpp"
 #include "problem/merge_problem.hpp"
 
 namespace attnjit::launch {

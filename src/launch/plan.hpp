@@ -6,7 +6,6 @@
 #include "cuda/library.hpp"
 #include "launch/backward_arguments.hpp"
 #include "launch/forward_arguments.hpp"
-#include "launch/kept_maps.hpp"
 #include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "problem/plan_key.hpp"
@@ -30,7 +29,8 @@ struct ForwardPass {
   }
   static Kept keep(const Spec& spec, const Problem& problem, const Args& args,
                    const TensorMapMaker& maker) {
-    return keep_maps(spec.wgmma, problem, args, maker);
+    return std::visit([&](const auto& config) { return keep_maps(config, problem, args, maker); },
+                      spec.kernel);
   }
 };
 struct BackwardPass {

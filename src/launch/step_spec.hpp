@@ -15,6 +15,7 @@ struct StepSpec {
   unsigned threads = 0;       ///< per block
   unsigned shared_bytes = 0;  ///< dynamic shared memory per block
   bool overlaps = false;      ///< begins before the step ahead of it has ended, and waits itself
+  bool wgmma = false;         ///< multiplies by it, which a compiler may serialise
 };
 
 /// `config` tells the threads of the kernel.
@@ -34,12 +35,13 @@ class Steps {
 
   /// Adds a step behind the others; `overlaps`: see StepSpec.
   template <class Config>
-  void add(Kind kind, codegen::Source source, const Config& config, int shared_bytes,
-           bool overlaps = false) {
+  Step& add(Kind kind, codegen::Source source, const Config& config, int shared_bytes,
+            bool overlaps = false) {
     places_[static_cast<std::size_t>(kind)] = list_.size();
     kinds_[list_.size()] = kind;
     list_.push_back({make_step(std::move(source), config, shared_bytes), kind});
     list_.back().overlaps = overlaps;
+    return list_.back();
   }
   /// The place of the step of that kind, or size().
   std::size_t find(Kind kind) const {

@@ -7,6 +7,9 @@
 
 namespace attnjit::launch {
 
+/// What a pass keeps for later calls that leaves no tensor maps.
+struct NoMaps {};
+
 /// The driver's cuTensorMapEncodeTiled and cuTensorMapReplaceAddress, or functions that stand for
 /// them.
 using EncodeTensorMap = decltype(&cuTensorMapEncodeTiled);

@@ -2,28 +2,15 @@
 #include <cuda.h>
 
 #include <cstdint>
-#include <optional>
 
-#include "attnjit/backward.hpp"
-#include "attnjit/backward/dkv_wgmma/config.h"
-#include "attnjit/backward/dkv_wgmma_d256/config.h"
-#include "attnjit/backward/dq_wgmma/config.h"
 #include "attnjit/forward.hpp"
-#include "attnjit/forward/wgmma/config.h"
-#include "attnjit/score/bias_grad_params.h"
+#include "attnjit/tensor_map.h"
 #include "launch/tensor_map_table.hpp"
-#include "problem/backward_problem.hpp"
 #include "problem/problem.hpp"
 
+/// Tensor maps of the tiles that kernels load and store by the copy engine. All functions throw
+/// Error(kCuda) where the driver refuses a map.
 namespace attnjit::launch {
-
-/// Whether the forward has a map of its bias, by which tiles to come are asked into L2. The copy
-/// engine cannot address rows that are not aligned.
-inline bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p) {
-  return p.bias.extent == problem::Extent::kPerPair && p.bias.vectorized && !config.pack_heads;
-}
-/// Whether it has those for tiles with the rows of k and v past the last multiple of four.
-inline bool has_tail_maps(const problem::Problem& p) { return p.key_rows() % 4 != 0; }
 
 /// Leaves the map as it is, for plans that are looked at and not launched.
 CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
@@ -31,26 +18,31 @@ CUresult CUDAAPI encode_nothing(CUtensorMap*, CUtensorMapDataType, cuuint32_t, v
                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/// A dbias, or parts of one, that the kernel writes tile by tile: [batch, query head, query, key].
-struct DbiasTiles {
-  const kernel::BiasGradParams& memory;
-  std::int32_t keys;  ///< columns that are written: of parts also those that pad a row, with zeros
+/// A tensor of elements of one, two or four bytes, as [batch, heads, rows, columns].
+struct MappedTensor {
+  const char* name;
+  void* data;
+  problem::RowStrides strides;
+  std::int32_t batch, heads, rows, columns;
+  cuuint32_t box_columns = 64;  ///< of a slab, of 16 bits
+  cuuint64_t element_bytes = 2;
 };
 
-/// Fills in the tensor maps of `params`, for a problem that the path is fit for. Throws
-/// Error(kCuda) where a map is refused. `dbias`: if the kernel writes that tile by tile.
-void set_tensor_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
-                     const ForwardArgs& args, const TensorMapMaker& maker,
-                     kernel::ForwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardWgmmaConfig& config,
-                     const std::optional<DbiasTiles>& dbias,
-                     const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardWideConfig& config,
-                     const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     const TensorMapMaker& maker, kernel::BackwardWgmmaParams& params);
-void set_tensor_maps(const kernel::BackwardDqWgmmaConfig& config,
-                     const problem::BackwardProblem& problem, const BackwardArgs& args,
-                     const TensorMapMaker& maker, kernel::BackwardDqWgmmaParams& params);
+MappedTensor mapped_bias(const problem::Problem& problem, const ForwardArgs& args);
+
+/// Boxes of `box_rows` rows that follow one another.
+void make_rows(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype, int box_rows,
+               kernel::TensorMap& map);
+
+/// Boxes whose rows are those of packed heads: all heads of a kv head of one query, then those of
+/// the next.
+void make_packed_head_rows(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype,
+                           int box_rows, int packed_heads, kernel::TensorMap& map);
+
+/// The tiles of kernel::StridedKeyOrder, in pieces of `box_keys` keys. Where tiles begin
+/// `anywhere`, a box has one row of each four. `tail` is for the tile with the rows past the last
+/// multiple of 4.
+void make_keys(const TensorMapMaker& maker, const MappedTensor& tensor, DType dtype, int box_keys,
+               bool anywhere, kernel::TensorMap& map, kernel::TensorMap& tail);
 
 }  // namespace attnjit::launch

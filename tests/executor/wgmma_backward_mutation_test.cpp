@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: rows that are not hidden
 TEST_CASE(
     "wgmma backward: tiles without dead rows and unread keys do not wait to have them hidden") {
   const std::string hider =
-      "if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();";
+      "if (warp == 1) DkvWgmmaZeroFill<kConfig, Set>(params, Set(features...)).run();";
   Bench without(changed_templates(kEntry, hider, ""));
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   for (const int block_q : {64, 128}) {

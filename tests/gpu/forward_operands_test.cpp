@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "codegen/kernels/rows.hpp"
 #include "executor/executor.hpp"
 #include "gpu.hpp"
 #include "recorder.hpp"
@@ -24,7 +25,7 @@ struct Job {
         key(problem::plan_key(problem)),
         arch(target),
         config(tuner::config_zero(key, codegen::without_wgmma(arch))),
-        recorder(codegen::forward_config(key.family, config),
+        recorder(codegen::forward_mma_config(key.family, config),
                  launch::forward_grid(plan({}), problem), problem.seqlen_kv) {}
 
   launch::ForwardPlanSpec plan(const codegen::TemplateSet& templates) const {

@@ -22,7 +22,7 @@ class Recorder {
   static constexpr int kWords = 6;
 
   /// For the kernels of `config` in a launch of `grid` on up to `seqlen_kv` keys.
-  Recorder(const kernel::ForwardConfig& config, const launch::ForwardGrid& grid, int seqlen_kv)
+  Recorder(const kernel::ForwardMmaConfig& config, const launch::ForwardGrid& grid, int seqlen_kv)
       : threads_per_block_(config.num_threads()),
         threads_(static_cast<std::size_t>(grid.blocks()) * threads_per_block_) {
     // A block's share of the tiles; of each, either product takes 16 columns of a head and 8 keys,

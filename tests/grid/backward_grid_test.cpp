@@ -11,7 +11,9 @@ void add_kernels(test::GridJobs& jobs, const problem::BackwardFamily& family,
                  const codegen::BackwardTunables& tunables) {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   const auto plan = launch::make_backward_plan_spec(family, tunables, arch, {});
-  for (const std::size_t step : launch::wgmma_steps(plan)) jobs.add(arch, plan.steps[step]);
+  for (const auto& step : plan.steps) {
+    if (step.wgmma) jobs.add(arch, step);
+  }
 }
 
 // Of the operands every `step`-th, by turns.

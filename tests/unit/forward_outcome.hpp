@@ -196,7 +196,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
       arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
                alibi, row_max, pages, tail_mask, backward_mask] = features;
-  if (spec.wgmma) {
+  if (std::holds_alternative<kernel::ForwardWgmmaConfig>(spec.kernel)) {
     put(o.values, forward);
   } else {
     put(o.values, forward.base);
@@ -226,7 +226,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
                                       layout.partial_row_max, layout.row_max, layout.bytes);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     const launch::StepSpec& step = spec.steps[i];
-    const auto& [source, threads, shared_bytes, overlaps] = step;
+    const auto& [source, threads, shared_bytes, overlaps, wgmma] = step;
     const auto& [grid, block, shared, overlap] = arguments.shape(i);
     o.values[fmt::format("shape{}", i)] =
         fmt::format("{} {} {} {} {} {} {}", arguments.runs(i), grid[0], grid[1], grid[2], block,

@@ -11,6 +11,7 @@
 #include "launch/mask_plan.hpp"
 #include "launch/merge_plan.hpp"
 #include "launch/plan.hpp"
+#include "launch/tensor_maps.hpp"
 #include "problem/manifest_line.hpp"
 #include "tuner/config_zero.hpp"
 

@@ -39,7 +39,8 @@ std::optional<std::string> why_slow(const compiler::Facts& facts) {
 template <class Spec>
 std::optional<std::string> why_slow(Engine& engine, const Spec& spec, const codegen::Arch& arch,
                                     const problem::ProblemText& problem, Compiling compiling) {
-  for (const std::size_t step : launch::wgmma_steps(spec)) {
+  for (std::size_t step = 0; step < spec.steps.size(); ++step) {
+    if (!spec.steps[step].wgmma) continue;
     const auto known = facts_of(engine, spec, step, arch, problem, compiling);
     const auto reason = known ? why_slow(*known) : std::nullopt;
     if (reason) return fmt::format("{} {}", codegen::describe_tile(spec.tunables), *reason);

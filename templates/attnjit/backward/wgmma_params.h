@@ -6,7 +6,7 @@
 namespace attnjit::kernel {
 
 // Run-time arguments of the Hopper kernels of dk and dv.
-struct BackwardWgmmaParams {
+struct DkvWgmmaParams {
   BackwardParams base;
   const uint32* row_pieces;  // kRowPieceBytes a row, see backward/params.h; padded_rows is a
                              // multiple of block_q

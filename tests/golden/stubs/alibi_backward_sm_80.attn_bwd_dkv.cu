@@ -6,7 +6,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
@@ -31,7 +31,7 @@ attn_bwd_dkv(
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BandParams band) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     BiasGradColumns<kConfig.warp_keys() / 32>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerKey, true, kConfig.late>(bias),
     Band<kScores, false, true>(band));

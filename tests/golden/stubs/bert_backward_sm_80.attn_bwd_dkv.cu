@@ -5,7 +5,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim = 64,
     .head_dim_v = 64,
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ BackwardMaskParams mask) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     NoBiasGrad{},
     BackwardMask<kScores, Extent::kPerKey, kConfig.late>(mask),
     Length<kScores>());

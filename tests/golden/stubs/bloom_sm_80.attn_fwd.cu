@@ -5,7 +5,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
@@ -27,7 +27,7 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ AlibiParams alibi,
     const __grid_constant__ BandParams band) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Alibi<kScores, false, true>(alibi),
     Band<kScores, false, true>(band));
 }

@@ -8,7 +8,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim = 96,
     .head_dim_v = 64,
@@ -35,7 +35,7 @@ attn_bwd_dkv(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Seqlens(seqlens),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),

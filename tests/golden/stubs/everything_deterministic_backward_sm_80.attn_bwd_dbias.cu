@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim = 96,
     .head_dim_v = 64,
@@ -34,7 +34,7 @@ attn_bwd_dbias(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BackwardMaskParams mask,
     const __grid_constant__ BandParams band) {
-  backward_dbias<kConfig>(params,
+  backward_dbias_mma<kConfig>(params,
     planes,
     BiasGradStore<DType::kFloat32, true>(dbias),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, true, kConfig.late>(bias),

@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kFloat16,
     .head_dim = 96,
     .head_dim_v = 64,
@@ -31,7 +31,7 @@ attn_fwd(
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ PackedMaskParams mask,
     const __grid_constant__ BandParams band) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Seqlens(seqlens),
     Bias<kScores, DType::kFloat32, Extent::kPerPair, false>(bias),
     PackedMask<kScores, Extent::kPerPair>(mask),

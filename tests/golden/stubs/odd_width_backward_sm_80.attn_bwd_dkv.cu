@@ -4,7 +4,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 33,
     .head_dim_v = 100,
@@ -26,7 +26,7 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
     const __grid_constant__ BackwardParams params) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     NoBiasGrad{},
     Length<kScores>());
 }

@@ -4,7 +4,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 33,
     .head_dim_v = 100,
@@ -24,6 +24,6 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_fwd(
     const __grid_constant__ ForwardParams params) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Length<kScores>());
 }

@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 64,
     .head_dim_v = 64,
@@ -32,7 +32,7 @@ attn_bwd_dkv(
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ PackedSequencesParams sequences,
     const __grid_constant__ OperandParams bias) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     BiasGradAdd(dbias),
     PackedSequences<false>(sequences),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),

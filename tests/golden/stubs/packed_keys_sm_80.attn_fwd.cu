@@ -8,7 +8,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 64,
     .head_dim_v = 64,
@@ -31,7 +31,7 @@ attn_fwd(
     const __grid_constant__ PackedSequencesParams sequences,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ ByteMaskParams mask) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     PackedSequences<false>(sequences),
     PackedKeys<Bias<kScores, DType::kBFloat16, Extent::kPerKey, false>>(bias),
     PackedKeysMask<kScores>(mask),

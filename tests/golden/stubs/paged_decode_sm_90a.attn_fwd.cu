@@ -6,7 +6,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
@@ -28,7 +28,7 @@ attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ PagedKeysParams pages) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Seqlens(seqlens),
     Length<kScores>(),
     PagedKeys<16>(pages));

@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
@@ -30,7 +30,7 @@ attn_fwd(
     const __grid_constant__ SeqlensParams seqlens,
     const __grid_constant__ PagedKeysParams pages,
     const __grid_constant__ TailMaskParams tail_mask) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Seqlens(seqlens),
     Length<kScores>(),
     PagedKeys<256>(pages),

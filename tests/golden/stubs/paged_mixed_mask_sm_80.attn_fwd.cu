@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 128,
     .head_dim_v = 128,
@@ -30,7 +30,7 @@ attn_fwd(
     const __grid_constant__ PackedSequencesParams sequences,
     const __grid_constant__ PackedMaskParams mask,
     const __grid_constant__ PagedKeysParams pages) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     PackedSequences<true>(sequences),
     PackedMask<kScores, Extent::kPerPair>(mask),
     Length<kScores>(),

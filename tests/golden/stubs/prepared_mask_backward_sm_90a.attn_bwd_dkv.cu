@@ -5,7 +5,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardWgmmaConfig kConfig{
+inline constexpr DkvWgmmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 64,
     .head_dim_v = 64,
@@ -25,7 +25,7 @@ inline constexpr ScoreShape kScores = kConfig.scores();
 
 extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_blocks)
 attn_bwd_dkv(
-    const __grid_constant__ BackwardWgmmaParams params,
+    const __grid_constant__ DkvWgmmaParams params,
     const __grid_constant__ BackwardMaskParams mask) {
   backward_dkv_wgmma<kConfig>(params,
     NoKeyBiasGrad{},

@@ -5,7 +5,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 64,
     .head_dim_v = 64,
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ OperandParams bias) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true>(bias),
     Length<kScores>());
 }

@@ -7,7 +7,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 32,
     .head_dim_v = 32,
@@ -33,7 +33,7 @@ attn_bwd_dbias(
     const __grid_constant__ BiasGradParams dbias,
     const __grid_constant__ OperandParams bias,
     const __grid_constant__ BackwardMaskParams mask) {
-  backward_dbias<kConfig>(params,
+  backward_dbias_mma<kConfig>(params,
     planes,
     BiasGradStore<DType::kBFloat16, true>(dbias),
     Bias<kScores, DType::kBFloat16, Extent::kPerPair, true, kConfig.late>(bias),

@@ -4,7 +4,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr BackwardConfig kConfig{
+inline constexpr BackwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 256,
     .head_dim_v = 256,
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_bwd_dkv(
     const __grid_constant__ BackwardParams params,
     const __grid_constant__ BandParams band) {
-  backward_dkv<kConfig>(params,
+  backward_dkv_mma<kConfig>(params,
     NoBiasGrad{},
     Band<kScores, false, true>(band));
 }

@@ -4,7 +4,7 @@
 
 using namespace attnjit::kernel;
 
-inline constexpr ForwardConfig kConfig{
+inline constexpr ForwardMmaConfig kConfig{
     .dtype = DType::kBFloat16,
     .head_dim = 256,
     .head_dim_v = 256,
@@ -25,6 +25,6 @@ extern "C" __global__ void __launch_bounds__(kConfig.num_threads(), kConfig.min_
 attn_fwd(
     const __grid_constant__ ForwardParams params,
     const __grid_constant__ BandParams band) {
-  forward<kConfig>(params,
+  forward_mma<kConfig>(params,
     Band<kScores, false, true>(band));
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/features.hpp"
+#include "codegen/kernels/rows.hpp"
 #include "codegen/render.hpp"
 #include "unit/template_text.hpp"
 
@@ -51,14 +52,10 @@ BackwardTunables tunables(const BackwardFamily& f) {
 }
 
 // The three kernels that compute scores.
-Source dkv(const BackwardFamily& f) {
-  return codegen::render_backward_dkv(f, tunables(f), TemplateSet());
-}
-Source dq(const BackwardFamily& f) {
-  return codegen::render_backward_dq(f, tunables(f), TemplateSet());
-}
+Source dkv(const BackwardFamily& f) { return codegen::render_dkv(f, tunables(f), TemplateSet()); }
+Source dq(const BackwardFamily& f) { return codegen::render_dq(f, tunables(f), TemplateSet()); }
 Source dbias(const BackwardFamily& f) {
-  return codegen::render_backward_dbias(f, tunables(f), TemplateSet());
+  return codegen::render_dbias(f, tunables(f), TemplateSet());
 }
 
 // The headers of the features that backward kernels of `f` have.
@@ -137,8 +134,8 @@ TEST_CASE("a bias that is the same for all keys of a row is the preprocess kerne
   const BackwardFamily rows = with([](BackwardFamily& f) { f.scores.bias = Extent::kPerQuery; });
   CHECK(headers(rows) == std::vector<std::string>{"length.cuh"});
   CHECK(code_of(dkv(rows).stub) == code_of(dkv(plain()).stub));
-  CHECK(codegen::preprocess_config(rows, tunables(rows)).row_bias);
-  CHECK_FALSE(codegen::preprocess_config(plain(), tunables(plain())).row_bias);
+  CHECK(codegen::preprocess_config(rows, tunables(rows), {}).row_bias);
+  CHECK_FALSE(codegen::preprocess_config(plain(), tunables(plain()), {}).row_bias);
 }
 
 TEST_CASE("features of a backward come in one order") {
@@ -180,7 +177,7 @@ TEST_CASE("a dbias is mentioned by the kernel that computes it alone") {
   CHECK_FALSE(words(dq(reduced)).contains("BiasGradParams"));
   BackwardTunables apart = tunables(reduced);
   apart.dbias_method = DbiasMethod::kKernel;
-  const Source elsewhere = codegen::render_backward_dkv(reduced, apart, TemplateSet());
+  const Source elsewhere = codegen::render_dkv(reduced, apart, TemplateSet());
   CHECK_FALSE(contains(elsewhere.stub, "dbias)"));
 }
 
@@ -189,7 +186,7 @@ TEST_CASE("dq is added up where no kernel of its own computes it") {
   BackwardTunables t = tunables(f);
   CHECK(contains(dkv(f).stub, ".adds_dq = true"));
   t.dq_method = codegen::DqMethod::kKernel;
-  const Source without = codegen::render_backward_dkv(f, t, TemplateSet());
+  const Source without = codegen::render_dkv(f, t, TemplateSet());
   CHECK(contains(without.stub, ".adds_dq = false"));
   CHECK(contains(dq(f).stub, ".adds_dq = false"));
 }
@@ -229,7 +226,7 @@ TEST_CASE("a backward packs its mask in the orders in which its kernels read it"
   const auto config = [](const BackwardFamily& f, codegen::Path path, DqMethod method) {
     BackwardTunables t{.dq_method = method};
     t.dkv.path = path;
-    return codegen::mask_pack_config(f, t);
+    return codegen::mask_pack_config(f, t, codegen::facts(codegen::dkv_kernel(f, t)));
   };
   const auto mma = [&](const BackwardFamily& f) {
     return config(f, codegen::Path::kMma, codegen::DqMethod::kAdd);
@@ -246,8 +243,7 @@ TEST_CASE("a backward packs its mask in the orders in which its kernels read it"
   CHECK(wgmma->by_keys);
   CHECK(config(masked, codegen::Path::kWgmma, DqMethod::kKernel)->by_rows);
   BackwardTunables dbias{.dbias_method = DbiasMethod::kKernel};
-  dbias.dkv.path = codegen::Path::kWgmma;
-  CHECK(codegen::mask_pack_config(masked, dbias)->by_rows);
+  CHECK(codegen::mask_pack_config(masked, dbias, {.keys_in_rows = true})->by_rows);
   masked.scores.mask_prepared = true;
   CHECK(mma(masked) == std::nullopt);
   // A row that all queries share has no columns.

@@ -9,13 +9,13 @@
 #include "attnjit/error.hpp"
 #include "base/fields_json.hpp"
 #include "codegen/arch.hpp"
-#include "codegen/kernel_configs.hpp"
+#include "codegen/kernels/rows.hpp"
 
 using namespace attnjit;
 
 namespace codegen_config_test {
 using codegen::ForwardTunables;
-using kernel::ForwardConfig;
+using kernel::ForwardMmaConfig;
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr problem::Family kFamily{
     .head_dim = 128, .head_dim_v = 64, .gqa_ratio = 4, .aligned = true};
 constexpr ForwardTunables kTunables{
     .block_q = 128, .block_kv = 64, .num_stages = 2, .num_warps = 8, .min_blocks = 1};
-const ForwardConfig kLegal = codegen::forward_config(kFamily, kTunables);
+const ForwardMmaConfig kLegal = codegen::forward_mma_config(kFamily, kTunables);
 
 ForwardTunables patched(const std::string& json) {
   return base::patched(kTunables,
@@ -109,7 +109,7 @@ TEST_CASE("malformed patches are refused with what was expected") {
 
 TEST_CASE("each rule of a forward config, broken once") {
   REQUIRE(kernel::why_invalid(kLegal) == nullptr);
-  const std::pair<void (*)(ForwardConfig&), std::string> cases[] = {
+  const std::pair<void (*)(ForwardMmaConfig&), std::string> cases[] = {
       {[](auto& c) { c.dtype = kernel::DType::kFloat32; }, "dtype must be fp16 or bf16"},
       {[](auto& c) { c.head_dim = 0; }, "head_dim must be 1 to 256"},
       {[](auto& c) { c.head_dim = 257; }, "head_dim must be 1 to 256"},
@@ -128,7 +128,7 @@ TEST_CASE("each rule of a forward config, broken once") {
       {[](auto& c) { c.num_stages = 5; }, "num_stages must be 1 to 4"},
       {[](auto& c) { c.min_blocks = 0; }, "min_blocks must be at least 1"}};
   for (const auto& [change, expected] : cases) {
-    ForwardConfig config = kLegal;
+    ForwardMmaConfig config = kLegal;
     change(config);
     const char* const rule = kernel::why_invalid(config);
     REQUIRE_MESSAGE(rule != nullptr, expected);
@@ -145,7 +145,7 @@ TEST_CASE("tunables are held to the rules of the kernel's config, and to the arc
   problem::Family wide = kFamily;
   wide.head_dim = wide.head_dim_v = 256;
   // Q 64 KiB, and two stages of K and V of 32 KiB each.
-  CHECK(codegen::forward_config(wide, kTunables).shared_bytes() == 192 * 1024);
+  CHECK(codegen::forward_mma_config(wide, kTunables).shared_bytes() == 192 * 1024);
   CHECK(unfit(kTunables, wide, "sm_86") ==
         "needs 196608 bytes of shared memory; sm_86 has 101376 per thread block");
   CHECK(unfit(kTunables, wide, "sm_80") != "");

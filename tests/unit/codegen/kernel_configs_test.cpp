@@ -1,8 +1,8 @@
+#include "codegen/kernel_configs.hpp"
+
 #include <doctest/doctest.h>
 
 #include <utility>
-
-#include "codegen/kernel_configs.hpp"
 
 using namespace attnjit;
 using problem::Extent;
@@ -32,20 +32,23 @@ TEST_CASE("packed sequences are ordered for thread blocks that stay on their SMs
   f.gqa_ratio = 4;
   codegen::ForwardTunables tunables{
       .path = codegen::Path::kWgmma, .pack_heads = true, .block_q = 64, .block_kv = 64};
-  CHECK_FALSE(codegen::packed_order_config(f, tunables).has_value());
+  const auto config = [&] {
+    return codegen::packed_order_config(f, codegen::facts(codegen::forward_kernel(f, tunables)));
+  };
+  CHECK_FALSE(config().has_value());
   f.packed = true;
-  const auto order = codegen::packed_order_config(f, tunables);
+  const auto order = config();
   REQUIRE(order.has_value());
   CHECK(order->block_q == 64);
   CHECK(order->packed_heads == 4);
   CHECK_FALSE(order->paged_keys);
   f.page_size = 16;
-  CHECK(codegen::packed_order_config(f, tunables)->paged_keys);
+  CHECK(config()->paged_keys);
   CHECK(kernel::why_invalid(*order) == nullptr);
   CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 0, false}) != nullptr);
   CHECK(kernel::why_invalid(kernel::PackedOrderConfig{64, 3, false}) != nullptr);
   tunables.path = codegen::Path::kMma;
-  CHECK_FALSE(codegen::packed_order_config(f, tunables).has_value());
+  CHECK_FALSE(config().has_value());
 }
 
 TEST_CASE("the combine step writes what the forward would have written") {

@@ -1,6 +1,6 @@
-#include <doctest/doctest.h>
-
 #include "codegen/kernel_dtype.hpp"
+
+#include <doctest/doctest.h>
 
 using namespace attnjit;
 using codegen::kernel_dtype;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/features.hpp"
+#include "codegen/kernels/rows.hpp"
 #include "unit/template_text.hpp"
 
 using namespace attnjit;
@@ -138,7 +139,7 @@ TEST_CASE("the plain kernel has one parameter and the length policy alone") {
   CHECK(headers(plain()) == std::vector<std::string>{"length.cuh"});
   CHECK(contains(source.stub,
                  "attn_fwd(\n    const __grid_constant__ ForwardParams params) {\n"
-                 "  forward<kConfig>(params,\n    Length<kScores>());"));
+                 "  forward_mma<kConfig>(params,\n    Length<kScores>());"));
   for (const Feature& feature : features()) CHECK_FALSE(contains(source.text, feature.header));
 }
 
@@ -183,7 +184,7 @@ TEST_CASE("the stub states the title and every value of the config") {
                                 "\n#include \"attnjit/forward/mma/kernel.cuh\"\n"));
   CHECK(source.text.starts_with("// " + source.title + "\n"));
   CHECK(contains(source.stub,
-                 "inline constexpr ForwardConfig kConfig{\n    .dtype = DType::kFloat16,\n"
+                 "inline constexpr ForwardMmaConfig kConfig{\n    .dtype = DType::kFloat16,\n"
                  "    .head_dim = 128,\n    .head_dim_v = 64,\n    .gqa_ratio = 4,\n"
                  "    .aligned = true,\n    .scale_first = false,\n    .pack_heads = false,\n    "
                  ".block_q = 128,\n"
@@ -208,7 +209,7 @@ TEST_CASE("the mask prepass has a stub of its own") {
 
 TEST_CASE("a config takes from the family what it must, and scales early where it must") {
   const auto scale_first = [](auto change) {
-    return codegen::forward_config(with(change), kTunables).scale_first;
+    return codegen::forward_mma_config(with(change), kTunables).scale_first;
   };
   CHECK_FALSE(scale_first([](Family&) {}));
   CHECK_FALSE(scale_first([](Family& f) { f.mask = Extent::kPerPair; }));
@@ -219,12 +220,12 @@ TEST_CASE("a config takes from the family what it must, and scales early where i
   const auto capped = with([](Family& f) { f.softcap = true; });
   CHECK_FALSE(codegen::scales_first(capped, codegen::Pass::kForward));
   CHECK(codegen::scales_first(capped, codegen::Pass::kBackward));
-  const kernel::ForwardConfig c = codegen::forward_config(with([](Family& f) {
-                                                            f.head_dim_v = 64;
-                                                            f.aligned = false;
-                                                            f.dtype = DType::kFloat16;
-                                                          }),
-                                                          kTunables);
+  const kernel::ForwardMmaConfig c = codegen::forward_mma_config(with([](Family& f) {
+                                                                   f.head_dim_v = 64;
+                                                                   f.aligned = false;
+                                                                   f.dtype = DType::kFloat16;
+                                                                 }),
+                                                                 kTunables);
   CHECK(c.dtype == kernel::DType::kFloat16);
   CHECK(c.head_dim == 128);
   CHECK(c.head_dim_v == 64);

@@ -1,4 +1,6 @@
 // The positions that kernels give their scores: every score of a warp's tile is somebody's.
+#include "attnjit/score/score_shape.h"
+
 #include <doctest/doctest.h>
 
 #include <set>
@@ -6,7 +8,6 @@
 
 #include "attnjit/backward/mma/config.h"
 #include "attnjit/forward/mma/config.h"
-#include "attnjit/score/score_shape.h"
 
 namespace codegen_score_shape_test {
 
@@ -106,13 +107,13 @@ TEST_CASE("queries in rows: a thread holds eight neighbouring keys of every 32")
 }
 
 TEST_CASE("the kernels' configs say what their warps hold") {
-  ForwardConfig forward{};
+  ForwardMmaConfig forward{};
   forward.block_q = 128, forward.block_kv = 64, forward.num_warps = 4;
   forward.gqa_ratio = 4, forward.pack_heads = true;
   CHECK(forward.scores().row_tiles == 2);
   CHECK(forward.scores().keys() == 64);
   CHECK(forward.scores().packed_heads == 4);
-  BackwardConfig backward{};
+  BackwardMmaConfig backward{};
   backward.block_q = 64, backward.block_kv = 128, backward.num_warps = 8, backward.query_warps = 2;
   backward.gqa_ratio = 4;
   CHECK(backward.scores().row_tiles == 2);

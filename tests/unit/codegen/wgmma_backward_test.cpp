@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "codegen/kernel_configs.hpp"
+#include "codegen/kernels/rows.hpp"
 
 using namespace attnjit;
 
@@ -278,7 +278,7 @@ TEST_CASE("V has one buffer in the kernel of dq where two do not fit") {
   BackwardFamily family = kFamily;
   for (const auto& [head_dim, v_stages] : {std::pair{192, 2}, {256, 1}}) {
     family.scores.head_dim = family.scores.head_dim_v = head_dim;
-    const kernel::BackwardDqWgmmaConfig config = codegen::dq_wgmma_config(family, tunables);
+    const kernel::DqWgmmaConfig config = codegen::dq_wgmma_config(family, tunables);
     CHECK(config.v_stages == v_stages);
     CHECK(config.shared_bytes() <= config.kMaxSharedBytes);
     CHECK(config.producer_registers + 2 * config.product_registers() <= 504);
@@ -292,7 +292,7 @@ TEST_CASE("registers of the four warpgroups of a backward are those of a launch"
     BackwardTunables tunables = kTunables;
     tunables.dkv.block_q = head_dim == 64 ? 128 : 64;
     CHECK(unfit(tunables, family) == "");
-    const kernel::BackwardWgmmaConfig config = codegen::dkv_wgmma_config(family, tunables);
+    const kernel::DkvWgmmaConfig config = codegen::dkv_wgmma_config(family, tunables);
     CHECK(config.producer_registers + config.dq_registers + 2 * config.key_registers() == 512);
     CHECK(config.shared_bytes() <= config.kMaxSharedBytes);
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "codegen/kernel_configs.hpp"
+#include "codegen/kernels/rows.hpp"
 
 using namespace attnjit;
 

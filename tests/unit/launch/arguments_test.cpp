@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "codegen/kernels/rows.hpp"
 #include "launch/forward_arguments.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_tiles.hpp"
+#include "launch/tensor_maps.hpp"
 #include "unit/forward_fixtures.hpp"
 
 using namespace attnjit;
@@ -63,7 +65,7 @@ TEST_CASE("a plain call runs one step with one parameter") {
   CHECK(call.spec.steps[0].source.entry == "attn_fwd");
   CHECK(call.spec.steps[0].threads == 128);
   CHECK(call.spec.steps[0].shared_bytes ==
-        unsigned(codegen::forward_config(call.spec.family, call.spec.tunables).shared_bytes()));
+        unsigned(codegen::forward_mma_config(call.spec.family, call.spec.tunables).shared_bytes()));
   CHECK(launch::workspace_layout(call.spec, call.problem).bytes == 0);
   ForwardArguments arguments(call.spec, call.problem, call.args, call.layout(), nullptr,
                              encode_nothing);
@@ -425,7 +427,7 @@ TEST_CASE("thread blocks of an SM are told from launch bounds and shared memory"
                                             .num_stages = 1,
                                             .num_warps = warps,
                                             .min_blocks = min_blocks};
-    const kernel::ForwardConfig config = codegen::forward_config(family, tunables);
+    const kernel::ForwardMmaConfig config = codegen::forward_mma_config(family, tunables);
     return launch::blocks_per_sm(config, config.shared_bytes(), arch);
   };
   CHECK(blocks(8, 1, 32) == 1);  // 255 registers for 256 threads are all that there are
@@ -487,7 +489,7 @@ TEST_CASE("row tiles of several planes take turns under a causal mask, as far as
 
 TEST_CASE("packed heads share row tiles") {
   Call call(forward_args({.batch = 4, .heads_q = 32, .heads_kv = 8, .seqlen_q = 3}));
-  call.spec.tile.packed_heads = 4;
+  call.spec.facts.packed_heads = 4;
   const launch::ForwardGrid grid = launch::forward_grid(call.spec, call.problem);
   CHECK(grid.planes == 32);
   CHECK(grid.q_tiles == 1);

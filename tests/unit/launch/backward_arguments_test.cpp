@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
+#include "launch/tensor_maps.hpp"
 #include "tuner/config_zero.hpp"
 #include "unit/backward_fixtures.hpp"
 
@@ -270,7 +271,7 @@ TEST_CASE("tiles of keys that wait for each other are one of many heads at a tim
     const Call call(args, [](BackwardTunables& t) {
       if (t.split) t.dq_method = DqMethod::kStore;
     });
-    CHECK(call.spec.takes_turns());
+    CHECK(call.spec.dkv.orders_dq());
     CHECK(call.layout.grid.zeros_ahead == 0);
     CHECK(call.layout.dq_sum < call.layout.sums);
     const BackwardArguments arguments = call.arguments();

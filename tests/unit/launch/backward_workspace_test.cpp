@@ -30,6 +30,7 @@ struct Workspace {
   const launch::BackwardLayout& layout;
   const problem::BackwardProblem& problem;
   const problem::Problem& p = problem.forward;
+  const kernel::DkvWgmmaConfig* wgmma = std::get_if<kernel::DkvWgmmaConfig>(&spec.dkv_kernel);
   const std::int64_t rows = std::int64_t{p.tensor_batch()} * p.num_heads_q * padded_rows();
   const std::int64_t kv_rows = std::int64_t{p.batch} * p.num_heads_kv * ceil64(p.seqlen_kv);
   const std::int64_t head_dim = groups(p.head_dim), head_dim_v = groups(p.head_dim_v);
@@ -37,7 +38,7 @@ struct Workspace {
   // Whole tiles of the Hopper kernel, into which the copy engine brings numbers of rows. Packed
   // sequences have 64 rows each beside their own, and as many that are nobody's.
   std::int64_t padded_rows() const {
-    const std::int64_t tile = spec.wgmma ? std::max(spec.wgmma->block_q, 64) : 64;
+    const std::int64_t tile = wgmma ? std::max(wgmma->block_q, 64) : 64;
     if (p.packed) return (p.seqlen_q / 64 + p.batch + 1) * 64 + tile - 64;
     return (p.seqlen_q + tile - 1) / tile * tile;
   }
@@ -51,8 +52,9 @@ struct Workspace {
     const std::int64_t planes = std::int64_t{p.mask.num_batches} * p.mask.num_heads;
     const std::int64_t keys = kernel::round_up(p.mask.keys, 128);
     const bool per_pair = p.mask.extent == problem::Extent::kPerPair;
-    const bool by_keys = per_pair && (spec.wgmma || spec.wide);
-    const bool by_rows = !by_keys || spec.has_dq_kernel() || spec.dbias;
+    const bool by_keys =
+        per_pair && (wgmma || std::holds_alternative<kernel::DkvWgmmaD256Config>(spec.dkv_kernel));
+    const bool by_rows = !by_keys || spec.has_dq_kernel() || spec.dbias_kernel;
     const std::int64_t q_tiles = per_pair ? ceil64(p.mask.queries) / 64 : 1;
     return planes * keys *
                ((by_rows ? p.mask.queries : 0) + (by_keys ? ceil64(p.mask.queries) : 0)) / 8 +
@@ -74,8 +76,8 @@ struct Workspace {
     const std::int64_t planes = std::int64_t{g.batches} * g.heads;
     if (g.extent == problem::Extent::kPerQuery) return planes * (g.scalar ? 1 : g.queries);
     if (g.extent == problem::Extent::kPerKey) return planes * g.keys;
-    const int queries = spec.wgmma ? std::max(64, spec.wgmma->block_q) : 16;
-    const int keys = spec.wgmma ? 128 : 32;
+    const int queries = wgmma ? std::max(64, wgmma->block_q) : 16;
+    const int keys = wgmma ? 128 : 32;
     return planes * kernel::round_up(g.queries, queries) * kernel::round_up(g.keys, keys);
   }
   // Sums of the shares of the kernel of dbias, each of which has a thread block for each tile.
@@ -94,8 +96,10 @@ struct Workspace {
   std::int64_t bound() const {
     const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kParts;
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (in_parts ? 2 : 1);
-    if (spec.wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
-    if (spec.dbias) floats += 4 * spec.dbias_slots * spec.dbias->block_q * spec.dbias->block_kv;
+    if (wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
+    if (const auto& dbias = spec.dbias_kernel) {
+      floats += 4 * spec.dbias_slots * dbias->block_q * dbias->block_kv;
+    }
     if (spec.tunables.split) floats += kv_rows * (head_dim + head_dim_v);
     if (problem.dbias.extent == problem::Extent::kPerKey) {
       floats += columns();
@@ -108,7 +112,7 @@ struct Workspace {
     };
     std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
                               part(layout.live, rows / 8)};
-    if (spec.wgmma) list.push_back(part(layout.row_pieces, rows * 16));
+    if (wgmma) list.push_back(part(layout.row_pieces, rows * 16));
     const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
     if (spec.sink_sum) list.push_back(part(layout.dsink_rows, rows * 4));
@@ -123,7 +127,7 @@ struct Workspace {
       list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
-    if (spec.takes_turns()) list.push_back(part(layout.turns, rows / 4));
+    if (spec.dkv.orders_dq()) list.push_back(part(layout.turns, rows / 4));
     if (layout.grid.dbias_shares > 1)
       list.push_back(part(layout.dbias_parts, share_elements() * 4));
     if (method == DbiasMethod::kColumns) {

@@ -8,6 +8,8 @@
 
 #include "attnjit/error.hpp"
 #include "base/parallel.hpp"
+#include "launch/kernels/backward_kernels.hpp"
+#include "launch/kernels/forward_kernels.hpp"
 #include "unit/backward_fixtures.hpp"
 #include "unit/forward_fixtures.hpp"
 
@@ -52,7 +54,7 @@ void set_maps(const ForwardArgs& args, int head_dim = 128, int packed_heads = 1,
                                           .num_stages = 2,
                                           .producer_registers = 40};
   kernel::ForwardWgmmaParams params{};
-  launch::set_tensor_maps(config, problem::make_problem(args), args, record, params);
+  launch::set_maps(config, problem::make_problem(args), args, record, {}, params);
 }
 
 using Numbers = std::vector<cuuint64_t>;
@@ -194,14 +196,14 @@ TEST_CASE("a map that the driver refuses is named") {
 }
 
 TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there are any") {
-  constexpr kernel::BackwardWgmmaConfig kConfig{.dtype = kernel::DType::kBFloat16,
-                                                .head_dim = 64,
-                                                .head_dim_v = 64,
-                                                .gqa_ratio = 2,
-                                                .block_q = 128,
-                                                .num_stages = 2,
-                                                .producer_registers = 40,
-                                                .dq_registers = 72};
+  constexpr kernel::DkvWgmmaConfig kConfig{.dtype = kernel::DType::kBFloat16,
+                                           .head_dim = 64,
+                                           .head_dim_v = 64,
+                                           .gqa_ratio = 2,
+                                           .block_q = 128,
+                                           .num_stages = 2,
+                                           .producer_registers = 40,
+                                           .dq_registers = 72};
   const auto set = [&](int seqlen_q) {
     asked.clear();
     const BackwardArgs args = test::backward_args(forward_args({.batch = 2,
@@ -210,9 +212,8 @@ TEST_CASE("a backward reads k, v, q and dout by rows, the latter two where there
                                                                 .seqlen_q = seqlen_q,
                                                                 .seqlen_kv = 200,
                                                                 .head_dim = 64}));
-    kernel::BackwardWgmmaParams params{};
-    launch::set_tensor_maps(kConfig, std::nullopt, problem::make_problem(args), args, record,
-                            params);
+    kernel::DkvWgmmaParams params{};
+    launch::set_maps(kConfig, std::nullopt, problem::make_problem(args), args, record, params);
     return args;
   };
   const BackwardArgs args = set(100);

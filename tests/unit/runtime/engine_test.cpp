@@ -216,7 +216,7 @@ TEST_CASE("a configuration is taken only if it is legal for the problem") {
 
   codegen::ForwardTunables other = engine.plan(small_problem(), arch()).tunables;
   other.block_kv = 128;
-  CHECK(engine.plan(small_problem(), arch(), other).tile.block_kv == 128);
+  CHECK(engine.plan(small_problem(), arch(), other).facts.block_kv == 128);
 }
 
 TEST_CASE("a mask over keys brings its prepass, the same for every tile of the forward kernel") {
@@ -227,7 +227,7 @@ TEST_CASE("a mask over keys brings its prepass, the same for every tile of the f
   REQUIRE(spec.steps.size() == 3);
   REQUIRE(spec.mask_pack.has_value());
   codegen::ForwardTunables other = spec.tunables;
-  other.block_kv = spec.tile.block_kv == 64 ? 32 : 64;
+  other.block_kv = spec.facts.block_kv == 64 ? 32 : 64;
   const auto other_spec = engine.plan(problem::make_problem(args), arch(), other);
   CHECK(other_spec.steps[0].source.text == spec.steps[0].source.text);
   CHECK(other_spec.steps[1].source.text != spec.steps[1].source.text);

@@ -13,7 +13,7 @@ enum class DqOrder : int {
 };
 
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
-struct BackwardWgmmaConfig {
+struct DkvWgmmaConfig {
   DType dtype;       // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;      // columns of q and k, a multiple of 8 up to 128
   int head_dim_v;    // columns of v and dout, a multiple of 8 up to 128
@@ -117,7 +117,7 @@ struct BackwardWgmmaConfig {
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWgmmaConfig& config) {
+ATTNJIT_CONSTEXPR const char* why_invalid(const DkvWgmmaConfig& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 8 || config.head_dim > 128 || config.head_dim % 8 != 0)
     return "head_dim must be a multiple of 8 from 8 to 128";

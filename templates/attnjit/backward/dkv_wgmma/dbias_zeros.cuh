@@ -7,14 +7,14 @@ namespace attnjit::kernel {
 // zeros where a walk passes over a tile of queries. That is the walk of the keys at the other end:
 // under a causal mask the last keys have the fewest queries and the most zeros, the first keys the
 // opposite, and so every thread block has about as much to do.
-template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
+template <DkvWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardZeros {
   static_assert(!kConfig.has_places());
 
   BackwardWalk<kConfig, Features> walk;
   const BiasGrad bias_grad;
 
-  ATTNJIT_DEVICE BackwardZeros(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
+  ATTNJIT_DEVICE BackwardZeros(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g)
       : walk(p.base, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void run() {

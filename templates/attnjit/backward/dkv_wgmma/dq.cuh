@@ -8,7 +8,7 @@
 namespace attnjit::kernel {
 
 // Groups of stores that a tile of dS and its part of dq leave in.
-template <BackwardWgmmaConfig kConfig, class BiasGrad>
+template <DkvWgmmaConfig kConfig, class BiasGrad>
 ATTNJIT_CONSTEXPR int groups_per_tile() {
   const int parts = kConfig.block_q / 64 * (kConfig.padded_head_dim() / 64);
   const int pieces = kConfig.block_q / 64 * (kConfig.block_kv / 64);
@@ -23,7 +23,7 @@ ATTNJIT_CONSTEXPR int groups_per_tile() {
 //
 // dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
 // up like dq.
-template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad>
+template <DkvWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()> {
   using Base = BackwardPlaneDq<kConfig, Features, groups_per_tile<kConfig, BiasGrad>()>;
   using Base::kFragmentBytes, Base::kPartBytes, Base::kParts, Base::kSlabs;
@@ -36,7 +36,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
   uint32 incomplete = 0;
 
-  ATTNJIT_DEVICE BackwardDqSums(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g)
+  ATTNJIT_DEVICE BackwardDqSums(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
         bias_grad(g),
         ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),

@@ -12,7 +12,7 @@ namespace attnjit::kernel {
 //
 // A warp has 16 of the queries. Its part, eight fragments, lies in the sums one after another as it
 // does in shared memory, where the warp has a ring of places for parts.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardDqParts {
   using Shared = BackwardShared<kConfig>;
   using Part = Fragments<1, 8>;
@@ -23,14 +23,14 @@ struct BackwardDqParts {
   static constexpr int kPlaces = kConfig.num_sums();
   static constexpr int kGroups = ceil_div(kConfig.head_dim, 8);  // of the columns
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   BackwardWalk<kConfig, Features> walk;  // for where the block stands
   Shared shared;
   const int warp = ptx::warp_index() & 3;
   const int lane = ptx::lane_index();
   uint32 num_parts = 0;  // that have got a place
 
-  ATTNJIT_DEVICE BackwardDqParts(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE BackwardDqParts(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   // Groups of columns that a part has.

@@ -23,11 +23,11 @@
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward/dkv_wgmma/keys.cuh)
 //   warpgroup 3        dq (backward/dkv_wgmma/dq.cuh)
 //
-// Shared memory: see BackwardWgmmaConfig.
+// Shared memory: see DkvWgmmaConfig.
 namespace attnjit::kernel {
 
-template <BackwardWgmmaConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const BiasGrad& bias_grad,
+template <DkvWgmmaConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dkv_wgmma(const DkvWgmmaParams& params, const BiasGrad& bias_grad,
                                        Features... features) {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in backward/dkv_wgmma/config.h");
@@ -43,7 +43,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const BackwardWgmmaParams& params, const 
     ptx::give_registers<kConfig.producer_registers>();
     const int warp = ptx::warp_index();
     if (warp == 0) BackwardProducer<kConfig, Set>(params, Set(features...)).run();
-    if (warp == 1) BackwardHider<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1) DkvWgmmaZeroFill<kConfig, Set>(params, Set(features...)).run();
     if (warp == 3) BackwardKeyProducer<kConfig, Set>(params, Set(features...)).run();
     if (warp == 2) {
       if constexpr (zeroes_ahead<kConfig, Set>()) BackwardZerosAhead<kConfig>(params).run();

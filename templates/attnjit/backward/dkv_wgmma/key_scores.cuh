@@ -13,7 +13,7 @@ namespace attnjit::kernel {
 
 // Between the products of a warpgroup of the Hopper backward that has 64 of the block's keys: its
 // scores become P and dS, in registers, and dS goes to shared memory for the warpgroup of dq.
-template <BackwardWgmmaConfig kConfig, class Features, ScoreShape kShape>
+template <DkvWgmmaConfig kConfig, class Features, ScoreShape kShape>
 struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;

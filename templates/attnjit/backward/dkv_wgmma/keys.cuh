@@ -34,7 +34,7 @@ namespace attnjit::kernel {
 //
 // The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
 // phases do not come about by themselves: so one multiplies while the other exponentiates.
-template <BackwardWgmmaConfig kConfig, class Features, class BiasGrad,
+template <DkvWgmmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
 struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   using Base = BackwardKeyScores<kConfig, Features, kShape>;
@@ -46,7 +46,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
 
-  const BackwardWgmmaParams& wgmma_params;
+  const DkvWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
   uint64 k_descriptor;                           // rows of the warpgroup, of the place
   const uint64 v_descriptor;                     // rows of the warpgroup
@@ -58,7 +58,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   KeyRows dk;
   ValueRows dv;
 
-  ATTNJIT_DEVICE BackwardKeys(const BackwardWgmmaParams& p, const Features& f, const BiasGrad& g,
+  ATTNJIT_DEVICE BackwardKeys(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g,
                               int group)
       : Base(p.base, f, group),
         wgmma_params(p),

@@ -28,10 +28,10 @@ struct BackwardPlace {
 // Thread blocks wait for places of lower numbers, for zeros and for turns. Those are at work then:
 // the hardware begins thread blocks in the order of their indices, and a count gives to those that
 // have begun alone.
-template <BackwardWgmmaConfig kConfig>
+template <DkvWgmmaConfig kConfig>
 class BackwardPlaces {
  public:
-  ATTNJIT_DEVICE explicit BackwardPlaces(const BackwardWgmmaParams& params)
+  ATTNJIT_DEVICE explicit BackwardPlaces(const DkvWgmmaParams& params)
       : params_(params), next_(kConfig.whole_planes ? 0 : ptx::block_index()) {
     ask();
   }
@@ -57,7 +57,7 @@ class BackwardPlaces {
   }
 
  private:
-  const BackwardWgmmaParams& params_;
+  const DkvWgmmaParams& params_;
   uint32 next_;  // lane 0's, where thread blocks share places
 };
 

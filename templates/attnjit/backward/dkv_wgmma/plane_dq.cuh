@@ -14,7 +14,7 @@ namespace attnjit::kernel {
 // The last tile's sums come back to the places that its parts would leave from, while the tile of
 // dS is still being computed. Groups of stores are counted to know which are complete:
 // kGroupsPerTile, some of them empty, belong to each tile of queries.
-template <BackwardWgmmaConfig kConfig, class Features, int kGroupsPerTile>
+template <DkvWgmmaConfig kConfig, class Features, int kGroupsPerTile>
 struct BackwardPlaneDq : BackwardDqParts<kConfig, Features> {
   using Base = BackwardDqParts<kConfig, Features>;
   using Base::Base;

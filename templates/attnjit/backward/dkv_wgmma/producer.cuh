@@ -16,7 +16,7 @@
 namespace attnjit::kernel {
 
 // Turns a warp that does not multiply to place `number`; false after the last.
-template <BackwardWgmmaConfig kConfig, class Walk>
+template <DkvWgmmaConfig kConfig, class Walk>
 ATTNJIT_DEVICE bool enter_place(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
   if constexpr (!kConfig.has_places()) {
     walk.locate();
@@ -28,18 +28,18 @@ ATTNJIT_DEVICE bool enter_place(const BackwardShared<kConfig>& shared, Walk& wal
 }
 
 // Walks over the tiles of queries and loads them.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardProducer {
   using Shared = BackwardShared<kConfig>;
   using Walk = BackwardWalk<kConfig, Features>;
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   Shared shared;
   Walk walk;
   BackwardPlaces<kConfig> places;
   typename Shared::StageTurn turn = {};
 
-  ATTNJIT_DEVICE BackwardProducer(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE BackwardProducer(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f), places(p) {}
 
   ATTNJIT_DEVICE void run() {
@@ -136,13 +136,13 @@ struct BackwardProducer {
 // Loads K and V. Where there is a second buffer of K, it
 // comes while the place before is at work, and V once that has computed its last dP. Keys with rows
 // to be hidden come together then, for those of the place before have been hidden.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardKeyProducer {
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   BackwardShared<kConfig> shared;
   BackwardWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE BackwardKeyProducer(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE BackwardKeyProducer(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
@@ -175,15 +175,15 @@ struct BackwardKeyProducer {
 
 // Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
 // dO.
-template <BackwardWgmmaConfig kConfig, class Features>
-struct BackwardHider {
+template <DkvWgmmaConfig kConfig, class Features>
+struct DkvWgmmaZeroFill {
   using Shared = BackwardShared<kConfig>;
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   Shared shared;
   BackwardWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE BackwardHider(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DkvWgmmaZeroFill(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {

@@ -14,7 +14,7 @@ namespace attnjit::kernel {
 
 // Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
 // 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
-template <BackwardWgmmaConfig kConfig>
+template <DkvWgmmaConfig kConfig>
 struct BackwardShared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kSlots = kConfig.kSlots;
@@ -157,7 +157,7 @@ struct BackwardShared : BackwardJobs {
                                                          : kConfig.takes_turns() ? 2 * kSlots
                                                                                  : 0));
   static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;
-  static_assert(kPlacesOffset + 2 * 16 <= BackwardWgmmaConfig::kControlBytes);
+  static_assert(kPlacesOffset + 2 * 16 <= DkvWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;

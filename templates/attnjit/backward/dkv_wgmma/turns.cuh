@@ -15,19 +15,19 @@ namespace attnjit::kernel {
 //
 // A turn that has not come is awaited after the one before it has been passed, for another thread
 // block may need that first. Waits form no circle: a thread block waits for lower numbers only.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardTurns {
   using Shared = BackwardShared<kConfig>;
   static constexpr uint32 kCounts = kConfig.block_q / 16;  // of a tile, a lane each
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   Shared shared;
   BackwardWalk<kConfig, Features> walk;
   const uint32 lane = ptx::lane_index();
   typename Shared::SlotTurn taken = {}, passed = {};  // tiles
   uint32* count = nullptr;  // the lane's, of the tile before, if others wait for that
 
-  ATTNJIT_DEVICE BackwardTurns(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE BackwardTurns(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {

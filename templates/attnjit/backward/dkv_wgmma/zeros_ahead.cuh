@@ -10,7 +10,7 @@ namespace attnjit::kernel {
 
 // Whether there are sums of dq to be set to zero. Packed sequences leave numbers of places over,
 // which no thread block would count.
-template <BackwardWgmmaConfig kConfig, class Features>
+template <DkvWgmmaConfig kConfig, class Features>
 ATTNJIT_CONSTEXPR bool zeroes_ahead() {
   return !kConfig.walks_all() && !Features::kPacksSequences;
 }
@@ -22,16 +22,16 @@ ATTNJIT_CONSTEXPR bool zeroes_ahead() {
 // come, which lie one after another, and count themselves when they are done. That section's places
 // wait for the count: the places that they wait for have lower numbers, and are at work. Sums
 // of the first sections are zeros already.
-template <BackwardWgmmaConfig kConfig>
+template <DkvWgmmaConfig kConfig>
 struct BackwardZerosAhead {
   static constexpr int kRowFloats = round_up(kConfig.head_dim, 8);
   static constexpr int kLineFloats = 32 * 4;  // that a warp writes at once
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   const BackwardParams& base = params.base;
   BackwardShared<kConfig> shared;
 
-  ATTNJIT_DEVICE explicit BackwardZerosAhead(const BackwardWgmmaParams& p) : params(p) {}
+  ATTNJIT_DEVICE explicit BackwardZerosAhead(const DkvWgmmaParams& p) : params(p) {}
 
   ATTNJIT_DEVICE void run() const {
     if (params.zeros_ahead == 0 && !kConfig.has_places()) return;

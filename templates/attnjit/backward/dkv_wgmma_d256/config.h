@@ -7,7 +7,7 @@ namespace attnjit::kernel {
 
 // Everything that specialises the Hopper kernel of dk and dv of wide heads, apart from its
 // features.
-struct BackwardWideConfig {
+struct DkvWgmmaD256Config {
   DType dtype;             // of q, k, v, dout and the gradients: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
   int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
@@ -80,7 +80,7 @@ struct BackwardWideConfig {
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardWideConfig& config) {
+ATTNJIT_CONSTEXPR const char* why_invalid(const DkvWgmmaD256Config& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 8 || config.head_dim > 256 || config.head_dim % 8 != 0)
     return "head_dim must be a multiple of 8 from 8 to 256";

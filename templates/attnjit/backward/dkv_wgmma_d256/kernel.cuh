@@ -16,30 +16,30 @@
 //   warpgroup 1   S, P and dv
 //   warpgroup 2   dP, dS and dk
 //
-// Shared memory: see BackwardWideConfig.
+// Shared memory: see DkvWgmmaD256Config.
 namespace attnjit::kernel {
 
-template <BackwardWideConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward_dkv_wide(const BackwardWgmmaParams& params, const BiasGrad& bias_grad,
+template <DkvWgmmaD256Config kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dkv_wgmma_d256(const DkvWgmmaParams& params, const BiasGrad& bias_grad,
                                       Features... features) {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in backward/dkv_wgmma_d256/config.h");
   static_assert(!BiasGrad::kStores && !BiasGrad::kAdds, "dS does not lie in shared memory");
   using Set = GradientFeatures<Features...>;
-  if (ptx::thread_index() == 0) BackwardWideShared<kConfig>().init_barriers();
+  if (ptx::thread_index() == 0) DkvD256Shared<kConfig>().init_barriers();
   ptx::block_sync();  // the barriers are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();
     const int warp = ptx::warp_index();
-    if (warp == 0) BackwardWideProducer<kConfig, Set>(params, Set(features...)).run();
-    if (warp == 1) BackwardWideHider<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 0) DkvD256Producer<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1) DkvD256ZeroFill<kConfig, Set>(params, Set(features...)).run();
   } else if (warpgroup == 1) {
     ptx::take_registers<kConfig.product_registers()>();
-    BackwardWideValues<kConfig, Set>(params, Set(features...)).run();
+    DvWarpgroup<kConfig, Set>(params, Set(features...)).run();
   } else {
     ptx::take_registers<kConfig.product_registers()>();
-    BackwardWideKeys<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+    DkWarpgroup<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
   }
 }
 

@@ -12,17 +12,17 @@
 namespace attnjit::kernel {
 
 // Walks over the tiles of queries and loads.
-template <BackwardWideConfig kConfig, class Features>
-struct BackwardWideProducer {
-  using Shared = BackwardWideShared<kConfig>;
+template <DkvWgmmaD256Config kConfig, class Features>
+struct DkvD256Producer {
+  using Shared = DkvD256Shared<kConfig>;
   using Walk = BackwardWalk<kConfig, Features>;
 
-  const BackwardWgmmaParams& params;
+  const DkvWgmmaParams& params;
   Shared shared;
   Walk walk;
   typename Shared::StageTurn turn = {};
 
-  ATTNJIT_DEVICE BackwardWideProducer(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DkvD256Producer(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
@@ -100,14 +100,14 @@ struct BackwardWideProducer {
 
 // Walks along and sets to zero the rows of K and V that no query sees, and the dead rows of Q and
 // dO.
-template <BackwardWideConfig kConfig, class Features>
-struct BackwardWideHider {
-  using Shared = BackwardWideShared<kConfig>;
+template <DkvWgmmaD256Config kConfig, class Features>
+struct DkvD256ZeroFill {
+  using Shared = DkvD256Shared<kConfig>;
 
   Shared shared;
   BackwardWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE BackwardWideHider(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DkvD256ZeroFill(const DkvWgmmaParams& p, const Features& f)
       : walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {

@@ -20,9 +20,9 @@ namespace attnjit::kernel {
 // where the operand is an operand as it lies in registers. The last product goes on while the first
 // one of the next step is issued, so that the tensor cores have work but for compute(), when the
 // other warpgroup keeps them busy.
-template <BackwardWideConfig kConfig, class Features, Stream kFirst, class Derived,
+template <DkvWgmmaD256Config kConfig, class Features, Stream kFirst, class Derived,
           ScoreShape kShape = kConfig.scores()>
-struct BackwardWideProduct : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
+struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using Base = KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
   static constexpr DType kDType = kConfig.dtype;
@@ -32,7 +32,7 @@ struct BackwardWideProduct : KeyTileWalk<BackwardBlock<kShape, Features, WarpTea
   static constexpr int kGroups = kConfig.block_q / 8;            // of 8 queries
   static constexpr int kDepth = kOfValues ? kConfig.depth() : kConfig.depth_v();
   static constexpr int kColumns = kOfValues ? kConfig.head_dim_v : kConfig.head_dim;
-  using Shared = BackwardWideShared<kConfig>;
+  using Shared = DkvD256Shared<kConfig>;
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Gradients = Fragments<1, round_up(kColumns, 32) / 8>;
@@ -46,7 +46,7 @@ struct BackwardWideProduct : KeyTileWalk<BackwardBlock<kShape, Features, WarpTea
   Operand operand;
   Gradients gradients;
 
-  ATTNJIT_DEVICE BackwardWideProduct(const BackwardWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DkvD256Product(const DkvWgmmaParams& p, const Features& f)
       : Base(p.base, f),
         first_lines(ptx::matrix_descriptor(shared.tile(kFirst, 0), 16, 1024)),
         second_lines(ptx::matrix_descriptor(shared.tile(kSecond, 0), kConfig.block_q * 128, 1024)) {

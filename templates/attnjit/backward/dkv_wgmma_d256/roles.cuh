@@ -9,15 +9,15 @@
 namespace attnjit::kernel {
 
 // Whether what rounding drops of P is handed on with it.
-template <BackwardWideConfig kConfig, class Features>
+template <DkvWgmmaD256Config kConfig, class Features>
 inline constexpr bool hands_residuals = kConfig.keeps_residuals() && !Features::kTransforms;
 
 // Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
 // where these are not 1, else with what rounding dropped, where there is room.
-template <BackwardWideConfig kConfig, class Features>
-struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQueries,
-                                                BackwardWideValues<kConfig, Features>> {
-  using Base = BackwardWideProduct<kConfig, Features, Stream::kQueries, BackwardWideValues>;
+template <DkvWgmmaD256Config kConfig, class Features>
+struct DvWarpgroup : DkvD256Product<kConfig, Features, Stream::kQueries,
+                                                DvWarpgroup<kConfig, Features>> {
+  using Base = DkvD256Product<kConfig, Features, Stream::kQueries, DvWarpgroup>;
   using Base::Base;
   using Base::block, Base::features, Base::kGroups, Base::kv_tile, Base::lane, Base::operand,
       Base::params, Base::scores, Base::shared;
@@ -97,17 +97,17 @@ struct BackwardWideValues : BackwardWideProduct<kConfig, Features, Stream::kQuer
 };
 
 // Computes dS and dk, of P as the other hands it on.
-template <BackwardWideConfig kConfig, class Features, class BiasGrad>
-struct BackwardWideKeys : BackwardWideProduct<kConfig, Features, Stream::kOutputs,
-                                              BackwardWideKeys<kConfig, Features, BiasGrad>> {
-  using Base = BackwardWideProduct<kConfig, Features, Stream::kOutputs, BackwardWideKeys>;
+template <DkvWgmmaD256Config kConfig, class Features, class BiasGrad>
+struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
+                                              DkWarpgroup<kConfig, Features, BiasGrad>> {
+  using Base = DkvD256Product<kConfig, Features, Stream::kOutputs, DkWarpgroup>;
   using Base::block, Base::kGroups, Base::kv_tile, Base::lane, Base::operand, Base::scores,
       Base::shared, Base::warp_row;
   using typename Base::Shared;
 
   BiasGrad bias_grad;
 
-  ATTNJIT_DEVICE BackwardWideKeys(const BackwardWgmmaParams& p, const Features& f,
+  ATTNJIT_DEVICE DkWarpgroup(const DkvWgmmaParams& p, const Features& f,
                                   const BiasGrad& g)
       : Base(p, f), bias_grad(g) {}
 

@@ -15,8 +15,8 @@ enum class Stream : int { kQueries = 0, kOutputs = 1 };
 
 // Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
 // 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
-template <BackwardWideConfig kConfig>
-struct BackwardWideShared : BackwardJobs {
+template <DkvWgmmaD256Config kConfig>
+struct DkvD256Shared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   using StageTurn = RingTurn<kStages>;
 
@@ -87,7 +87,7 @@ struct BackwardWideShared : BackwardJobs {
   static constexpr int kJobs = 8;
   static_assert(kStages + 2 < kJobs);
   static constexpr int kJobsOffset = 8 * (2 + 6 * kStages);
-  static_assert(kJobsOffset + 8 * kJobs <= BackwardWideConfig::kControlBytes);
+  static_assert(kJobsOffset + 8 * kJobs <= DkvWgmmaD256Config::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;

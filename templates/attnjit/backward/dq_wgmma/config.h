@@ -7,7 +7,7 @@
 namespace attnjit::kernel {
 
 // Everything that specialises the Hopper kernel of dq alone, apart from its features.
-struct BackwardDqWgmmaConfig {
+struct DqWgmmaConfig {
   DType dtype;             // of q, k, v, dout and dq: 16 bits wide
   int head_dim;            // columns of q and k, a multiple of 8 up to 256
   int head_dim_v;          // columns of v and dout, a multiple of 8 up to 256
@@ -61,7 +61,7 @@ struct BackwardDqWgmmaConfig {
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardDqWgmmaConfig& config) {
+ATTNJIT_CONSTEXPR const char* why_invalid(const DqWgmmaConfig& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 8 || config.head_dim > 256 || config.head_dim % 8 != 0)
     return "head_dim must be a multiple of 8 from 8 to 256";
@@ -76,7 +76,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardDqWgmmaConfig& config) {
 }
 
 // Run-time arguments of the Hopper kernel of dq.
-struct BackwardDqWgmmaParams {
+struct DqWgmmaParams {
   BackwardParams base;
   // Boxes of 64 columns: of q and dout of block_q rows, of k and v of a tile's rows in
   // StridedKeyOrder, a quarter of a tile in those of the tails, which serve a tile with a row past

@@ -24,13 +24,13 @@ namespace attnjit::kernel {
 //
 //     tensor cores  [ dq of the step before | S | dP ]       [ dq | S, dP of the next ]
 //     other units                              [ P ] [ dS ]
-template <BackwardDqWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
-struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
+template <DqWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   using Base = QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>>;
   using Base::block, Base::features, Base::params;
   static constexpr DType kDType = kConfig.dtype;
   static constexpr int kGroups = kConfig.block_kv / 8;  // of 8 keys
-  using Shared = BackwardDqShared<kConfig>;
+  using Shared = DqWgmmaShared<kConfig>;
   using Scores = Fragments<1, kGroups>;
 
   Shared shared;
@@ -45,7 +45,7 @@ struct BackwardDqConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTe
   ScoreWeights<Features, kDType, kGroups, false> weights;
   Fragments<1, kConfig.query_columns() / 8> dq;
 
-  ATTNJIT_DEVICE BackwardDqConsumer(const BackwardDqWgmmaParams& p, const Features& f, int group)
+  ATTNJIT_DEVICE DqWgmmaConsumer(const DqWgmmaParams& p, const Features& f, int group)
       : Base(p.base, f),
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
         group_rows(64 * group * 128) {}

@@ -13,25 +13,25 @@
 //                    to zero that must not be read; the others end
 //   warpgroups 1, 2  64 queries each (backward/dq_wgmma/consumer.cuh)
 //
-// Shared memory: see BackwardDqWgmmaConfig.
+// Shared memory: see DqWgmmaConfig.
 namespace attnjit::kernel {
 
-template <BackwardDqWgmmaConfig kConfig, class... Features>
-ATTNJIT_DEVICE void backward_dq_wgmma(const BackwardDqWgmmaParams& params, Features... features) {
+template <DqWgmmaConfig kConfig, class... Features>
+ATTNJIT_DEVICE void backward_dq_wgmma(const DqWgmmaParams& params, Features... features) {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in backward/dq_wgmma/config.h");
   using Set = GradientFeatures<Features...>;
-  if (ptx::thread_index() == 0) BackwardDqShared<kConfig>().init_barriers();
+  if (ptx::thread_index() == 0) DqWgmmaShared<kConfig>().init_barriers();
   ptx::block_sync();  // the barriers are there for all
   const int warpgroup = ptx::warpgroup_index();
   if (warpgroup == 0) {
     ptx::give_registers<kConfig.producer_registers>();
     const int warp = ptx::warp_index();
-    if (warp == 0) BackwardDqProducer<kConfig, Set>(params, Set(features...)).run();
-    if (warp == 1) BackwardDqHider<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 0) DqWgmmaProducer<kConfig, Set>(params, Set(features...)).run();
+    if (warp == 1) DqWgmmaZeroFill<kConfig, Set>(params, Set(features...)).run();
   } else {
     ptx::take_registers<kConfig.product_registers()>();
-    BackwardDqConsumer<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
+    DqWgmmaConsumer<kConfig, Set>(params, Set(features...), warpgroup - 1).run();
   }
 }
 

@@ -13,8 +13,8 @@
 namespace attnjit::kernel {
 
 // The walk of a thread block over its tiles of keys, by a warp.
-template <BackwardDqWgmmaConfig kConfig, class Features>
-struct BackwardDqWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, WarpTeam>> {
+template <DqWgmmaConfig kConfig, class Features>
+struct DqWgmmaWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, WarpTeam>> {
   using Base = QueryTileWalk<BackwardBlock<kConfig.scores(), Features, WarpTeam>>;
   using Base::Base;
   using Base::block, Base::features, Base::keys;
@@ -49,16 +49,16 @@ struct BackwardDqWalk : QueryTileWalk<BackwardBlock<kConfig.scores(), Features, 
 };
 
 // Walks over the tiles of keys and loads.
-template <BackwardDqWgmmaConfig kConfig, class Features>
-struct BackwardDqProducer {
-  using Shared = BackwardDqShared<kConfig>;
-  using Walk = BackwardDqWalk<kConfig, Features>;
+template <DqWgmmaConfig kConfig, class Features>
+struct DqWgmmaProducer {
+  using Shared = DqWgmmaShared<kConfig>;
+  using Walk = DqWgmmaWalk<kConfig, Features>;
 
-  const BackwardDqWgmmaParams& params;
+  const DqWgmmaParams& params;
   Shared shared;
   Walk walk;
 
-  ATTNJIT_DEVICE BackwardDqProducer(const BackwardDqWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DqWgmmaProducer(const DqWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
@@ -120,14 +120,14 @@ struct BackwardDqProducer {
 };
 
 // Walks along and sets to zero the rows of K and V that no query of the block sees.
-template <BackwardDqWgmmaConfig kConfig, class Features>
-struct BackwardDqHider {
-  using Shared = BackwardDqShared<kConfig>;
+template <DqWgmmaConfig kConfig, class Features>
+struct DqWgmmaZeroFill {
+  using Shared = DqWgmmaShared<kConfig>;
 
   Shared shared;
-  BackwardDqWalk<kConfig, Features> walk;
+  DqWgmmaWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE BackwardDqHider(const BackwardDqWgmmaParams& p, const Features& f)
+  ATTNJIT_DEVICE DqWgmmaZeroFill(const DqWgmmaParams& p, const Features& f)
       : walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {

@@ -9,8 +9,8 @@ namespace attnjit::kernel {
 
 // Memory that the warps of the Hopper kernel of dq share. Tiles lie as those of BackwardShared; a
 // job's tile is one of keys.
-template <BackwardDqWgmmaConfig kConfig>
-struct BackwardDqShared : BackwardJobs {
+template <DqWgmmaConfig kConfig>
+struct DqWgmmaShared : BackwardJobs {
   static constexpr int kKeyStages = kConfig.k_stages, kValueStages = kConfig.v_stages;
   using KeyTurn = RingTurn<kKeyStages>;
   using ValueTurn = RingTurn<kValueStages>;
@@ -57,7 +57,7 @@ struct BackwardDqShared : BackwardJobs {
   static constexpr int kJobs = 8;
   static_assert(kKeyStages + 2 < kJobs);
   static constexpr int kJobsOffset = 8 * (1 + 3 * (kKeyStages + kValueStages));
-  static_assert(kJobsOffset + 8 * kJobs <= BackwardDqWgmmaConfig::kControlBytes);
+  static_assert(kJobsOffset + 8 * kJobs <= DqWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;

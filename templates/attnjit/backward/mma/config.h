@@ -21,7 +21,7 @@ enum class Fresh {
 
 // Everything that specialises a kernel of the backward that computes scores, apart from its
 // features. The kernel of dk and dv, that of dq and that of dbias take values of their own.
-struct BackwardConfig {
+struct BackwardMmaConfig {
   DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
   int head_dim;      // columns of q and k, 1 ... 256
   int head_dim_v;    // columns of v and out, 1 ... 256
@@ -100,7 +100,7 @@ struct BackwardConfig {
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardConfig& config) {
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardMmaConfig& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
   if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";

@@ -12,8 +12,8 @@
 // Shared memory: num_stages times [ Q | dO | K | V | lse and delta ].
 namespace attnjit::kernel {
 
-template <BackwardConfig kConfig, class Features, class BiasGrad>
-struct BackwardDbias : GradientScores<kConfig, Features> {
+template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
+struct BackwardDbiasMma : GradientScores<kConfig, Features> {
   using Base = GradientScores<kConfig, Features>;
   using Base::block, Base::features, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
@@ -34,7 +34,7 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   int next_sharer, end_sharer;
   Tile sum[Base::kSpans];
 
-  ATTNJIT_DEVICE BackwardDbias(const BackwardParams& p, const BiasPlanes& b, const Features& f,
+  ATTNJIT_DEVICE BackwardDbiasMma(const BackwardParams& p, const BiasPlanes& b, const Features& f,
                                const BiasGrad& g)
       : Base(p, f), planes(b), bias_grad(g) {}
 
@@ -147,11 +147,11 @@ struct BackwardDbias : GradientScores<kConfig, Features> {
   }
 };
 
-template <BackwardConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward_dbias(const BackwardParams& params, const BiasPlanes& planes,
+template <BackwardMmaConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dbias_mma(const BackwardParams& params, const BiasPlanes& planes,
                                    const BiasGrad& bias_grad, Features... features) {
   using Set = GradientFeatures<Features...>;
-  BackwardDbias<kConfig, Set, BiasGrad>(params, planes, Set(features...), bias_grad).run();
+  BackwardDbiasMma<kConfig, Set, BiasGrad>(params, planes, Set(features...), bias_grad).run();
 }
 
 }  // namespace attnjit::kernel

@@ -38,8 +38,8 @@ struct NoBiasGrad {
   ATTNJIT_DEVICE void leave_head(Team, Kernel&, int) {}
 };
 
-template <BackwardConfig kConfig, class Features, class BiasGrad>
-struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
+template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
+struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
   using Base = KeyTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::features, Base::kv_tile, Base::params;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
@@ -72,7 +72,7 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   Fragments<kKeyTiles, KShare::kGroups> dk;
   Fragments<kKeyTiles, VShare::kGroups> dv;
 
-  ATTNJIT_DEVICE BackwardDkv(const BackwardParams& p, const Features& f, const BiasGrad& g)
+  ATTNJIT_DEVICE BackwardDkvMma(const BackwardParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f), bias_grad(g), shared(ptx::shared_base()), dq_head(0), dq_tile(-1), ds_slot(0) {}
 
   ATTNJIT_DEVICE KTile k_tile() const { return {shared}; }
@@ -287,11 +287,11 @@ struct BackwardDkv : KeyTileWalk<GradientScores<kConfig, Features>> {
   }
 };
 
-template <BackwardConfig kConfig, class BiasGrad, class... Features>
-ATTNJIT_DEVICE void backward_dkv(const BackwardParams& params, const BiasGrad& bias_grad,
+template <BackwardMmaConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_dkv_mma(const BackwardParams& params, const BiasGrad& bias_grad,
                                  Features... features) {
   using Set = GradientFeatures<Features...>;
-  BackwardDkv<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
+  BackwardDkvMma<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
 }
 
 }  // namespace attnjit::kernel

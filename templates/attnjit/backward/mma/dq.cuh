@@ -11,8 +11,8 @@
 // Shared memory: [ Q, at the end dQ | dO | num_stages times K and V | lse and delta ].
 namespace attnjit::kernel {
 
-template <BackwardConfig kConfig, class Features>
-struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
+template <BackwardMmaConfig kConfig, class Features>
+struct BackwardDqMma : QueryTileWalk<GradientScores<kConfig, Features>> {
   static_assert(kConfig.key_warps() == 1, "the kernel of dq needs query_warps == num_warps");
   using Base = QueryTileWalk<GradientScores<kConfig, Features>>;
   using Base::block, Base::end_tile, Base::features, Base::keys, Base::next_tile, Base::params;
@@ -22,7 +22,7 @@ struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
 
   Fragments<Base::kRowTiles, kColumnGroups> dq;
 
-  ATTNJIT_DEVICE BackwardDq(const BackwardParams& p, const Features& f) : Base(p, f) {}
+  ATTNJIT_DEVICE BackwardDqMma(const BackwardParams& p, const Features& f) : Base(p, f) {}
 
   ATTNJIT_DEVICE QTile q_tile() const { return {ptx::shared_base()}; }
   ATTNJIT_DEVICE DoutTile dout_tile() const { return {ptx::shared_base() + kConfig.q_bytes()}; }
@@ -133,10 +133,10 @@ struct BackwardDq : QueryTileWalk<GradientScores<kConfig, Features>> {
   }
 };
 
-template <BackwardConfig kConfig, class... Features>
-ATTNJIT_DEVICE void backward_dq(const BackwardParams& params, Features... features) {
+template <BackwardMmaConfig kConfig, class... Features>
+ATTNJIT_DEVICE void backward_dq_mma(const BackwardParams& params, Features... features) {
   using Set = GradientFeatures<Features...>;
-  BackwardDq<kConfig, Set>(params, Set(features...)).run();
+  BackwardDqMma<kConfig, Set>(params, Set(features...)).run();
 }
 
 }  // namespace attnjit::kernel

@@ -23,7 +23,7 @@
 // KeyOrder, as in the forward.
 namespace attnjit::kernel {
 
-template <BackwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+template <BackwardMmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in backward/mma/config.h");
   using Base = BackwardBlock<kShape, Features, BlockTeam<kConfig.num_threads()>>;

@@ -7,7 +7,7 @@ namespace attnjit::kernel {
 
 // Everything that specialises the portable forward kernel, apart from its features. A value of
 // this type is the template argument of the kernel.
-struct ForwardConfig {
+struct ForwardMmaConfig {
   DType dtype;       // of q, k, v and out: 16 bits wide
   int head_dim;      // columns of q and k, 1 ... 256
   int head_dim_v;    // columns of v and out, 1 ... 256
@@ -57,7 +57,7 @@ struct ForwardConfig {
 };
 
 // The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
-ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardConfig& config) {
+ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardMmaConfig& config) {
   if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
   if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
   if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";

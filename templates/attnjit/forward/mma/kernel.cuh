@@ -30,7 +30,7 @@
 // Q is read again for each tile; K and V are streamed by cp.async (forward/mma/tiles.cuh).
 namespace attnjit::kernel {
 
-template <ForwardConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
+template <ForwardMmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct Forward : ForwardTiles<kConfig, Features, kShape> {
   static_assert(why_invalid(kConfig) == nullptr, "why_invalid(config) in forward/mma/config.h");
   using Base = ForwardTiles<kConfig, Features, kShape>;
@@ -273,8 +273,8 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
   }
 };
 
-template <ForwardConfig kConfig, class... Features>
-ATTNJIT_DEVICE void forward(const ForwardParams& params, Features... features) {
+template <ForwardMmaConfig kConfig, class... Features>
+ATTNJIT_DEVICE void forward_mma(const ForwardParams& params, Features... features) {
   Forward<kConfig, FeatureSet<Features...>>(params, FeatureSet<Features...>(features...)).run();
 }
 

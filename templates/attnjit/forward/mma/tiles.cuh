@@ -18,7 +18,7 @@ namespace attnjit::kernel {
 //   [ Q, at the end O | K: num_stages tiles | V: num_stages tiles ]
 //
 // swizzled as tile/shared_tile.cuh has it.
-template <ForwardConfig kConfig, class Features, ScoreShape kShape>
+template <ForwardMmaConfig kConfig, class Features, ScoreShape kShape>
 struct ForwardTiles {
   static constexpr int kThreads = kConfig.num_threads();
   static constexpr int kRowTiles = kConfig.row_tiles();

@@ -1,5 +1,4 @@
 // Maps that an earlier call has made, with the addresses of a later one.
-#include "launch/kept_maps.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,6 +8,7 @@
 #include <string>
 
 #include "attnjit/error.hpp"
+#include "launch/kernels/forward_kernels.hpp"
 #include "unit/forward_fixtures.hpp"
 
 using namespace attnjit;
@@ -68,7 +68,7 @@ bool same_maps(const kernel::ForwardWgmmaParams& a, const kernel::ForwardWgmmaPa
 // The maps of `args` as they are made at once.
 kernel::ForwardWgmmaParams fresh(const kernel::ForwardWgmmaConfig& c, const ForwardArgs& args) {
   kernel::ForwardWgmmaParams params{};
-  launch::set_tensor_maps(c, problem::make_problem(args), args, encode, params);
+  launch::set_maps(c, problem::make_problem(args), args, encode, {}, params);
   return params;
 }
 
@@ -82,7 +82,7 @@ kernel::ForwardWgmmaParams moved(const kernel::ForwardWgmmaConfig& c, const Forw
   REQUIRE(kept.has_value());
   kernel::ForwardWgmmaParams params = *kept;
   moves = 0;
-  launch::move_maps(c, problem, *kept, args, maker, params);
+  launch::set_maps(c, problem, args, maker, kept, params);
   return params;
 }
 
@@ -131,12 +131,11 @@ TEST_CASE("the driver is asked for what has moved and has a map") {
 }
 
 TEST_CASE("nothing is kept without maps of k and v") {
-  const auto kept = [](const std::optional<kernel::ForwardWgmmaConfig>& c,
-                       const ForwardArgs& args) {
+  const auto kept = [](const auto& c, const ForwardArgs& args) {
     return launch::keep_maps(c, problem::make_problem(args), args, encode).has_value();
   };
   CHECK(kept(config(), args_of(192)));
-  CHECK_FALSE(kept(std::nullopt, args_of(192)));
+  CHECK_FALSE(kept(kernel::ForwardMmaConfig{}, args_of(192)));
   CHECK_FALSE(kept(config(), args_of(0)));
   CHECK_FALSE(kept(config(), test::forward_args({.seqlen_q = 0})));
 }

@@ -1,0 +1,124 @@
+// attn_bwd_dkv of templates/attnjit/backward/dkv_wgmma, for sm_90a and heads of up to 128 columns.
+#include <algorithm>
+
+#include "codegen/kernel_dtype.hpp"
+#include "codegen/kernels/backward_wgmma.hpp"
+#include "codegen/literals.hpp"
+
+namespace attnjit::kernel {
+
+constexpr auto fields(const DkvWgmmaConfig*) {
+  using C = DkvWgmmaConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
+      base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
+      base::Field{"whole_planes", &C::whole_planes},
+      base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
+      base::Field{"num_stages", &C::num_stages},
+      base::Field{"producer_registers", &C::producer_registers},
+      base::Field{"dq_registers", &C::dq_registers});
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::BackwardFamily;
+using problem::Extent;
+
+kernel::DqOrder dq_order(const BackwardFamily& f, DqMethod method) {
+  if (method == DqMethod::kAdd && f.deterministic) return kernel::DqOrder::kKeys;
+  return method == DqMethod::kStore ? kernel::DqOrder::kFirst : kernel::DqOrder::kAny;
+}
+
+Rule why_dq_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
+  switch (t.dq_method) {
+    case DqMethod::kAdd:
+      break;
+    case DqMethod::kKernel:
+      return "dq_method must be add, store or plane where dkv has path wgmma";
+    case DqMethod::kStore:
+      if (const Rule rule = why_no_first_keys(f.scores)) {
+        return fmt::format("dq_method: store {}; use add", *rule);
+      }
+      if (f.deterministic) return "dq_method: store is not deterministic; use add";
+      break;
+    case DqMethod::kPlane:
+      if (f.scores.packed) return "dq_method: plane does not support cu_seqlens; use add";
+      if (t.split) return "split must be false where dq_method is plane";
+      if (stores_dbias(t.dbias_method)) {
+        return "dq_method: plane does not support a dbias per query and key; use add";
+      }
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardTunables& t) {
+  const bool planes = t.dq_method == DqMethod::kPlane;
+  const int width = std::max(f.scores.head_dim, f.scores.head_dim_v);
+  const bool operands = f.scores.mask != Extent::kAbsent || varies_over_keys(f.scores.bias);
+  // A walk from place to place takes registers that producers of packed sequences do not have
+  // beside wider heads or operands, nor the warp that completes a dbias tile by tile.
+  const bool walks = !f.scores.packed || (width <= 64 && !operands);
+  const bool shares = !planes && walks && t.dbias_method != DbiasMethod::kStore;
+  // Registers of those that load, and what they leave to those of dq, so that threads that have
+  // keys of 128 columns get 208, and of fewer 200 (ptxas 13.0). Those of dq need more where they
+  // complete it.
+  const bool wide = width > 96;
+  const int of_loads = wide ? (planes ? 24 : 32) : shares && f.scores.packed ? 48 : 40;
+  return {.dtype = kernel_dtype(f.scores.dtype),
+          .head_dim = f.scores.head_dim,
+          .head_dim_v = f.scores.head_dim_v,
+          .gqa_ratio = f.scores.gqa_ratio,
+          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .any_scale = !f.scores.positive_scale,
+          .bias_tiles = has_bias_tiles(f.scores),
+          .dq_order = dq_order(f, t.dq_method),
+          .whole_planes = planes,
+          .shares_places = shares,
+          .block_q = t.dkv.block_q,
+          .num_stages = t.dkv.num_stages,
+          .producer_registers = of_loads,
+          .dq_registers = (wide ? 96 : 112) - of_loads};
+}
+
+DkvFacts facts(const kernel::DkvWgmmaConfig& config) {
+  return {.block_q = config.block_q,
+          .block_kv = config.block_kv,
+          .scale_first = config.scale_first,
+          .probability_scale = config.probability_scale(),
+          .keys_in_rows = true,
+          .whole_tiles = true,
+          .persistent = config.shares_places,
+          .takes_orders = true,
+          .dq_order = config.dq_order};
+}
+
+Rule why_dkv_unfit(const kernel::DkvWgmmaConfig& config, const BackwardTunables& t,
+                   const BackwardFamily& f, const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
+  if (t.dbias_method == DbiasMethod::kStore) {
+    if (const Rule rule = why_no_stored_tiles(f)) {
+      return fmt::format("dbias_method: {}; use parts", *rule);
+    }
+  }
+  if (Rule rule = why_dq_method_unfit(t, f)) return rule;
+  return why_tile_unfit("dkv", t.dkv, config, arch);
+}
+
+Source render_dkv(const kernel::DkvWgmmaConfig& config, const BackwardFamily& family,
+                  const BackwardTunables& tunables, const TemplateSet& templates) {
+  return render_dkv_wgmma({.header = "backward/dkv_wgmma/kernel.cuh",
+                           .function = "backward_dkv_wgmma",
+                           .config_type = "DkvWgmmaConfig",
+                           .config = initialiser(config)},
+                          family, tunables, templates);
+}
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,109 @@
+// attn_fwd of templates/attnjit/forward/wgmma, for sm_90a.
+#include <algorithm>
+
+#include "codegen/kernel_dtype.hpp"
+#include "codegen/kernels/rows.hpp"
+#include "codegen/kernels/score_kernel.hpp"
+#include "codegen/literals.hpp"
+
+namespace attnjit::kernel {
+
+constexpr auto fields(const ForwardWgmmaConfig*) {
+  using C = ForwardWgmmaConfig;
+  return base::fields_of<C>(
+      base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
+      base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"pack_heads", &C::pack_heads},
+      base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
+      base::Field{"piece_kv", &C::piece_kv}, base::Field{"num_stages", &C::num_stages},
+      base::Field{"producer_registers", &C::producer_registers},
+      base::Field{"row_max", &C::row_max}, base::Field{"packs_sequences", &C::packs_sequences},
+      base::Field{"one_edge", &C::one_edge});
+}
+
+}  // namespace attnjit::kernel
+
+namespace attnjit::codegen {
+namespace {
+
+using problem::Extent;
+using problem::Family;
+
+// Registers of the warps that load, so that they spill little, and those that multiply nothing
+// (ptxas 13.0).
+int producer_registers(const Family& f, const ForwardTunables& tunables) {
+  if (tunables.block_q == 192) return 32;
+  const bool paged = f.page_size > 0;
+  // Two warpgroups that multiply have as many beside 56 as beside 48.
+  const int own = f.bias != Extent::kPerPair ? 40 : f.head_dim > 128 || paged ? 56 : 48;
+  // Places of pages want some more, and a single warpgroup that multiplies leaves them.
+  return tunables.block_q == 64 && paged ? std::max(own, 48) : own;
+}
+
+}  // namespace
+
+kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTunables& t) {
+  return {.dtype = kernel_dtype(f.dtype),
+          .head_dim = f.head_dim,
+          .head_dim_v = f.head_dim_v,
+          .gqa_ratio = f.gqa_ratio,
+          .scale_first = scales_first(f, Pass::kForward),
+          .pack_heads = t.pack_heads,
+          .block_q = t.block_q,
+          .block_kv = t.block_kv,
+          .piece_kv = kernel::keys_of_piece(f.page_size, t.block_kv),
+          .num_stages = t.num_stages,
+          .producer_registers = producer_registers(f, t),
+          .row_max = f.row_max,
+          .packs_sequences = f.packed,
+          // A second text costs such a kernel more than the branches do: 1 to 5 % on an H100.
+          .one_edge = f.bias == Extent::kPerPair};
+}
+
+Rule why_no_wgmma(const Family& f, const Arch& arch) {
+  if (!arch.wgmma) return fmt::format("wgmma does not exist on {}", arch.name);
+  if (f.mask_packs_keys) return "wgmma does not support a mask over keys with cu_seqlens_kv";
+  if (f.mask_in_place)
+    return "wgmma does not support a mask that is read as bytes, as with at most 16 query rows";
+  if (!fits_pages(32, f.page_size)) return "wgmma needs page_size 16 or a multiple of 32";
+  if (!f.aligned) {
+    return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
+  }
+  return std::nullopt;
+}
+
+ForwardFacts facts(const kernel::ForwardWgmmaConfig& config) {
+  return {.block_q = config.block_q,
+          .block_kv = config.block_kv,
+          .packed_heads = config.packed_heads(),
+          .scale_first = config.scale_first,
+          .persistent = true};
+}
+
+Rule why_unfit(const kernel::ForwardWgmmaConfig& config, const ForwardTunables& t, const Family& f,
+               const Arch& arch) {
+  if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("path: {}; use mma", *rule);
+  if (t.num_warps * 16 != t.block_q) return "num_warps must be block_q / 16 with path wgmma";
+  if (t.min_blocks != 1) return "min_blocks must be 1 with path wgmma";
+  if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
+    return "softmax must be max_free with path wgmma";
+  if (Rule rule = why_invalid(config, config.shared_bytes(), arch)) return rule;
+  if (fits_pages(t.block_kv, f.page_size)) return std::nullopt;
+  return fmt::format("block_kv must divide or be a multiple of page_size {} with path wgmma",
+                     f.page_size);
+}
+
+Source render(const kernel::ForwardWgmmaConfig& config, const Family& family,
+              const ForwardTunables& tunables, const TemplateSet& templates) {
+  return render_score_kernel(
+      {.entry = "attn_fwd",
+       .header = "forward/wgmma/kernel.cuh",
+       .function = "forward_wgmma",
+       .params = {"ForwardWgmmaParams", "params"},
+       .config_type = "ForwardWgmmaConfig",
+       .config = initialiser(config)},
+      fmt::format("attn_fwd {} | {}", describe(family), describe_tile(tunables)), family,
+      Pass::kForward, templates);
+}
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,28 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "codegen/features.hpp"
+#include "codegen/source.hpp"
+
+namespace attnjit::codegen {
+
+/// The stub of a main kernel: its loop gets the policies of the features.
+struct ScoreKernel {
+  const char* entry = nullptr;
+  const char* header = nullptr;
+  const char* function = nullptr;
+  Stub::Parameter params = {};  ///< of the main loop
+  const char* config_type = nullptr;
+  std::string config = {};                 ///< its initialiser()
+  std::vector<Stub::Parameter> more = {};  ///< before those of the features
+  std::vector<std::string> policies = {};  ///< the same; parameters in `more` among them
+  std::vector<std::string> headers = {};   ///< of these
+};
+
+inline constexpr const char* kBatchGroupsHeader = "score/batch_groups.cuh";
+
+Source render_score_kernel(const ScoreKernel& kernel, std::string title,
+                           const problem::Family& family, Pass pass, const TemplateSet& templates);
+
+}  // namespace attnjit::codegen

@@ -1,0 +1,41 @@
+#pragma once
+#include <optional>
+
+#include "attnjit/forward.hpp"
+#include "codegen/kernels/main_kernels.hpp"
+#include "launch/tensor_map_table.hpp"
+
+/// What a launch of attn_fwd has beside the parameters that all its kernels have.
+namespace attnjit::launch {
+
+/// What a forward leaves to later calls of its problem under its plan: the tensor maps that it
+/// needs, in the parameters that they are part of, and in these, beside zeros, the addresses that
+/// q, k, v and out had. Nothing for a kernel without maps.
+using KeptMaps = std::optional<kernel::ForwardWgmmaParams>;
+
+/// Parameters as a call begins with them: zeros, or those of `kept`.
+inline void begin_parameters(const kernel::ForwardMmaConfig&, const KeptMaps&,
+                             kernel::ForwardWgmmaParams& params) {
+  params.base = {};
+}
+inline void begin_parameters(const kernel::ForwardWgmmaConfig&, const KeptMaps& kept,
+                             kernel::ForwardWgmmaParams& params) {
+  params = kept ? *kept : kernel::ForwardWgmmaParams{};
+}
+
+/// Fills in the tensor maps of `params`, or gives those of `kept` the addresses of `args` where
+/// they are others. Throws Error(kCuda) where the driver refuses one.
+inline void set_maps(const kernel::ForwardMmaConfig&, const problem::Problem&, const ForwardArgs&,
+                     const TensorMapMaker&, const KeptMaps&, kernel::ForwardWgmmaParams&) {}
+void set_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
+              const ForwardArgs& args, const TensorMapMaker& maker, const KeptMaps& kept,
+              kernel::ForwardWgmmaParams& params);
+
+inline KeptMaps keep_maps(const kernel::ForwardMmaConfig&, const problem::Problem&,
+                          const ForwardArgs&, const TensorMapMaker&) {
+  return std::nullopt;
+}
+KeptMaps keep_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
+                   const ForwardArgs& args, const TensorMapMaker& maker);
+
+}  // namespace attnjit::launch
