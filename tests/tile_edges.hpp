@@ -21,7 +21,7 @@ inline std::vector<codegen::ForwardTunables> shipped_wgmma_tiles() {
 /// Where heads share a tile a row less is a query less, of all of them.
 inline std::vector<instance::ProblemSpec> around_tile(const instance::ProblemSpec& spec,
                                                       const codegen::ForwardTunables& tile) {
-  const std::int64_t heads = tile.pack_heads ? spec.heads_q / spec.heads_kv : 1;
+  const std::int64_t heads = tile.pack_gqa ? spec.heads_q / spec.heads_kv : 1;
   std::vector<instance::ProblemSpec> list;
   for (const int rows : {-1, 0, 1}) {
     for (const int keys : {-1, 0, 1}) {

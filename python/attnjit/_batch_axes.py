@@ -48,7 +48,7 @@ def _flattened(name: str, operand: Tensor, batch: torch.Size):
     if axes and not torch.compiler.is_compiling():  # dynamo cannot trace a warning
         warnings.warn(
             f"{name}: it has {tuple(operand.shape[:_BATCH])} of the batch axes {tuple(batch)}, and is copied over the"
-            f" first {axes} of them; put axes that it broadcasts beside one another",
+            f" first {axes} of them; put axes that it broadcasts next to each other",
             stacklevel=2,
         )
     return wide.flatten(0, last), order

@@ -138,7 +138,7 @@ PyObject* TensorReader::contiguous(PyObject* object, const char* name, Object& c
 void* TensorReader::current_stream(PyObject* object, std::int32_t device) {
   const dlpack::ExchangeApi* const api = exchange_api(Py_TYPE(object));
   if (api == nullptr)
-    raise(PyExc_TypeError, "stream: expected an integer beside tensors that are described");
+    raise(PyExc_TypeError, "stream: expected an integer with tensors that are described");
   void* stream = nullptr;
   if (api->current_work_stream(dlpack::kCuda, device, &stream) != 0) throw PythonError{};
   return stream;

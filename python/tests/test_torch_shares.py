@@ -135,7 +135,7 @@ def test_bands_of_options():
 def test_scalars_of_a_call_keep_what_its_band_keeps():
     for band in ((None, None), (None, 3), (-2, None), (-4, 2), (1, 5), (-5, -1)):
         (call,) = calls_for((Piece(0, 0, 12),), (Piece(0, 0, 12),), band, True)
-        assert band_of(call.scalars(None, 0.0), 12, 12) == band
+        assert band_of(call.scalars(Scalars()), 12, 12) == band
 
 
 def sizes(length, heads_kv=8, backward=False):
@@ -157,7 +157,7 @@ def test_calls_with_slopes_take_one_piece_and_its_diagonal():
                     first_row, first_key = (
                         indices(p)[i] for p, i in ((mine, call.rows[0]), (pieces, call.keys[0]))
                     )
-                    own = call.scalars(None, 0.0)
+                    own = call.scalars(Scalars())
                     assert band_of(own, 1, 1) == call.band
                     assert own.diagonal_offset == diagonal + first_row - first_key
                     for at, there in ((call.rows, mine), (call.keys, pieces)):

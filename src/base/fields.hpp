@@ -1,5 +1,7 @@
 #pragma once
+#include <concepts>
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 
@@ -28,9 +30,16 @@ struct Word {
   T value;
 };
 
-/// The words of an enum: specialisations have `static constexpr Word<T> kAll[]`.
+/// The words of an enum: specialisations have `static constexpr Word<T> kAll[]`, and where words
+/// have other names than in a version before, `static constexpr Renamed kRenamed[]`.
 template <class T>
 struct Words;
+
+/// A word that an earlier version knew, and the one that stands for it now.
+struct Renamed {
+  const char* before;
+  const char* now;
+};
 
 /// The word of `value`, or "unknown".
 template <class Enum>
@@ -59,13 +68,21 @@ constexpr std::size_t count_members() {
 
 }  // namespace detail
 
-/// The list of the members of `Owner`, an aggregate.
-template <class Owner, class... Types>
+/// The list of the members of `Owner`, an aggregate, but for those of its `kBases` bases.
+template <class Owner, std::size_t kBases = 0, class... Types>
 constexpr auto fields_of(Field<Owner, Types>... each) {
-  static_assert(detail::count_members<Owner>() == sizeof...(Types),
+  static_assert(detail::count_members<Owner>() == kBases + sizeof...(Types),
                 "the list must name every member of the struct once");
   return std::tuple(each...);
 }
+
+/// A struct whose first member is a tag that says which of the others it has not: ADL finds
+/// `constexpr bool lacks(const T&, std::string_view name)`. These have their default values, and no
+/// JSON names them.
+template <class T>
+concept HasTag = requires(const T& object) {
+  { lacks(object, std::string_view{}) } -> std::same_as<bool>;
+};
 
 template <class T>
 concept HasFields = requires {

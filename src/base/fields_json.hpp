@@ -31,8 +31,12 @@ template <class T>
 Json to_json_value(const T& value) {
   if constexpr (HasFields<T>) {
     Json object = Json::object();
-    for_each_field(
-        value, [&](const char* name, const auto& member) { object[name] = to_json_value(member); });
+    for_each_field(value, [&](const char* name, const auto& member) {
+      if constexpr (HasTag<T>) {
+        if (lacks(value, name)) return;
+      }
+      object[name] = to_json_value(member);
+    });
     return object;
   } else if constexpr (std::is_enum_v<T>) {
     return word(value);
@@ -46,48 +50,78 @@ Json to_json_value(const T& value) {
 template <class T>
 T from_json_value(const Json& json, const std::string& what);
 
+/// Throws Error(kInvalidEnvironment) where `json` names a member that T has not. What a version
+/// before called otherwise ADL finds in `renamed(const T*)`, a range of Renamed.
+template <HasFields T>
+void expect_known_members(const Json& json, const std::string& what) {
+  if (!json.is_object()) refuse_json(what, json, "an object");
+  for (const auto& item : json.items()) {
+    const std::string& key = item.key();
+    std::string names;
+    bool known = false;
+    std::apply(
+        [&](const auto&... field) {
+          ((names += fmt::format("{}{}", names.empty() ? "" : ", ", field.name),
+            known |= key == field.name),
+           ...);
+        },
+        kFields<T>);
+    if (known) continue;
+    if constexpr (requires { renamed(static_cast<const T*>(nullptr)); }) {
+      for (const Renamed& each : renamed(static_cast<const T*>(nullptr))) {
+        if (key != each.before) continue;
+        throw Error(ErrorKind::kInvalidEnvironment,
+                    fmt::format("{}: \"{}\" is called {} now", what, each.before, each.now));
+      }
+    }
+    throw Error(
+        ErrorKind::kInvalidEnvironment,
+        fmt::format("{}: unknown member \"{}\"; expected one of {}", what, excerpt(key), names));
+  }
+}
+
+/// Sets members that `object` has not by its tag to their defaults.
+template <HasTag T>
+void drop_lacking(T& object) {
+  std::apply(
+      [&](const auto&... field) {
+        ((lacks(object, field.name) ? void(object.*(field.member) = T{}.*(field.member)) : void()),
+         ...);
+      },
+      kFields<T>);
+}
+
 /// Members of a struct to be set, and their values.
 template <class T>
 using Patch = std::vector<std::function<void(T&)>>;
 
-/// The members that the object `json` names; nested objects name some of their members too.
-/// Throws Error(kInvalidEnvironment) that names the member: one that is unknown, or a value of
-/// another type or outside of its range.
+/// The members that the object `json` names; nested objects name some of their members too. A tag
+/// is set before the others, and drops what it lacks. Throws Error(kInvalidEnvironment) that names
+/// the member: one that is unknown, or a value of another type or outside of its range.
 template <HasFields T>
 Patch<T> parse_patch(const Json& json, const std::string& what) {
-  if (!json.is_object()) refuse_json(what, json, "an object");
+  expect_known_members<T>(json, what);
   Patch<T> patch;
-  for (const auto& member : json.items()) {
-    const std::string& key = member.key();
-    const Json& value = member.value();
-    const std::string place = fmt::format("{}: {}", what, excerpt(key));
-    bool known = false;
-    std::string names;
-    std::apply(
-        [&](const auto&... field) {
-          const auto read = [&]<class Member>(const Field<T, Member>& f) {
-            names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
-            if (key != f.name) return;
-            known = true;
-            if constexpr (HasFields<Member>) {
-              patch.push_back(
-                  [member = f.member, inner = parse_patch<Member>(value, place)](T& object) {
-                    for (const auto& set : inner) set(object.*member);
-                  });
-            } else {
-              patch.push_back([member = f.member, parsed = from_json_value<Member>(value, place)](
-                                  T& object) { object.*member = parsed; });
-            }
-          };
-          (read(field), ...);
-        },
-        kFields<T>);
-    if (!known) {
-      throw Error(
-          ErrorKind::kInvalidEnvironment,
-          fmt::format("{}: unknown member \"{}\"; expected one of {}", what, excerpt(key), names));
+  const auto read = [&]<class Member>(const Field<T, Member>& f) {
+    if (!json.contains(f.name)) return;
+    const std::string place = fmt::format("{}: {}", what, f.name);
+    if constexpr (HasFields<Member>) {
+      patch.push_back(
+          [member = f.member, inner = parse_patch<Member>(json[f.name], place)](T& object) {
+            for (const auto& set : inner) set(object.*member);
+          });
+    } else {
+      const bool tag = HasTag<T> && patch.empty() && f.name == std::get<0>(kFields<T>).name;
+      patch.push_back([tag, member = f.member,
+                       parsed = from_json_value<Member>(json[f.name], place)](T& object) {
+        object.*member = parsed;
+        if constexpr (HasTag<T>) {
+          if (tag) drop_lacking(object);
+        }
+      });
     }
-  }
+  };
+  std::apply([&](const auto&... field) { (read(field), ...); }, kFields<T>);
   return patch;
 }
 
@@ -101,21 +135,27 @@ template <class T>
 T from_json_value(const Json& json, const std::string& what) {
   if constexpr (HasFields<T>) {
     T object{};
-    if (!json.is_object()) refuse_json(what, json, "an object");
-    for (const auto& item : json.items()) {
-      const std::string& key = item.key();
-      bool known = false;
-      for_each_field(object, [&](const char* name, const auto&) { known |= key == name; });
-      if (!known) refuse_json(what, json, fmt::format("no member \"{}\"", excerpt(key)));
-    }
+    expect_known_members<T>(json, what);
     for_each_field(object, [&](const char* name, auto& member) {
       const std::string place = fmt::format("{}: {}", what, name);
+      if constexpr (HasTag<T>) {
+        if (lacks(object, name)) {
+          if (json.contains(name)) refuse_json(what, json, fmt::format("no member \"{}\"", name));
+          return;
+        }
+      }
       if (!json.contains(name)) refuse_json(what, json, fmt::format("a member \"{}\"", name));
       member = from_json_value<std::remove_reference_t<decltype(member)>>(json[name], place);
     });
     return object;
   } else if constexpr (std::is_enum_v<T>) {
     std::string words;
+    if constexpr (requires { Words<T>::kRenamed; }) {
+      for (const Renamed& each : Words<T>::kRenamed) {
+        if (json == each.before)
+          refuse_json(what, json, fmt::format("\"{}\", its name now", each.now));
+      }
+    }
     for (const auto& each : Words<T>::kAll) {
       if (json == each.text) return each.value;
       words += fmt::format("{}\"{}\"", words.empty() ? "" : ", ", each.text);

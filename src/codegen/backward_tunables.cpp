@@ -30,20 +30,20 @@ Rule why_dbias_method_unfit(const BackwardTunables& t, const BackwardFamily& f) 
   const DbiasMethod natural = default_dbias_method(f), method = t.dbias_method;
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
   const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel ||
-                        method == DbiasMethod::kParts;
-  const bool keeps_all = natural == DbiasMethod::kStore && method == DbiasMethod::kParts;
+                        method == DbiasMethod::kPerPlane;
+  const bool keeps_all = natural == DbiasMethod::kStore && method == DbiasMethod::kPerPlane;
   if (method != natural && !(reduces && asked_to) && !keeps_all) {
     return "dbias_method: it does not support the axes that dbias keeps";
   }
   if (f.deterministic && method == DbiasMethod::kAdd) {
     return "dbias_method: add is not deterministic; use kernel";
   }
-  if (method == DbiasMethod::kParts) {
+  if (method == DbiasMethod::kPerPlane) {
     if (const Rule rule = why_no_parts(f)) {
       return fmt::format("dbias_method: {}; use {}", *rule, reduces ? "add or kernel" : "store");
     }
     if (t.dkv.path != Path::kWgmma) {
-      return fmt::format("dbias_method: parts needs path wgmma; use {}",
+      return fmt::format("dbias_method: per_plane needs path wgmma; use {}",
                          reduces ? "add or kernel" : "store");
     }
   }
@@ -70,7 +70,7 @@ Rule why_no_stored_tiles(const BackwardFamily& f) {
 
 Rule why_no_parts(const BackwardFamily& f) {
   if (!f.dbias_reduces_few && default_dbias_method(f) != DbiasMethod::kStore) {
-    return "parts does not support a dbias that sums more than four planes";
+    return "per_plane does not support a dbias that sums more than four planes";
   }
   return why_no_dbias_tiles(f);
 }

@@ -16,8 +16,8 @@ std::string describe_tile(const BackwardTile& t) {
 
 std::string describe_tile(const BackwardTunables& t) {
   std::string text = describe_tile(t.dkv);
-  if (t.dq_method == DqMethod::kPlane) text += " planes";
-  if (t.dq_method == DqMethod::kStore) text += " store";
+  if (t.dq_method == DqMethod::kOwnKvHead) text += " own_kv_head";
+  if (t.dq_method == DqMethod::kFirstStores) text += " first_stores";
   if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
   if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);
   return text;

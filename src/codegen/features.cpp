@@ -7,6 +7,7 @@
 
 #include "codegen/kernel_dtype.hpp"
 #include "codegen/literals.hpp"
+#include "codegen/mask_form.hpp"
 
 namespace attnjit::codegen {
 namespace {
@@ -43,21 +44,22 @@ std::string alibi(const Family& f, Pass) {
 }
 
 std::string packed_mask(const Family& f, Pass pass) {
-  if (!f.classifies_mask() || pass == Pass::kBackward) return "";
+  if (mask_form(f) != MaskForm::kBits || pass == Pass::kBackward) return "";
   return fmt::format("PackedMask<kScores, {}>", literal(f.mask));
 }
 
 std::string backward_mask(const Family& f, Pass pass) {
-  if (!f.classifies_mask() || pass == Pass::kForward) return "";
+  if (mask_form(f) != MaskForm::kBits || pass == Pass::kForward) return "";
   return fmt::format("BackwardMask<kScores, {}, kConfig.late>", literal(f.mask));
 }
 
 std::string key_mask(const Family& f, Pass) {
-  return f.mask_in_place ? fmt::format("KeyMask<kScores, {}>", literal(f.mask_vectorized)) : "";
+  if (mask_form(f) != MaskForm::kBytes) return "";
+  return fmt::format("KeyMask<kScores, {}>", literal(f.mask_vectorized));
 }
 
 std::string packed_keys_mask(const Family& f, Pass) {
-  return f.mask_packs_keys ? "PackedKeysMask<kScores>" : "";
+  return mask_form(f) == MaskForm::kPackedRow ? "PackedKeysMask<kScores>" : "";
 }
 
 // The backward's preprocess kernel tells the others: rows that it drops are dead.

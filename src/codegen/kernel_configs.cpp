@@ -4,6 +4,7 @@
 
 #include "codegen/features.hpp"
 #include "codegen/kernel_dtype.hpp"
+#include "codegen/mask_form.hpp"
 
 namespace attnjit::codegen {
 
@@ -12,7 +13,7 @@ using problem::Extent;
 using problem::Family;
 
 std::optional<kernel::MaskPackConfig> mask_pack_config(const Family& family) {
-  if (!family.prepares_mask()) return std::nullopt;
+  if (!packs_mask(family)) return std::nullopt;
   return kernel::MaskPackConfig{.per_pair = family.mask == Extent::kPerPair,
                                 .vectorized = family.mask_vectorized,
                                 .by_rows = true,
@@ -73,7 +74,7 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
           .pieces = dkv.whole_tiles,
-          .dq_columns = tunables.dq_method == DqMethod::kPlane ? f.scores.head_dim : 0,
+          .dq_columns = tunables.dq_method == DqMethod::kOwnKvHead ? f.scores.head_dim : 0,
           .sink = f.scores.sink,
           .sink_dtype = kernel_dtype(f.scores.sink_dtype),
           .row_mask = f.scores.mask == Extent::kPerQuery,
@@ -103,7 +104,7 @@ std::optional<kernel::BiasSumConfig> sink_sum_config(const BackwardFamily& f) {
 
 std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, DbiasMethod method) {
   if (method == DbiasMethod::kNone || method == DbiasMethod::kStore) return std::nullopt;
-  const DType parts = method == DbiasMethod::kParts ? f.scores.dtype : DType::kFloat32;
+  const DType parts = method == DbiasMethod::kPerPlane ? f.scores.dtype : DType::kFloat32;
   return kernel::BiasSumConfig{.dtype = kernel_dtype(f.dbias_dtype),
                                .parts = kernel_dtype(parts),
                                .vectorized = f.dbias_vectorized,

@@ -35,7 +35,7 @@ inline std::string literal(kernel::Fresh value) {
   return fmt::format("Fresh::{}", kNames[static_cast<int>(value)]);
 }
 inline std::string literal(kernel::DqOrder value) {
-  constexpr const char* kNames[] = {"kAny", "kFirst", "kKeys"};
+  constexpr const char* kNames[] = {"kAny", "kFirstStores", "kKeys"};
   return fmt::format("DqOrder::{}", kNames[static_cast<int>(value)]);
 }
 inline std::string literal(problem::Extent value) {

@@ -50,4 +50,20 @@ Rule why_out_of_range(const Tunables& tunables) {
   return rule;
 }
 
+/// The rule of members that a tile's path has not, see lacks().
+template <base::HasTag Tile>
+Rule why_lacking(const Tile& tile) {
+  Rule rule;
+  std::apply(
+      [&](const auto&... field) {
+        const auto check = [&](const auto& f) {
+          if (!lacks(tile, f.name) || tile.*(f.member) == Tile{}.*(f.member)) return;
+          rule = fmt::format("{}: path {} has no such member", f.name, base::word(tile.path));
+        };
+        (check(field), ...);
+      },
+      base::kFields<Tile>);
+  return rule;
+}
+
 }  // namespace attnjit::codegen

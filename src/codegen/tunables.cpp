@@ -10,12 +10,12 @@ using problem::Extent;
 
 Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, const Arch& arch) {
   if (auto rule = why_out_of_range(tunables)) return rule;
-  if (tunables.pack_heads && family.mask_per_query_head) {
-    return "pack_heads is true; the heads of a kv head must share the mask";
+  if (tunables.pack_gqa && family.mask_per_query_head) {
+    return "pack_gqa is true; the heads of a kv head must share the mask";
   }
-  if (tunables.pack_heads && family.mask == Extent::kPerPair &&
+  if (tunables.pack_gqa && family.mask == Extent::kPerPair &&
       tunables.block_q % family.gqa_ratio != 0) {
-    return fmt::format("pack_heads is true; with this mask block_q must be a multiple of {}",
+    return fmt::format("pack_gqa is true; with this mask block_q must be a multiple of {}",
                        family.gqa_ratio);
   }
   return std::visit([&](const auto& config) { return why_unfit(config, tunables, family, arch); },
@@ -24,10 +24,10 @@ Rule why_unfit(const ForwardTunables& tunables, const problem::Family& family, c
 
 std::string describe_tile(const ForwardTunables& t) {
   if (t.path == Path::kWgmma) {
-    return fmt::format("wgmma q{}{} kv{} s{}", t.block_q, t.pack_heads ? " packed" : "", t.block_kv,
+    return fmt::format("wgmma q{}{} kv{} s{}", t.block_q, t.pack_gqa ? " pack_gqa" : "", t.block_kv,
                        t.num_stages);
   }
-  return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_heads ? " packed" : "",
+  return fmt::format("q{}{} kv{} s{} w{} b{}{}", t.block_q, t.pack_gqa ? " pack_gqa" : "",
                      t.block_kv, t.num_stages, t.num_warps, t.min_blocks,
                      t.softmax == kernel::SoftmaxPolicy::kMaxFree ? " max_free" : "");
 }

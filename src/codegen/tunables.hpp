@@ -1,6 +1,8 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "attnjit/backward/mma/config.h"
 #include "attnjit/forward/mma/config.h"
@@ -19,11 +21,10 @@ enum class Path {
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
-/// ForwardWgmmaConfig. With Path::kWgmma num_warps counts those that multiply, 16 rows each;
-/// num_stages those of K and of V.
+/// ForwardWgmmaConfig. With Path::kWgmma num_stages counts those of K and of V.
 struct ForwardTunables {
   Path path = Path::kMma;
-  bool pack_heads = false;
+  bool pack_gqa = false;  ///< query heads of a kv head share a tile
   int block_q = 0, block_kv = 0, num_stages = 0, num_warps = 0, min_blocks = 0;
   kernel::SoftmaxPolicy softmax = kernel::SoftmaxPolicy::kMaxFree;
   bool operator==(const ForwardTunables&) const = default;
@@ -32,34 +33,44 @@ struct ForwardTunables {
 constexpr auto fields(const ForwardTunables*) {
   using T = ForwardTunables;
   return base::fields_of<T>(
-      base::Field{"path", &T::path}, base::Field{"pack_heads", &T::pack_heads},
+      base::Field{"path", &T::path}, base::Field{"pack_gqa", &T::pack_gqa},
       base::Field{"block_q", &T::block_q}, base::Field{"block_kv", &T::block_kv},
       base::Field{"num_stages", &T::num_stages}, base::Field{"num_warps", &T::num_warps},
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
 }
 
+/// Whether tiles of a path have no such member: those of Path::kWgmma have as many warps as their
+/// rows take, and an SM each.
+constexpr bool lacks(const ForwardTunables& tunables, std::string_view member) {
+  return tunables.path == Path::kWgmma &&
+         (member == "num_warps" || member == "min_blocks" || member == "softmax");
+}
+constexpr std::array<base::Renamed, 1> renamed(const ForwardTunables*) {
+  return {{{"pack_heads", "pack_gqa"}}};
+}
+
 /// The way in which dq comes about.
 enum class DqMethod {
-  kAdd,     ///< added up in fp32 by the kernel of dk and dv, by atomics
-  kStore,   ///< the same, but the first keys store, so that no kernel sets sums to zero before
-  kKernel,  ///< by a kernel of its own that computes the scores again
-  kPlane,   ///< by the kernel of dk and dv, whose thread blocks take all keys of a kv head
+  kAdd,          ///< added up in fp32 by the kernel of dk and dv, by atomics
+  kFirstStores,  ///< the same, but the first keys store, so that no kernel sets sums to zero before
+  kKernel,       ///< by a kernel of its own that computes the scores again
+  kOwnKvHead,    ///< by the kernel of dk and dv, whose thread blocks take all keys of a kv head
 };
 
 /// The way in which the gradient of the bias comes about.
 enum class DbiasMethod {
-  kNone,     ///< it is not wanted
-  kRows,     ///< it does not vary over keys: rows of dS sum to dlse, and no score is needed
-  kStore,    ///< by the kernel of dk and dv, tile by tile
-  kColumns,  ///< it varies over keys alone: columns are summed in the kernel of dk and dv
-  kAdd,      ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
-  kKernel,   ///< planes are reduced: by a kernel of its own that computes the scores again
-  kParts,    ///< a few planes are reduced: each is stored, in 16 bits, and a kernel adds them up
+  kNone,      ///< it is not wanted
+  kRows,      ///< it does not vary over keys: rows of dS sum to dlse, and no score is needed
+  kStore,     ///< by the kernel of dk and dv, tile by tile
+  kColumns,   ///< it varies over keys alone: columns are summed in the kernel of dk and dv
+  kAdd,       ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
+  kKernel,    ///< planes are reduced: by a kernel of its own that computes the scores again
+  kPerPlane,  ///< a few planes are reduced: each is stored, in 16 bits, and a kernel adds them up
 };
 
-/// Whether the kernel of dk and dv writes dS tile by tile: to dbias, or as parts of it.
+/// Whether the kernel of dk and dv writes dS tile by tile: to dbias, or plane by plane beside it.
 constexpr bool stores_dbias(DbiasMethod method) {
-  return method == DbiasMethod::kStore || method == DbiasMethod::kParts;
+  return method == DbiasMethod::kStore || method == DbiasMethod::kPerPlane;
 }
 
 /// The tile of one kernel of a backward, see kernel::BackwardMmaConfig.
@@ -79,6 +90,13 @@ constexpr auto fields(const BackwardTile*) {
       base::Field{"num_warps", &T::num_warps}, base::Field{"query_warps", &T::query_warps},
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"late", &T::late},
       base::Field{"fresh", &T::fresh});
+}
+
+/// As of a forward.
+constexpr bool lacks(const BackwardTile& tile, std::string_view member) {
+  return tile.path == Path::kWgmma &&
+         (member == "num_warps" || member == "query_warps" || member == "min_blocks" ||
+          member == "late" || member == "fresh");
 }
 
 /// Everything that can be chosen for a backward.
@@ -132,7 +150,7 @@ std::optional<std::string> why_unfit(const ForwardTunables& tunables, const prob
 std::optional<std::string> why_unfit(const BackwardTunables& tunables,
                                      const problem::BackwardFamily& family, const Arch& arch);
 
-/// "q64 packed kv128 s2 w8 b1 max_free": for titles and tables.
+/// "q64 pack_gqa kv128 s2 w8 b1 max_free": for titles and tables.
 std::string describe_tile(const ForwardTunables& tunables);
 
 /// "q64 kv128 s2 w8 qw2 b1 late fresh=warp".
@@ -170,13 +188,17 @@ struct attnjit::base::Words<attnjit::kernel::Fresh> {
 template <>
 struct attnjit::base::Words<attnjit::codegen::DqMethod> {
   using enum codegen::DqMethod;
-  static constexpr Word<codegen::DqMethod> kAll[] = {
-      {"add", kAdd}, {"store", kStore}, {"kernel", kKernel}, {"plane", kPlane}};
+  static constexpr Word<codegen::DqMethod> kAll[] = {{"add", kAdd},
+                                                     {"first_stores", kFirstStores},
+                                                     {"kernel", kKernel},
+                                                     {"own_kv_head", kOwnKvHead}};
+  static constexpr Renamed kRenamed[] = {{"store", "first_stores"}, {"plane", "own_kv_head"}};
 };
 template <>
 struct attnjit::base::Words<attnjit::codegen::DbiasMethod> {
   using enum codegen::DbiasMethod;
   static constexpr Word<codegen::DbiasMethod> kAll[] = {
-      {"none", kNone}, {"rows", kRows},     {"store", kStore}, {"columns", kColumns},
-      {"add", kAdd},   {"kernel", kKernel}, {"parts", kParts}};
+      {"none", kNone}, {"rows", kRows},     {"store", kStore},       {"columns", kColumns},
+      {"add", kAdd},   {"kernel", kKernel}, {"per_plane", kPerPlane}};
+  static constexpr Renamed kRenamed[] = {{"parts", "per_plane"}};
 };

@@ -93,7 +93,7 @@ struct Failure {
 Failure classify(nvrtcResult result) {
   if (result == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE) {
     return {ErrorKind::kNoCompiler,
-            "The libnvrtc-builtins library of the same release must lie beside this one; set "
+            "The libnvrtc-builtins library of the same release must lie in the directory of this one; set "
             "ATTNJIT_NVRTC to a complete copy.\n"};
   }
   // The source is not to blame: kCompile would say that it never compiles.

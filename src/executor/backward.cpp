@@ -9,29 +9,15 @@ namespace {
 
 using launch::BackwardStep;
 
-void add_tensors(GlobalMemory& memory, const BackwardArgs& args) {
+void add_call(GlobalMemory& memory, const BackwardArgs& args) {
   const ForwardArgs& forward = args.forward;
-  add_tensor(memory, "q", forward.q, TensorRole::kInput);
-  add_tensor(memory, "k", forward.k, TensorRole::kInput);
-  add_tensor(memory, "v", forward.v, TensorRole::kInput);
-  add_tensor(memory, "out", forward.out, TensorRole::kInput);
-  add_tensor(memory, "dout", args.dout, TensorRole::kInput);
-  if (forward.mask) add_tensor(memory, "mask", *forward.mask, TensorRole::kInput);
-  if (forward.bias) add_tensor(memory, "bias", *forward.bias, TensorRole::kInput);
+  add_tensors(memory, forward, {});
+  add_tensors(memory, args, {"dq", "dk", "dv", "dbias", "dsink"});
   const auto& [batch, heads, seqlen_q, head_dim] = forward.q.shape;
   const std::int64_t rows = batch * heads * seqlen_q;
   add_array(memory, "lse", forward.lse, rows, kFloatBytes, TensorRole::kInput);
   add_array(memory, "dlse", args.dlse, rows, kFloatBytes, TensorRole::kInput);
   add_lengths(memory, forward);
-  add_tensor(memory, "dq", args.dq, TensorRole::kOutput);
-  add_tensor(memory, "dk", args.dk, TensorRole::kOutput);
-  add_tensor(memory, "dv", args.dv, TensorRole::kOutput);
-  if (forward.sink) add_tensor(memory, "sink", *forward.sink, TensorRole::kInput);
-  if (forward.alibi_slopes) {
-    add_tensor(memory, "alibi_slopes", *forward.alibi_slopes, TensorRole::kInput);
-  }
-  if (args.dsink) add_tensor(memory, "dsink", *args.dsink, TensorRole::kOutput);
-  if (args.dbias) add_tensor(memory, "dbias", *args.dbias, TensorRole::kOutput);
 }
 
 void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
@@ -55,7 +41,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
               values.dbias_dbias.batch_stride * problem.dbias.batches * layout.grid.dbias_shares,
               kFloatBytes, TensorRole::kOutput);
   }
-  if (plan.tunables.dbias_method == codegen::DbiasMethod::kParts) {
+  if (plan.tunables.dbias_method == codegen::DbiasMethod::kPerPlane) {
     const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
     add_array(memory, "parts of dbias", values.bias_sum.parts,
               rows_of_dbias * launch::dbias_part_keys(problem), sizeof(kernel::uint16),
@@ -68,7 +54,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   if (!plan.has_dq_kernel()) {
     add_array(memory, "sums of dq", dkv.dq_sum,
               static_cast<std::int64_t>((dq_end - layout.dq_sum) / kFloatBytes), kFloatBytes,
-              plan.whole_planes() ? TensorRole::kReused : TensorRole::kOutput);
+              plan.owns_kv_head() ? TensorRole::kReused : TensorRole::kOutput);
   }
   // One array for all other sums, which lie one after another; calls differ in which of them exist.
   add_array(memory, "fp32 sums", values.preprocess.sums,
@@ -85,7 +71,7 @@ void Executor::backward(const launch::BackwardPlanSpec& plan,
   launch::BackwardArguments arguments(plan, problem, args, layout, workspace.data(),
                                       encode_tensor_map);
   GlobalMemory memory;
-  add_tensors(memory, args);
+  add_call(memory, args);
   add_prepared_mask(memory, problem.forward, args.forward);
   if (plan.mask_pack) {
     add_packed_mask(

@@ -9,17 +9,8 @@
 namespace attnjit::executor {
 namespace {
 
-void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
-  add_tensor(memory, "q", args.q, TensorRole::kInput);
-  add_tensor(memory, "k", args.k, TensorRole::kInput);
-  add_tensor(memory, "v", args.v, TensorRole::kInput);
-  if (args.mask) add_tensor(memory, "mask", *args.mask, TensorRole::kInput);
-  if (args.bias) add_tensor(memory, "bias", *args.bias, TensorRole::kInput);
-  if (args.sink) add_tensor(memory, "sink", *args.sink, TensorRole::kInput);
-  if (args.alibi_slopes) {
-    add_tensor(memory, "alibi_slopes", *args.alibi_slopes, TensorRole::kInput);
-  }
-  if (args.tail_mask) add_tensor(memory, "tail_mask", *args.tail_mask, TensorRole::kInput);
+void add_call(GlobalMemory& memory, const ForwardArgs& args) {
+  add_tensors(memory, args, {"out"});
   if (args.block_table != nullptr) {
     Tensor table;
     table.data = const_cast<std::int32_t*>(args.block_table);
@@ -27,7 +18,6 @@ void add_tensors(GlobalMemory& memory, const ForwardArgs& args) {
     table.strides = {args.block_table_stride, 0, 0, 1};
     memory.add("block_table", table, sizeof(*args.block_table), TensorRole::kInput);
   }
-  add_tensor(memory, "out", args.out, TensorRole::kOutput);
   const auto& [batch, heads, seqlen_q, head_dim] = args.q.shape;
   const std::int64_t rows = batch * heads * seqlen_q;
   add_array(memory, "lse", args.lse, rows, kFloatBytes, TensorRole::kOutput);
@@ -79,7 +69,7 @@ void Executor::forward(const launch::ForwardPlanSpec& plan, const problem::Probl
   launch::ForwardArguments arguments(plan, problem, args, layout, workspace.data(),
                                      encode_tensor_map);
   GlobalMemory memory;
-  add_tensors(memory, args);
+  add_call(memory, args);
   add_prepared_mask(memory, problem, args);
   add_workspace(memory, problem, args, arguments, plan, layout);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {

@@ -163,7 +163,7 @@ void GlobalMemory::read_byte(const Region& region, std::size_t index, bool read_
   const std::uint8_t state = load(region.bytes[index]);
   if (state == kUnwritten) {
     throw Violation(
-        fmt::format("reads byte {} of {}, which nobody has written", index, region.name));
+        fmt::format("reads byte {} of {}, which was never written", index, region.name));
   }
   check_order(region, index, state, "reads", waited);
   if (read_only && (state == kWrittenNow || state == kWrittenAhead)) {
@@ -192,7 +192,7 @@ void GlobalMemory::add_to_byte(Region& region, std::size_t index, bool waited) c
   }
   if (before == kUnwritten) {
     throw Violation(
-        fmt::format("adds to byte {} of {}, which nobody has set to zero", index, region.name));
+        fmt::format("adds to byte {} of {}, which was never set to zero", index, region.name));
   }
   check_order(region, index, before, "adds to", waited);
   exchange(region.bytes[index], kWrittenNow);

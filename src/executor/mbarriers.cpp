@@ -85,7 +85,7 @@ std::string Mbarriers::describe() const {
 Mbarriers::Barrier& Mbarriers::find(unsigned address) {
   const auto found = barriers_.find(address);
   if (found == barriers_.end()) {
-    throw Violation(fmt::format("uses {}, which nobody has made", name_of(address)));
+    throw Violation(fmt::format("uses {}, which was never initialised", name_of(address)));
   }
   Barrier& barrier = found->second;
   const int thread = threads_.running();
@@ -101,7 +101,7 @@ Mbarriers::Barrier& Mbarriers::find(unsigned address) {
 void Mbarriers::advance(Barrier& barrier) {
   if (barrier.arrived < barrier.arrivals) return;
   if (barrier.announced < 0) {
-    throw Violation(fmt::format("{}, phase {}: {} bytes landed that nobody announced",
+    throw Violation(fmt::format("{}, phase {}: {} bytes landed that were not announced",
                                 name_of(barrier.address), barrier.phase, -barrier.announced));
   }
   if (barrier.announced > 0) return;

@@ -183,7 +183,7 @@ void SharedMemory::check_state(const Word& word, const char* verb) const {
 void SharedMemory::check_readable(const Word& word, const char* verb) const {
   check_state(word, verb);
   if (word.write_time == 0) {
-    throw Violation(fmt::format("{} {}, which nobody has written", verb, place(word)));
+    throw Violation(fmt::format("{} {}, which was never written", verb, place(word)));
   }
 }
 

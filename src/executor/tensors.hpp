@@ -1,13 +1,20 @@
 #pragma once
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "attnjit/forward.hpp"
 #include "executor/global_memory.hpp"
 #include "launch/forward_plan_spec.hpp"
 #include "launch/mask_plan.hpp"
+#include "problem/call_members.hpp"
 
 namespace attnjit::executor {
 
@@ -54,6 +61,21 @@ inline void add_prepared_mask(GlobalMemory& memory, const problem::Problem& prob
 /// Batch elements or packed sequences.
 inline std::int64_t num_elements(const ForwardArgs& args) {
   return args.cu_seqlens_q != nullptr ? args.num_sequences : args.q.shape[0];
+}
+
+/// The tensors of a call, of which kernels write `outputs` and read the others.
+template <class Args>
+void add_tensors(GlobalMemory& memory, const Args& args,
+                 std::initializer_list<std::string_view> outputs) {
+  base::for_each_field(args, [&](const char* name, const auto& member) {
+    using Member = std::remove_cvref_t<decltype(member)>;
+    const bool written = std::ranges::find(outputs, name) != outputs.end();
+    const TensorRole role = written ? TensorRole::kOutput : TensorRole::kInput;
+    if constexpr (std::same_as<Member, Tensor>) add_tensor(memory, name, member, role);
+    if constexpr (std::same_as<Member, std::optional<Tensor>>) {
+      if (member) add_tensor(memory, name, *member, role);
+    }
+  });
 }
 
 /// The numbers of each.

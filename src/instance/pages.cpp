@@ -58,7 +58,7 @@ void check_pages(const ProblemSpec& spec) {
   }
   if (spec.paged() && !spec.cu_seqlens_kv.empty()) {
     refuse_pages(
-        "cu_seqlens_kv: set beside page_size; expected none, for pages have lengths alone");
+        "cu_seqlens_kv: set together with page_size; expected none, since pages have lengths only");
   }
 }
 

@@ -79,7 +79,7 @@ void check_prepared_mask(const ProblemSpec& spec) {
         base::excerpt(spec.mask)));
   }
   if (spec.packed && spec.memory.expand_broadcast) {
-    refuse("prepare_mask: set beside packed and expand_broadcast; leave one of them out");
+    refuse("prepare_mask: set together with packed and expand_broadcast; leave one of them out");
   }
 }
 

@@ -49,7 +49,7 @@ void BackwardArguments::set_maps(const problem::BackwardProblem& problem, const 
   std::optional<DbiasTiles> dbias;
   if (args.dbias && codegen::stores_dbias(method)) {
     const std::int64_t keys =
-        method == DbiasMethod::kParts ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
+        method == DbiasMethod::kPerPlane ? dbias_part_keys(problem) : problem.forward.seqlen_kv;
     dbias.emplace(DbiasTiles{values_.dkv_dbias, static_cast<std::int32_t>(keys)});
   }
   std::visit(

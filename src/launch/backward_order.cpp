@@ -75,7 +75,7 @@ void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
     // many as one has tiles of queries.
     const std::int64_t tiles = std::int64_t{grid.q_tiles} * p.gqa_ratio();
     grid.section_planes = ceil_div(std::int64_t{2} * spec.block_slots, tiles);
-  } else if (order == DqOrder::kFirst) {
+  } else if (order == DqOrder::kFirstStores) {
     // First keys have stored a tile of queries by the time that others come to it.
     grid.section_planes = wave;
   } else if (batch_fastest(p)) {

@@ -87,7 +87,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   };
   if (spec.dq_kernel) {
     add_dq(spec, templates);
-  } else if (!spec.whole_planes()) {
+  } else if (!spec.owns_kv_head()) {
     add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.dkv.orders_dq(),
             spec.dkv.takes_orders && arch.dependent_launch);
   }
@@ -142,7 +142,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) grid.splits = query_splits(grid, spec, p);
   grid.dkv_blocks =
-      spec.whole_planes()
+      spec.owns_kv_head()
           ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)
           : grid.kv_planes * grid.kv_tiles * grid.splits;
   if (spec.dkv.persistent) {
@@ -185,11 +185,11 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
         take(std::int64_t{layout.grid.dbias_shares} * problem.dbias.batches * problem.dbias.heads *
              problem.dbias.queries * dbias_part_keys(problem) * kFloat);
   }
-  if (dbias == DbiasMethod::kParts) {
+  if (dbias == DbiasMethod::kPerPlane) {
     layout.dbias_parts = take(layout.grid.q_planes * problem.dbias.queries *
                               dbias_part_keys(problem) * std::int64_t{sizeof(kernel::uint16)});
   }
-  if (spec.whole_planes()) {
+  if (spec.owns_kv_head()) {
     layout.dq_sum = take(layout.grid.dkv_blocks * p.gqa_ratio() * layout.grid.padded_rows() *
                          columns(p.head_dim) * kFloat);
   }
@@ -204,7 +204,7 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   }
   if (spec.dkv.orders_dq()) layout.turns = take(rows / 16 * kFloat);
   if (spec.dkv.persistent) layout.places_taken = take(kFloat);
-  if (dbias == DbiasMethod::kParts) {
+  if (dbias == DbiasMethod::kPerPlane) {
     layout.dbias_stored = take(layout.grid.q_planes * layout.grid.q_tiles * layout.grid.kv_tiles);
   }
   if (dbias == DbiasMethod::kColumns) {

@@ -42,9 +42,9 @@ struct BackwardPlanSpec {
   Steps<BackwardStep> steps;
 
   bool has_dq_kernel() const { return dq_kernel.has_value(); }
-  bool whole_planes() const { return tunables.dq_method == codegen::DqMethod::kPlane; }
+  bool owns_kv_head() const { return tunables.dq_method == codegen::DqMethod::kOwnKvHead; }
   /// Whether dq is added up in fp32 by the kernel of dk and dv.
-  bool adds_dq() const { return !has_dq_kernel() && !whole_planes(); }
+  bool adds_dq() const { return !has_dq_kernel() && !owns_kv_head(); }
   /// The kernel of dk and dv.
   std::size_t main_step() const { return steps.find(BackwardStep::kDkv); }
 };

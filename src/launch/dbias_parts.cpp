@@ -69,7 +69,7 @@ std::optional<DbiasParts> dbias_parts(const BackwardPlanSpec& spec,
       if (g.batches == 1) memory.batch_stride = 0;
       parts.rows_at_once = kPieceQueries;
       break;
-    case DbiasMethod::kParts:
+    case DbiasMethod::kPerPlane:
       set_planes(memory, g.queries, dbias_part_keys(problem), p.num_heads_q);
       memory.stored = reinterpret_cast<kernel::uint8*>(at(layout.dbias_stored));
       parts.rows_at_once = spec.bias_sum->plane_rows();

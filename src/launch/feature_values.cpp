@@ -95,7 +95,7 @@ void set_feature_values(const problem::Problem& problem, const ForwardArgs& args
   if (problem.mask.extent == Extent::kPerQuery) {
     values.row_mask = operand_params(problem.mask, *args.mask, problem);
   }
-  if (problem.mask.packs_keys || problem.reads_mask_in_place()) {
+  if (problem.mask.packs_keys || problem.mask_has_few_rows()) {
     const problem::Operand& mask = problem.mask;
     values.byte_mask = {{.mask = static_cast<const kernel::uint8*>(args.mask->data),
                          .batch_stride = mask.batch_stride,

@@ -71,7 +71,7 @@ ForwardGrid forward_grid(const ForwardPlanSpec& spec, const problem::Problem& pr
   if (rows > std::numeric_limits<std::int32_t>::max() - tile.block_q) {
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("the {} query heads of a kv head have {} rows together, and a launch "
-                            "takes up to {}; split the heads, or set pack_heads to false in a "
+                            "takes up to {}; split the heads, or set pack_gqa to false in a "
                             "config",
                             tile.packed_heads, rows,
                             std::numeric_limits<std::int32_t>::max() - tile.block_q));

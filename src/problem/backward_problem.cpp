@@ -145,7 +145,7 @@ BackwardFamily family(const BackwardProblem& problem) {
   BackwardFamily f;
   f.scores = family(problem.forward);
   f.scores.aligned = problem.aligned;
-  f.scores.mask_in_place = false;
+  f.scores.mask_few_rows = false;
   f.dbias = problem.dbias.extent;
   f.dsink = problem.has_dsink;
   f.deterministic = problem.deterministic;

@@ -105,7 +105,7 @@ std::string describe(const Family& f) {
                         f.mask_groups_batch ? ",grouped"
                         : f.mask_packs_keys ? ",packed"
                                             : "",
-                        f.mask_in_place ? ",in_place" : "");
+                        f.mask_few_rows ? ",few_rows" : "");
   }
   if (f.bias != Extent::kAbsent) {
     text += fmt::format(" bias={},{}{}{}", base::word(f.bias), name(f.bias_dtype),

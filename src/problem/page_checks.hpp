@@ -21,13 +21,13 @@ inline void check_block_table(const ForwardArgs& args) {
   check_aligned_pointer("block_table", args.block_table);
   if (args.cu_seqlens_kv != nullptr) {
     reject(
-        "cu_seqlens_kv: given beside block_table; paged keys do not lie one sequence after "
+        "cu_seqlens_kv: given together with block_table; paged keys do not lie one sequence after "
         "another: "
         "leave it out, and give seqlens_kv");
   }
   if (args.seqlens_kv == nullptr && args.q.shape[0] != 0) {
     reject(
-        "seqlens_kv: null beside block_table; expected the keys in use of each batch element or "
+        "seqlens_kv: null with block_table; expected the keys in use of each batch element or "
         "sequence");
   }
 }
@@ -53,7 +53,7 @@ inline void check_tail_mask(const ForwardArgs& args, Problem& p) {
   if (!args.tail_mask) return;
   const Tensor& mask = *args.tail_mask;
   if (p.packed) {
-    reject("tail_mask: given beside cu_seqlens_q; it has a column for each query of a batch's q");
+    reject("tail_mask: given together with cu_seqlens_q; it has a column for each query of a batch's q");
   }
   if (mask.dtype != DType::kBool) {
     reject("tail_mask: dtype is {}; expected bool (true = keep)", name(mask.dtype));

@@ -29,7 +29,7 @@ std::int32_t checked_sequences(const ForwardArgs& args) {
 bool checked_packing(const ForwardArgs& args) {
   const bool q = args.cu_seqlens_q != nullptr, kv = args.cu_seqlens_kv != nullptr;
   if (q != kv && args.block_table == nullptr) {
-    reject("cu_seqlens_{}: null beside cu_seqlens_{}; expected both or none", q ? "kv" : "q",
+    reject("cu_seqlens_{}: null with cu_seqlens_{}; expected both or none", q ? "kv" : "q",
            q ? "q" : "kv");
   }
   if (!q && args.num_sequences != 0) {
@@ -147,7 +147,7 @@ void limit_sequences(const Tensor& tensor, const Operand& o, Problem& p) {
 
 // A mask in packed form, as if it were the dense one that its shape tells of.
 void check_prepared_mask(const ForwardArgs& args, Problem& p) {
-  if (args.mask) reject("prepared_mask: given beside mask; leave one of them out");
+  if (args.mask) reject("prepared_mask: given together with mask; leave one of them out");
   const PreparedMask& mask = *args.prepared_mask;
   const Tensor dense = Tensor::contiguous(const_cast<void*>(mask.data), DType::kBool, mask.shape);
   p.mask = make_operand("prepared_mask", dense, args.mask_order, p);
@@ -245,7 +245,7 @@ Family family(const Problem& problem) {
   f.mask_per_query_head = problem.mask_per_query_head();
   f.mask_groups_batch = problem.groups_batch(problem.mask.num_batches);
   f.mask_packs_keys = problem.mask.packs_keys;
-  f.mask_in_place = problem.reads_mask_in_place();
+  f.mask_few_rows = problem.mask_has_few_rows();
   f.bias = problem.bias.extent;
   if (problem.bias.extent != Extent::kAbsent) f.bias_dtype = problem.bias.dtype;
   f.bias_vectorized = problem.bias.vectorized;

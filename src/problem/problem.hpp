@@ -119,12 +119,13 @@ struct Problem {
   bool mask_per_query_head() const {
     return varies_over_keys(mask.extent) && mask.num_heads > num_heads_kv;
   }
-  /// Whether the forward reads the mask where the caller keeps it: one over keys that no more rows
-  /// read than are in the smallest tile, for which a kernel that packs it costs more than it saves.
-  bool reads_mask_in_place() const {
+  /// Whether few rows read the mask, no more than are in the smallest tile: one over keys, of
+  /// sequences that are not packed.
+  bool mask_has_few_rows() const {
+    constexpr std::int64_t kFew = 16;
     const std::int64_t heads = mask_per_query_head() ? 1 : gqa_ratio();
     return mask.extent == Extent::kPerKey && !mask.packs_keys && !mask_prepared && !packed &&
-           seqlen_q * heads <= 16;
+           seqlen_q * heads <= kFew;
   }
   /// The first and the third axis of k and v.
   std::int32_t key_planes() const { return paged() ? num_pages : tensor_batch(); }
@@ -178,7 +179,7 @@ struct Family {
   bool mask_per_query_head = false;  ///< a mask over keys that differs between heads of a kv head
   bool mask_groups_batch = false;    ///< batch elements share planes of the mask, which has several
   bool mask_packs_keys = false;      ///< its one row has the keys of all packed sequences
-  bool mask_in_place = false;        ///< a mask over keys that few rows read, of a forward
+  bool mask_few_rows = false;        ///< Problem::mask_has_few_rows(), of a forward
   Extent bias = Extent::kAbsent;
   DType bias_dtype = DType::kBFloat16;
   bool bias_vectorized = false;
@@ -196,12 +197,6 @@ struct Family {
   bool tail_mask = false;
   bool mask_prepared = false;  ///< Context::prepare_mask() has packed it before the call
 
-  /// Whether tiles of the mask are classified, by a kernel before those that read it or the caller.
-  bool classifies_mask() const {
-    return varies_over_keys(mask) && !mask_packs_keys && !mask_in_place;
-  }
-  /// Whether the call's own kernels look at the mask before those that read it.
-  bool prepares_mask() const { return classifies_mask() && !mask_prepared; }
   auto operator<=>(const Family&) const = default;
 };
 
@@ -216,7 +211,7 @@ constexpr auto fields(const Family*) {
       base::Field{"mask_per_query_head", &F::mask_per_query_head},
       base::Field{"mask_groups_batch", &F::mask_groups_batch},
       base::Field{"mask_packs_keys", &F::mask_packs_keys},
-      base::Field{"mask_in_place", &F::mask_in_place}, base::Field{"bias", &F::bias},
+      base::Field{"mask_few_rows", &F::mask_few_rows}, base::Field{"bias", &F::bias},
       base::Field{"bias_dtype", &F::bias_dtype},
       base::Field{"bias_vectorized", &F::bias_vectorized},
       base::Field{"bias_groups_batch", &F::bias_groups_batch},

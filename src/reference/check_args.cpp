@@ -116,7 +116,7 @@ void check_args(const ForwardArgs& args) {
   }
   if (is_paged(args)) {
     if (args.seqlens_kv == nullptr) {
-      refuse("seqlens_kv: null beside block_table; expected the keys in use");
+      refuse("seqlens_kv: null with block_table; expected the keys in use");
     }
     check_pages(args);
   }

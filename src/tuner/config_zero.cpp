@@ -15,7 +15,7 @@ using codegen::DqMethod;
 
 // Short queries of several heads fill a tile together, and K and V are read once for all. Tiles
 // have 16 rows or a multiple of 64; those of wgmma hold whole queries, and pay for longer ones too.
-bool pack_heads(const problem::PlanKey& key, const codegen::Arch& arch) {
+bool pack_gqa(const problem::PlanKey& key, const codegen::Arch& arch) {
   const problem::Family& f = key.family;
   const bool whole = 64 % f.gqa_ratio == 0;
   const int most_queries = whole && !codegen::why_no_wgmma(f, arch) ? 64 : 16;
@@ -38,14 +38,14 @@ DqMethod wgmma_dq_method(const problem::BackwardPlanKey& key) {
   if (f.bounded_left && f.gqa_ratio == 1) return DqMethod::kAdd;
   const bool causal = f.bounded_right && !f.bounded_left;
   const bool wide = std::max(f.head_dim, f.head_dim_v) > 64;
-  return key.bucket_q <= (causal && wide ? 2048 : 1024) ? DqMethod::kStore : DqMethod::kAdd;
+  return key.bucket_q <= (causal && wide ? 2048 : 1024) ? DqMethod::kFirstStores : DqMethod::kAdd;
 }
 
 // The way in which dbias comes about there. Parts of few planes are written and read once each,
 // where sums are set to zero, added to and rounded.
 DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod method) {
   const bool stores = method == DbiasMethod::kStore && !codegen::why_no_stored_tiles(f);
-  return stores || codegen::why_no_parts(f) ? method : DbiasMethod::kParts;
+  return stores || codegen::why_no_parts(f) ? method : DbiasMethod::kPerPlane;
 }
 
 [[noreturn]] void refuse_wgmma(const std::string& why) {
@@ -56,9 +56,9 @@ DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod met
 
 codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
                                      const Defaults& defaults) {
-  const bool packs = pack_heads(key, arch);
+  const bool packs = pack_gqa(key, arch);
   codegen::ForwardTunables config = defaults.forward.find(traits(key, packs, arch)).use;
-  config.pack_heads = packs;
+  config.pack_gqa = packs;
   // 32 keys fit the pages of any family that wgmma serves.
   const bool boxes = config.path == codegen::Path::kWgmma;
   while (boxes && !codegen::fits_pages(config.block_kv, key.family.page_size)) {

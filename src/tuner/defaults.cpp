@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tuner/embedded_configs.hpp"
 #include "tuner/json_lists.hpp"
@@ -12,17 +13,20 @@ namespace {
 
 using base::Json;
 
-constexpr int kDefaultsSchema = 1;
+constexpr int kDefaultsSchema = 2;
 
 using Condition = std::function<bool(const Traits&)>;
 
-// A number is meant exactly or as [least, most]; of words there may be a list.
+// A number is meant exactly or as [least, most], where null is no limit; of words there may be a
+// list.
 template <class T>
 Condition parse_condition(T Traits::*member, const Json& json, const std::string& what) {
   if constexpr (std::same_as<T, int>) {
     const bool range = json.is_array() && json.size() == 2;
     const int least = base::from_json_value<int>(range ? json[0] : json, what);
-    const int most = base::from_json_value<int>(range ? json[1] : json, what);
+    const bool open = range && json[1].is_null();
+    const int most = open ? std::numeric_limits<int>::max()
+                          : base::from_json_value<int>(range ? json[1] : json, what);
     return [=](const Traits& t) { return t.*member >= least && t.*member <= most; };
   } else {
     std::vector<T> allowed;
@@ -79,10 +83,8 @@ TileRules<Tile>::TileRules(const Json& groups, std::string_view table) : table_(
       Rule parsed{.when = parse_conditions(rule.value("when", Json::object()), what),
                   .use = base::patched(base, base::parse_patch<Tile>(rule.at("use"), what)),
                   .candidates = candidates};
-      if (group.contains("head_dim")) {
-        parsed.when.push_back(
-            parse_condition(&Traits::head_dim, group["head_dim"], what + ": head_dim"));
-      }
+      std::ranges::move(parse_conditions(group.value("when", Json::object()), what),
+                        std::back_inserter(parsed.when));
       rules_.push_back(std::move(parsed));
     }
   }

@@ -15,7 +15,7 @@ namespace {
 
 using base::Json;
 
-constexpr int kSchema = 2;
+constexpr int kSchema = 3;
 constexpr std::size_t kMaxDeviceName = 128;  // in the name of a directory, with other properties
 constexpr double kLongestUs = 3.6e9;
 constexpr int kMaxHeadDim = 256;

@@ -16,7 +16,7 @@ namespace {
 
 using base::Json;
 
-constexpr int kSpaceSchema = 2;
+constexpr int kSpaceSchema = 3;
 constexpr int kLeastBlock = 64;  // rows or keys: always tried
 
 [[noreturn]] void refuse(std::string_view reason) {
@@ -27,7 +27,7 @@ constexpr int kLeastBlock = 64;  // rows or keys: always tried
 // configuration 0's.
 bool pads(const codegen::ForwardTunables& config, const codegen::ForwardTunables&,
           const problem::PlanKey& key) {
-  const int packed_heads = config.pack_heads ? key.family.gqa_ratio : 1;
+  const int packed_heads = config.pack_gqa ? key.family.gqa_ratio : 1;
   return config.block_q > std::max(kLeastBlock, key.bucket_q * packed_heads);
 }
 bool pads(const codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
@@ -42,19 +42,19 @@ void settle(codegen::ForwardTunables&, const codegen::ForwardTunables&, const pr
 void settle(codegen::BackwardTunables& config, const codegen::BackwardTunables& zero,
             const problem::BackwardPlanKey& key) {
   const codegen::DbiasMethod natural = codegen::default_dbias_method(key.family);
-  const bool parts = config.dbias_method == codegen::DbiasMethod::kParts;
+  const bool parts = config.dbias_method == codegen::DbiasMethod::kPerPlane;
   // Path mma stores a dbias that keeps all axes, whatever its type.
   if (parts && natural == codegen::DbiasMethod::kStore &&
       config.dkv.path != codegen::Path::kWgmma) {
     config.dbias_method = natural;
   }
-  if (config.dq_method == codegen::DqMethod::kPlane) {
+  if (config.dq_method == codegen::DqMethod::kOwnKvHead) {
     config.split = false;
     if (parts) config.dbias_method = natural;
   } else if (key.family.deterministic) {
     config.dq_method = config.dkv.path == codegen::Path::kWgmma ? codegen::DqMethod::kAdd
                                                                 : codegen::DqMethod::kKernel;
-  } else if (config.dq_method == codegen::DqMethod::kStore &&
+  } else if (config.dq_method == codegen::DqMethod::kFirstStores &&
              config.dkv.path != codegen::Path::kWgmma) {
     config.dq_method = codegen::DqMethod::kAdd;
   }

@@ -32,14 +32,14 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
 
 }  // namespace
 
-Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch& arch) {
+Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch) {
   const Family& f = key.family;
   const bool bias = problem::varies_over_keys(f.bias);
   Traits t = shared_traits(f, problem::varies_over_keys(f.mask), bias, arch);
-  t.rows = key.bucket_q * (pack_heads ? f.gqa_ratio : 1);
-  t.pack_heads = pack_heads;
+  t.rows = key.bucket_q * (pack_gqa ? f.gqa_ratio : 1);
+  t.pack_gqa = pack_gqa;
   // Packed, 64 rows and more are to hold whole queries.
-  t.wgmma = (!pack_heads || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
+  t.wgmma = (!pack_gqa || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
   t.wide = !bias || wide_bias(f);
   t.tail_mask = f.tail_mask;
   return t;

@@ -28,7 +28,7 @@ struct Traits {
   bool deterministic = false;
   bool separate_dq = false;  ///< codegen::separates_dq()
   // Of a backward: false.
-  bool pack_heads = false;  ///< query heads of a kv head share a tile
+  bool pack_gqa = false;  ///< query heads of a kv head share a tile
   bool tail_mask = false;
 };
 
@@ -45,13 +45,13 @@ constexpr auto fields(const Traits*) {
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},
       base::Field{"positive_scale", &T::positive_scale}, base::Field{"softcap", &T::softcap},
       base::Field{"dbias", &T::dbias}, base::Field{"deterministic", &T::deterministic},
-      base::Field{"separate_dq", &T::separate_dq}, base::Field{"pack_heads", &T::pack_heads},
+      base::Field{"separate_dq", &T::separate_dq}, base::Field{"pack_gqa", &T::pack_gqa},
       base::Field{"tail_mask", &T::tail_mask});
 }
 
 /// Of a forward whose heads are packed or not. Its mask is packed to bits and always wide, and a
 /// bias that is the same for all keys of a row is none.
-Traits traits(const problem::PlanKey& key, bool pack_heads, const codegen::Arch& arch);
+Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch);
 /// Of a backward. A bias that is the same for all keys of a row is none here too.
 Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
               const codegen::Arch& arch);

@@ -124,7 +124,7 @@ TEST_CASE("pages of packed sequences have as many keys each as --seqlen-kv says"
   CHECK(spec.cu_seqlens_kv.empty());
   CHECK(make_problem(spec).paged());
   flags.cu_seqlens_kv = flags.cu_seqlens_q;
-  CHECK(flags_error(flags).find("--cu-seqlens-kv has no effect beside --page-size") !=
+  CHECK(flags_error(flags).find("--cu-seqlens-kv has no effect with --page-size") !=
         std::string::npos);
   flags.cu_seqlens_kv.clear();
   flags.page_size = 0;

@@ -15,11 +15,9 @@ using instance::ProblemSpec;
 using tensor::MaskKind;
 
 const std::string kWgmma =
-    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
-        "min_blocks": 1, "pack_heads": false, "softmax": "max_free"})";
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "pack_gqa": false})";
 const std::string kPackedWgmma =
-    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "num_warps": 4,
-        "min_blocks": 1, "pack_heads": true, "softmax": "max_free"})";
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": true})";
 const std::string kMaxFree = R"({"softmax": "max_free"})";
 const std::string kRunningMax = R"({"softmax": "running_max"})";
 
@@ -134,8 +132,8 @@ TEST_CASE_FIXTURE(Alibi, "alibi: packed heads and split keys") {
   spec.diagonal = Diagonal::kBottomRight;
   for (const bool causal : {true, false}) {
     spec.causal = causal;
-    forward(spec, {R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",
-                   R"({"pack_heads": false, "block_q": 16, "block_kv": 32, "num_warps": 1})",
+    forward(spec, {R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",
+                   R"({"pack_gqa": false, "block_q": 16, "block_kv": 32, "num_warps": 1})",
                    kPackedWgmma});
   }
 }
@@ -175,8 +173,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: slopes of another head, and distances from
   spec.seqlen_q = 3;
   spec.heads_kv = 1;
   spec.diagonal = Diagonal::kBottomRight;
-  const std::string packed =
-      R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})";
+  const std::string packed = R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})";
   expect_report(
       {alibi, "slope_of(block, owner_of_line(block, line).head)", "slope_of(block, block.head)"},
       {spec, packed}, {"lse of 3 rows fails"});

@@ -13,8 +13,7 @@ namespace {
 
 using instance::ProblemSpec;
 
-const std::string kWgmma = R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2,
-  "num_warps": 4, "min_blocks": 1, "softmax": "max_free"})";
+const std::string kWgmma = R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2})";
 
 // Three groups of two, and two of three: neither number of planes is the other's group.
 const ProblemSpec kSmall = {
@@ -61,7 +60,7 @@ TEST_CASE_FIXTURE(BatchGroups, "batch groups: packed heads, split keys") {
   ProblemSpec spec = with("sgqk/3", "shqk/2");
   spec.seqlen_q = 5;
   spec.seqlen_kv = 600;
-  expect_right(spec, R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})");
+  expect_right(spec, R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})");
 }
 
 // Planes of four elements that come twice, of two neighbours each, and two by two.
@@ -119,7 +118,7 @@ TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: all gradients of planes that
     expect_right(spec);
   }
   const ProblemSpec few = gradients(repeating("", "phqk/4x1"));
-  for (const char* method : {"add", "parts"}) expect_right(few, with_dbias(wgmma, method));
+  for (const char* method : {"add", "per_plane"}) expect_right(few, with_dbias(wgmma, method));
 }
 
 TEST_CASE_FIXTURE(BatchGroups, "slow: batch groups: gradients of path mma") {

@@ -83,9 +83,9 @@ TEST_CASE_FIXTURE(Kernels, "kernels: more splits than the combine step reads at 
 
 TEST_CASE_FIXTURE(Kernels, "kernels: packed heads") {
   const std::vector<std::string> configs = {
-      R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",
-      R"({"pack_heads": true, "block_q": 64, "block_kv": 64, "num_warps": 4})",
-      R"({"pack_heads": false, "block_q": 16, "block_kv": 32, "num_warps": 1})"};
+      R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})",
+      R"({"pack_gqa": true, "block_q": 64, "block_kv": 64, "num_warps": 4})",
+      R"({"pack_gqa": false, "block_q": 16, "block_kv": 32, "num_warps": 1})"};
   ProblemSpec spec = {
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 5, .seqlen_kv = 200, .head_dim = 64};
   expect_right(spec, configs);

@@ -88,8 +88,7 @@ TEST_CASE_FIXTURE(KeyMasks, "caught: a forward that does not wait for the packed
   ProblemSpec spec = token("b1qk", MaskKind::kRandom);
   spec.seqlen_q = 70;
   spec.seqlen_kv = 130;
-  const Run run{spec,
-                R"({"path":"wgmma","min_blocks":1,"block_q":64,"num_warps":4,"block_kv":64})"};
+  const Run run{spec, R"({"path":"wgmma","block_q":64,"block_kv":64})"};
   expect_report({"attnjit/forward/wgmma/kernel.cuh", "ptx::wait_for_previous_kernel();", ""}, run,
                 {"which the kernel ahead may still write: wait_for_previous_kernel is missing"});
   expect_report({"attnjit/score/mask_classes.cuh", "ptx::load_global_written(row + columns.at(j))",

@@ -32,10 +32,10 @@ const std::vector<std::string> kTiles = {
     R"({"block_q":16,"num_warps":1,"block_kv":32,"num_stages":1})",
     R"({"block_q":96,"num_warps":6,"block_kv":96})",
     R"({"block_q":64,"num_warps":4,"block_kv":160,"num_stages":1})",
-    R"({"block_q":96,"num_warps":6,"block_kv":64,"pack_heads":true})",
-    R"({"path":"wgmma","min_blocks":1,"block_q":128,"num_warps":8,"block_kv":160,"num_stages":2})",
-    R"({"path":"wgmma","min_blocks":1,"block_q":192,"num_warps":12,"block_kv":96,"num_stages":2,"pack_heads":true})",
-    R"({"path":"wgmma","min_blocks":1,"block_q":64,"num_warps":4,"block_kv":32,"num_stages":2})"};
+    R"({"block_q":96,"num_warps":6,"block_kv":64,"pack_gqa":true})",
+    R"({"path":"wgmma","block_q":128,"block_kv":160,"num_stages":2})",
+    R"({"path":"wgmma","block_q":192,"block_kv":96,"num_stages":2,"pack_gqa":true})",
+    R"({"path":"wgmma","block_q":64,"block_kv":32,"num_stages":2})"};
 
 class MaskTiles : public Mutations {};
 
@@ -63,9 +63,10 @@ TEST_CASE_FIXTURE(MaskTiles, "caught: a class that a tile forgets") {
 }
 
 TEST_CASE_FIXTURE(MaskTiles, "caught: words past the end of a row") {
-  expect_report({"attnjit/score/mask_bits.cuh", "kInside || g < num_groups", "true"},
-                {blocks("11qk", 40, 384), kTiles[2]},
-                {"load_global_written: reads 4 bytes at byte 4 of mask classes", "which ends 2 bytes later"});
+  expect_report(
+      {"attnjit/score/mask_bits.cuh", "kInside || g < num_groups", "true"},
+      {blocks("11qk", 40, 384), kTiles[2]},
+      {"load_global_written: reads 4 bytes at byte 4 of mask classes", "which ends 2 bytes later"});
 }
 
 }  // namespace

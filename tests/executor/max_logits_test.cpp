@@ -16,17 +16,13 @@ using tensor::BiasKind;
 using tensor::MaskKind;
 
 const std::string kWgmma =
-    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
-        "min_blocks": 1, "pack_heads": false, "softmax": "max_free"})";
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "pack_gqa": false})";
 const std::string kPackedWgmma =
-    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "num_warps": 4,
-        "min_blocks": 1, "pack_heads": true, "softmax": "max_free"})";
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": true})";
 const std::string kMaxFree = R"({"softmax": "max_free"})";
 const std::string kRunningMax = R"({"softmax": "running_max"})";
-const std::string kPacked =
-    R"({"pack_heads": true, "block_q": 16, "block_kv": 32, "num_warps": 1})";
-const std::string kAlone =
-    R"({"pack_heads": false, "block_q": 16, "block_kv": 32, "num_warps": 1})";
+const std::string kPacked = R"({"pack_gqa": true, "block_q": 16, "block_kv": 32, "num_warps": 1})";
+const std::string kAlone = R"({"pack_gqa": false, "block_q": 16, "block_kv": 32, "num_warps": 1})";
 
 class MaxLogits {
  public:

@@ -96,8 +96,8 @@ TEST_CASE("the phase before the first counts as ended") {
 
 TEST_CASE("mbarriers that were not made, or not shown") {
   CHECK(run_block([](void* const*) { arrive(kBarrier); }, 32) ==
-        "kernel, block 0, thread 0, barrier_arrive_if: uses the mbarrier at +64, which nobody has "
-        "made");
+        "kernel, block 0, thread 0, barrier_arrive_if: uses the mbarrier at +64, which was never "
+        "initialised");
   CHECK(run_block(
             [](void* const*) {
               if (thread() == 0) call().barrier_init(kBarrier, 1);

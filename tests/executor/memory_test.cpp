@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(Shared, "shared memory: outside, and not aligned") {
 TEST_CASE_FIXTURE(Shared, "shared memory: additions need an order with all but one another") {
   const unsigned at_8 = at(8);
   CHECK(violation_of([&] { memory.add(0, at_8, 1); }) ==
-        "adds to shared memory at +8, which nobody has written");
+        "adds to shared memory at +8, which was never written");
   store(1, 8);
   CHECK(
       violation_of([&] { memory.add(0, at_8, 1); }) ==
@@ -82,12 +82,12 @@ TEST_CASE_FIXTURE(Shared, "shared memory: additions need an order with all but o
 
 TEST_CASE_FIXTURE(Shared, "shared memory: what nobody has written, also of an earlier block") {
   CHECK(violation_of([&] { load(0, 12); }) ==
-        "reads shared memory at +12, which nobody has written");
+        "reads shared memory at +12, which was never written");
   store(0, 0);
   CHECK(violation_of([&] { load(0, 0, 16); }) ==
-        "reads shared memory at +4, which nobody has written");
+        "reads shared memory at +4, which was never written");
   memory.reset();
-  CHECK(violation_of([&] { load(0, 0); }) == "reads shared memory at +0, which nobody has written");
+  CHECK(violation_of([&] { load(0, 0); }) == "reads shared memory at +0, which was never written");
 }
 
 TEST_CASE_FIXTURE(Shared, "shared memory: a write that others read or wrote before a barrier") {
@@ -237,9 +237,9 @@ TEST_CASE("global memory: what is replaced is read first, and written once") {
 
 TEST_CASE_FIXTURE(Global, "global memory: what is read must have been written") {
   CHECK(access(&floats[0], 4, kRead) ==
-        "reads byte 0 of out [1, 1, 1, 4], which nobody has written");
+        "reads byte 0 of out [1, 1, 1, 4], which was never written");
   CHECK(access(&floats[0], 4, kAdd) ==
-        "adds to byte 0 of out [1, 1, 1, 4], which nobody has set to zero");
+        "adds to byte 0 of out [1, 1, 1, 4], which was never set to zero");
   access(&floats[0], 4, kWrite);
   CHECK(access(&floats[0], 4, kRead) == "no violation");
   CHECK(access(&floats[0], 4, kAdd) == "no violation");

@@ -71,7 +71,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
   expect_report(
       {kForward, "ptx::block_sync();  // K is there for all; all are done with the previous V", ""},
       {kSmall, kAlternating},
-      {"load_fragment_a: reads shared memory at +", "which nobody has written"});
+      {"load_fragment_a: reads shared memory at +", "which was never written"});
   expect_report(
       {kForward, "ptx::block_sync();  // V is there for all; all are done with this K", ""},
       {kSmall, kAlternating}, {"copy_async_16: writes shared memory at +", no_barrier});
@@ -80,7 +80,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a barrier that is missing") {
                  "before",
                  ""},
                 {kSmall, kRing},
-                {"load_fragment_a: reads shared memory at +", "which nobody has written"});
+                {"load_fragment_a: reads shared memory at +", "which was never written"});
   expect_report({kForward, "ptx::block_sync();  // O is complete", ""}, {kSmall},
                 {"attn_fwd, block 0, thread ", "shared memory at +", no_barrier});
   expect_report({kCombine, "ptx::block_sync();  // the sums of all warps are there", ""}, {kDecode},

@@ -82,7 +82,7 @@ TEST_CASE("a barrier of a warp orders its lanes") {
               load(kWord + 4 * (thread() ^ 32));
             },
             64) ==
-        "kernel, block 0, thread 31, load_shared_4: reads shared memory at +252, which nobody has "
+        "kernel, block 0, thread 31, load_shared_4: reads shared memory at +252, which was never "
         "written");
 }
 

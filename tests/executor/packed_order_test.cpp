@@ -164,8 +164,7 @@ TEST_CASE_FIXTURE(PackedOrders, "packed order: faulty numbers stay inside, too")
 }
 
 const std::string kOneBlock =
-    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "num_warps": 4,
-        "min_blocks": 1, "softmax": "max_free", "pack_heads": false})";
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 64, "num_stages": 2, "pack_gqa": false})";
 const std::string kOrder = "attnjit/prepass/packed_order.cuh",
                   kPlan = "attnjit/forward/wgmma/plan.cuh",
                   kWalk = "attnjit/forward/wgmma/walk.cuh";
@@ -176,13 +175,13 @@ TEST_CASE_FIXTURE(Mutations, "caught in packed order: what the order and its pla
   const Run run{ragged(), kOneBlock};
   for (const auto& [file, before, after, report] :
        {std::tuple{kOrder, "ptx::block_sync();  // the counts are 0, and the samples are there", "",
-                   "which nobody has written"},
+                   "which was never written"},
         {kOrder, "ptx::block_sync();  // the blocks of each bucket are counted", "", kRace.c_str()},
         {kOrder, "ptx::block_sync();  // the totals of all warps are there", "",
-         "which nobody has written"},
+         "which was never written"},
         {kOrder, "ptx::block_sync();  // each bucket has its place", "", kRace.c_str()},
         {kOrder, "set_count(PackedWork::kTaken, 0);", "",
-         "adds to byte 0 of counts of the order [1, 1, 1, 3], which nobody has set to zero"},
+         "adds to byte 0 of counts of the order [1, 1, 1, 3], which was never set to zero"},
         {kOrder, "visit(tile, counts(", "visit({tile.sequence, 0}, counts(",
          "which this kernel has written already"},
         {kPlan, "ptx::wait_for_previous_kernel();", "", "wait_for_previous_kernel is missing"},
@@ -190,7 +189,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in packed order: what the order and its pla
         {kPlan, "ptx::barrier_wait(shared.place_empty(slot), turn.empty());", "", kRace.c_str()},
         {kPlan, "ptx::barrier_arrive_if(true, shared.place_full(slot));", "", "0 of 1 arrivals"},
         {kWalk, "ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());", "",
-         "which nobody has written"},
+         "which was never written"},
         {kWalk, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));",
          "", "0 of 2 arrivals"}}) {
     expect_report({file, before, after}, run, {report});

@@ -76,8 +76,7 @@ TEST_CASE_FIXTURE(PackedPages,
   spec.seqlens_kv = {200, 256, 130, 128, 255, 17, 240};
   spec.shared_pages = 8;
   spec.heads_q = 8;
-  expect_right(spec,
-               {R"({"pack_heads": true, "block_q": 16, "num_warps": 1})", wgmma(64, 96, true)});
+  expect_right(spec, {R"({"pack_gqa": true, "block_q": 16, "num_warps": 1})", wgmma(64, 96, true)});
   ProblemSpec many = short_sequences(70);
   many.cu_seqlens_kv.clear();
   many.page_size = 16;

@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(PackedSequences, "packed sequences: the path of Hopper") {
 
 TEST_CASE_FIXTURE(PackedSequences, "packed sequences: heads packed as well") {
   ProblemSpec spec = with(ragged(), "b1qk", "bgqk");
-  const std::string config = R"({"pack_heads": true, "block_q": 32, "num_warps": 2})";
+  const std::string config = R"({"pack_gqa": true, "block_q": 32, "num_warps": 2})";
   expect_right(spec, config);
   spec = with(ragged(), "1g1t", "1h1t");
   expect_right(spec, config);

@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(PagedKeys, "paged keys: one query, packed heads, split keys") 
     spec.seqlens_kv = {1499, 700};
     spec.heads_q = 8;
     spec.seqlen_q = 1;
-    expect_right(spec, {"{}", R"({"pack_heads": true, "block_q": 16, "num_warps": 1})"});
+    expect_right(spec, {"{}", R"({"pack_gqa": true, "block_q": 16, "num_warps": 1})"});
     spec.seqlen_q = 30;
     expect_right(spec, {wgmma(64, 64, true)});
   }
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(PagedKeys, "slow: tail mask: with pages and without, on both p
     spec.memory.row_padding = 5;
     spec.seqlen_q = 7;
     spec.heads_q = 8;
-    expect_right(spec, {R"({"pack_heads": true, "block_q": 32, "num_warps": 2})"});
+    expect_right(spec, {R"({"pack_gqa": true, "block_q": 32, "num_warps": 2})"});
     spec.memory.row_padding = 8;
     expect_right(spec, {wgmma(64, 128, true)});
   }

@@ -33,7 +33,7 @@ TEST_CASE_FIXTURE(Mutations,
       run, {"load_shared_16: reads shared memory at +"});
   expect_report({kPlaneDq, "    ptx::tensor_store_wait_read();\n", ""}, run, {"bulk_load: "});
   expect_report({kParts, "ptx::bulk_store_if(lane == 0 && stores", "ptx::bulk_store_if(false"}, run,
-                {"sums of dq", "nobody has set to zero"});
+                {"sums of dq", "was never set to zero"});
 }
 
 TEST_CASE_FIXTURE(Mutations,

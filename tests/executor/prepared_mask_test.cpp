@@ -58,7 +58,7 @@ class PreparedMasks : public Mutations {
 
 TEST_CASE_FIXTURE(PreparedMasks,
                   "slow: forward: planes, heads that are packed, and splits of the keys") {
-  const std::string wgmma = R"({"path":"wgmma","min_blocks":1})";
+  const std::string wgmma = R"({"path":"wgmma"})";
   for (const char* mask : {"bhqk", "bgqk", "1h1k", "111k", "b11k", "11qk"}) {
     expect_both_right(prepared(mask, 197, 333));
     expect_both_right(prepared(mask, 197, 333), wgmma);
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(PreparedMasks, "packed sequences have planes of their own, and
   spec.cu_seqlens_q = {0, 100, 100, 300};
   spec.cu_seqlens_kv = {0, 90, 240, 310};
   expect_right(spec);
-  expect_right(spec, R"({"path":"wgmma","min_blocks":1})");
+  expect_right(spec, R"({"path":"wgmma"})");
   expect_right(gradients(spec));
   spec.operand_queries = 130;
   spec.operand_keys = 77;

@@ -17,8 +17,7 @@ namespace {
 using instance::ProblemSpec;
 
 const std::string kForward =
-    R"({"path": "wgmma", "block_q": 128, "block_kv": 128, "num_stages": 2, "num_warps": 8,
-        "min_blocks": 1})";
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 128, "num_stages": 2})";
 
 // Errors beyond the bounds of docs/reference/semantics.md, or another fault.
 std::string forward_faults(Bench& bench, const ProblemSpec& spec) {

@@ -16,8 +16,7 @@ using instance::ProblemSpec;
 
 const std::string kMma = R"({"softmax": "max_free"})";
 const std::string kWgmma =
-    R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "num_warps": 4,
-        "min_blocks": 1, "pack_heads": false, "softmax": "max_free"})";
+    R"({"path": "wgmma", "block_q": 64, "block_kv": 32, "num_stages": 2, "pack_gqa": false})";
 const std::string kSoftcap = "attnjit/score/softcap.cuh";
 
 // Scores of unit variance, by the default scale.

@@ -51,19 +51,16 @@ codegen::Arch arch_of(std::uint64_t index) {
 // Every fourth problem takes the path of Hopper where that serves it, with tiles by turns: one, two
 // and three warpgroups, rings of two and three, and heads packed or not.
 std::string config_of(const instance::ProblemSpec& spec, std::uint64_t index) {
-  constexpr const char* kTiles[] = {
-      R"("block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8)",
-      R"("block_q": 64, "block_kv": 32, "num_stages": 3, "num_warps": 4)",
-      R"("block_q": 192, "block_kv": 64, "num_stages": 2, "num_warps": 12)",
-      R"("block_q": 128, "block_kv": 128, "num_stages": 2, "num_warps": 8)"};
+  constexpr const char* kTiles[] = {R"("block_q": 128, "block_kv": 64, "num_stages": 2)",
+                                    R"("block_q": 64, "block_kv": 32, "num_stages": 3)",
+                                    R"("block_q": 192, "block_kv": 64, "num_stages": 2)",
+                                    R"("block_q": 128, "block_kv": 128, "num_stages": 2)"};
   instance::HostProblem host(spec, 1);
   const problem::Family family = problem::family(problem::make_problem(host.args()));
   if (index % 4 != 1 || codegen::why_no_wgmma(family, arch_of(index))) return "{}";
   const bool packs = index / 16 % 2 == 0 && family.gqa_ratio > 1 && 64 % family.gqa_ratio == 0 &&
                      !family.mask_per_query_head;
-  return fmt::format(
-      R"({{"path": "wgmma", {}, "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
-      kTiles[index / 4 % 4], packs);
+  return fmt::format(R"({{"path": "wgmma", {}, "pack_gqa": {}}})", kTiles[index / 4 % 4], packs);
 }
 
 void sweep_forward(std::uint64_t first, std::uint64_t count) {
@@ -91,14 +88,14 @@ std::string config_of_backward(const instance::ProblemSpec& spec, const codegen:
   const auto zero = tuner::config_zero(key, arch);
   if (zero.dkv.path == codegen::Path::kMma) return "{}";
   if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
-  const bool parts = zero.dbias_method == codegen::DbiasMethod::kParts;
+  const bool parts = zero.dbias_method == codegen::DbiasMethod::kPerPlane;
   const bool may_add = parts && key.family.dbias_reduces_planes && !spec.deterministic;
   const bool adds = may_add && index % 8 < 4;
   const bool stores = codegen::stores_dbias(zero.dbias_method) && !adds;
   const std::string config = index / 2 % 2 == 0 && !spec.packed && !stores
                                  ? plane_backward(zero.dkv.block_q)
                                  : wgmma_backward(zero.dkv.block_q, 2, index % 4 == 1);
-  return parts ? with_dbias(config, adds ? "add" : "parts") : config;
+  return parts ? with_dbias(config, adds ? "add" : "per_plane") : config;
 }
 
 void sweep_backward(std::uint64_t first, std::uint64_t count) {

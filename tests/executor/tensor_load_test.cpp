@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(Elements, "tensor_load: bytes that were announced, or were not
               call().barrier_wait(kBarrier, 0);
             },
             32, parameters, memory) ==
-        "kernel, block 0: the mbarrier at +0, phase 0: 512 bytes landed that nobody announced");
+        "kernel, block 0: the mbarrier at +0, phase 0: 512 bytes landed that were not announced");
   CHECK(run_block(
             [](void* const* p) {
               make_barrier(kBarrier, 1);

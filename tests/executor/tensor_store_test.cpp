@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(Elements, "tensor_store_if: its reports") {
                           "thread 0 wrote: fence_async_proxy is missing, by that thread and before "
                           "the barrier");
   CHECK(report(13) ==
-        prefix + "tensor_store_if: reads shared memory at +1028, which nobody has written");
+        prefix + "tensor_store_if: reads shared memory at +1028, which was never written");
   CHECK(report(11) == prefix +
                           "tensor_store_wait_read: waits for a tensor store of no group: "
                           "tensor_store_commit is missing");

@@ -12,16 +12,16 @@ namespace attnjit::executor_test {
 /// Tiles of the portable forward, a warp to 16 rows, of heads that stay alone.
 inline std::string mma(int block_q, int block_kv, int stages = 1) {
   return fmt::format(
-      R"({{"block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {}, "pack_heads": false}})",
+      R"({{"block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {}, "pack_gqa": false}})",
       block_q, block_kv, stages, block_q / 16);
 }
 
 /// Those of the forward of Hopper.
 inline std::string wgmma(int block_q, int block_kv, bool packs = false) {
   return fmt::format(
-      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": 2, "num_warps": {},
-          "min_blocks": 1, "softmax": "max_free", "pack_heads": {}}})",
-      block_q, block_kv, block_q / 16, packs);
+      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": 2,
+          "pack_gqa": {}}})",
+      block_q, block_kv, packs);
 }
 
 /// Runs forwards by tiles.

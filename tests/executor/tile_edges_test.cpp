@@ -8,7 +8,7 @@ namespace {
 
 // Runs lengths around the edges of a tile.
 void expect_edges(TileBench& bench, codegen::ForwardTunables tile, bool causal, bool packs) {
-  tile.pack_heads = packs;
+  tile.pack_gqa = packs;
   instance::ProblemSpec spec = {.heads_q = 2, .heads_kv = 1, .head_dim = 16};
   spec.causal = causal;
   if (causal) spec.diagonal = Diagonal::kBottomRight;

@@ -132,12 +132,12 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: dq that nobody stores") 
   const Run run = {spec, store_backward(64)};
   expect_report(
       {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? false"},
-      run, {"adds to byte", "of sums of dq", "which nobody has set to zero"});
+      run, {"adds to byte", "of sums of dq", "which was never set to zero"});
   expect_report(
       {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? true"},
       run, {"of sums of dq", "which this kernel has written already"});
   expect_report({kSum, "if constexpr (!kConfig.stored) return ~0u;", "return ~0u;"}, run,
-                {"fragment_sum", "of sums of dq", "which nobody has written"});
+                {"fragment_sum", "of sums of dq", "which was never written"});
 }
 
 // Each tile's turn is taken once it has come, and passed once its sums are complete.
@@ -158,7 +158,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   expect_report({turns, "ptx::count_if(count != nullptr && lane < kCounts, count);", ""}, run,
                 {"deadlock; thread blocks wait for what none of them counts"});
   const std::vector<std::string> early = {"adds to byte", "of sums of dq",
-                                          "which nobody has set to zero"};
+                                          "which was never set to zero"};
   expect_report({turns, "ptx::await_count(own, wanted);", ""}, run, early);
   expect_report({kDq, "ptx::barrier_wait(shared.turn_taken(slot), turn.full());", ""}, run, early);
 }
@@ -170,7 +170,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma backward: sums that do not be
   const Run run = {spec, wgmma_backward(64)};
   const std::string zeros = "attnjit/backward/dkv_wgmma/zeros_ahead.cuh";
   expect_report({zeros, "line < first + share", "line < first"}, run,
-                {"adds to byte", "of sums of dq", "which nobody has set to zero"});
+                {"adds to byte", "of sums of dq", "which was never set to zero"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a kernel that does not wait for another") {
@@ -261,7 +261,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: a tile of dbias th
   Run adds = run;
   adds.spec.bias = "1hqk";
   adds.spec.batch = 2;
-  adds.config = with_dbias(run.config, "parts");
+  adds.config = with_dbias(run.config, "per_plane");
   expect_report({"attnjit/backward/bias_sum.cuh", "stored + plane * per_plane) != 0",
                  "stored + plane * per_plane) < 2"},
                 adds, {"bias_sum, block", "load_global_written: reads"});

@@ -37,7 +37,7 @@ void drop_keys(ProblemSpec& spec) {
 
 TEST_CASE("wgmma backward: biases that are read one by one, and their gradients") {
   Bench bench;
-  const std::string parts = with_dbias(wgmma_backward(64), "parts");
+  const std::string parts = with_dbias(wgmma_backward(64), "per_plane");
   ProblemSpec spec = kSmall;
   spec.want_dbias = true;
   spec.bias = "1hqk";
@@ -79,7 +79,7 @@ TEST_CASE("wgmma backward: what needs most registers") {
 
 TEST_CASE("slow: wgmma backward: biases that are read one by one, of every kind") {
   Bench bench;
-  const std::string parts = with_dbias(wgmma_backward(64), "parts");
+  const std::string parts = with_dbias(wgmma_backward(64), "per_plane");
   for (const int head_dim : {24, 64}) {
     for (const DType bias_dtype : {DType::kBFloat16, DType::kFloat32}) {
       ProblemSpec spec = kSmall;
@@ -155,7 +155,7 @@ TEST_CASE("wgmma backward: a dbias of all axes in another type or with other str
   spec.dbias_dtype = DType::kFloat32;
   spec.causal = true;
   spec.diagonal = Diagonal::kTopLeft;
-  const std::string parts = with_dbias(wgmma_backward(64), "parts");
+  const std::string parts = with_dbias(wgmma_backward(64), "per_plane");
   expect_right(bench, spec, parts);
   spec.deterministic = true;
   expect_right(bench, spec, parts);

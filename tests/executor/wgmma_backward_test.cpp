@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(WgmmaBackward, "wgmma backward: a dbias of few planes that are
   padded.seqlen_kv = 33;
   padded.want_dbias = true;
   padded.bias = "1hqk";
-  expect_right(padded, with_dbias(wgmma_backward(64), "parts"));
+  expect_right(padded, with_dbias(wgmma_backward(64), "per_plane"));
 }
 
 TEST_CASE_FIXTURE(WgmmaBackward,

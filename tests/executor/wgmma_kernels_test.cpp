@@ -17,11 +17,11 @@ using tensor::BiasKind;
 using tensor::MaskKind;
 
 // A tile of the path; block_q rows are those of block_q / 64 warpgroups.
-std::string tile(int block_q, int block_kv, int num_stages = 2, bool pack_heads = false) {
+std::string tile(int block_q, int block_kv, int num_stages = 2, bool pack_gqa = false) {
   return fmt::format(
-      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": {}, "num_warps": {},
-          "min_blocks": 1, "pack_heads": {}, "softmax": "max_free"}})",
-      block_q, block_kv, num_stages, block_q / 16, pack_heads);
+      R"({{"path": "wgmma", "block_q": {}, "block_kv": {}, "num_stages": {},
+          "pack_gqa": {}}})",
+      block_q, block_kv, num_stages, pack_gqa);
 }
 
 class WgmmaKernels {

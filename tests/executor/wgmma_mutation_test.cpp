@@ -25,15 +25,12 @@ const ProblemSpec kRows = {
 // Enough for each thread block to have four of them, so that buffers of Q go round.
 const ProblemSpec kMany = {
     .heads_q = 10, .heads_kv = 10, .seqlen_q = 66, .seqlen_kv = 32, .head_dim = 64};
-const std::string kTiles =
-    R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2, "num_warps": 8,
-        "min_blocks": 1})";
+const std::string kTiles = R"({"path": "wgmma", "block_q": 128, "block_kv": 32, "num_stages": 2})";
 // A ring of three parts of Q, of which the fourth block of rows takes each a second time.
 const ProblemSpec kWide = {
     .heads_q = 5, .heads_kv = 5, .seqlen_q = 66, .seqlen_kv = 70, .head_dim = 256};
 const std::string kWideTiles =
-    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2, "num_warps": 8,
-        "min_blocks": 1})";
+    R"({"path": "wgmma", "block_q": 128, "block_kv": 64, "num_stages": 2})";
 
 TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
   expect_report(
@@ -45,7 +42,7 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);", ""},
                 {kRows, kTiles},
-                {"load_shared_4_if: reads shared memory at +", "which nobody has written"});
+                {"load_shared_4_if: reads shared memory at +", "which was never written"});
   expect_report(
       {kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
       {kRows, kTiles},

@@ -231,12 +231,12 @@ TEST_CASE("wgmma: descriptors") {
           float c[kColumns / 2];
           call().wgmma_fence();
           multiply(c, false, tile(65536 - 4096));
-        }) == "multiply_async: reads shared memory at +60416, which nobody has written");
+        }) == "multiply_async: reads shared memory at +60416, which was never written");
   CHECK(run_warpgroup([] {
           float c[kColumns / 2];
           call().wgmma_fence();
           multiply(c, false, tile(kA), tile(65536));
-        }) == "multiply_async: reads shared memory at +64512, which nobody has written");
+        }) == "multiply_async: reads shared memory at +64512, which was never written");
 }
 
 TEST_CASE("wgmma: tiles that threads wrote without showing them, or write too early") {

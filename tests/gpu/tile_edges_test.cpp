@@ -43,7 +43,7 @@ TEST_CASE("wgmma: lengths around the edges of every tile that configuration 0 ta
     int legal = 0;
     for (const std::int64_t head_dim : {64, 128, 192, 256}) {
       for (const bool causal : {false, true}) {
-        tile.pack_heads = tile.block_q == 64 && causal;
+        tile.pack_gqa = tile.block_q == 64 && causal;
         ProblemSpec spec{.batch = 2, .heads_q = 4, .heads_kv = 2, .head_dim = head_dim};
         if (causal) spec = gpu_test::causal(spec, Diagonal::kBottomRight);
         const instance::HostProblem shape(spec, 1);

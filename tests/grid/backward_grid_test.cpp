@@ -70,7 +70,7 @@ void expect_unserialised(int step) {
         add_kernels(jobs, family, tunables);
         // A third with thread blocks that take whole planes as well.
         tunables.dbias_method = codegen::default_dbias_method(family);
-        tunables.dq_method = codegen::DqMethod::kPlane;
+        tunables.dq_method = codegen::DqMethod::kOwnKvHead;
         tunables.split = false;
         if (++count % 3 == 0 && !codegen::why_unfit(tunables, family, arch)) {
           add_kernels(jobs, family, tunables);
@@ -95,7 +95,7 @@ void expect_unserialised(int step) {
   for (const test::GridJob& job : jobs.compile()) {
     // By the threads that load, which have 24 registers where thread blocks take whole planes, a
     // choice of the tuner's.
-    const bool planes = job.step.source.stub.find(".whole_planes = true") != std::string::npos;
+    const bool planes = job.step.source.stub.find(".owns_kv_head = true") != std::string::npos;
     const int most_spilled = std::max(planes ? 40 : 24, test::spill_allowance(job));
     const std::string wrong = complaint(job);
     CHECK_MESSAGE(wrong.empty(), job.step.source.title, ":", wrong);

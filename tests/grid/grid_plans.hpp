@@ -100,7 +100,7 @@ inline std::vector<GridPlan> forward_grid(const codegen::TemplateSet& templates 
   for (const auto& row : grid_rows("forward_grid.json")) {
     problem::PlanKey key{grid_family(row), row.at("bucket_q"), 1024};
     problem::Family& f = key.family;
-    f.mask_in_place = f.mask == problem::Extent::kPerKey && !f.mask_prepared && !f.packed &&
+    f.mask_few_rows = f.mask == problem::Extent::kPerKey && !f.mask_prepared && !f.packed &&
                       key.bucket_q * f.gqa_ratio <= 16;
     ++number;
     for (const std::string arch_name : row.at("archs")) {

@@ -31,7 +31,7 @@ inline tuner::BackwardTuneKey backward_tune_key(int bucket_q = 1024, int bucket_
 inline void change_tile(codegen::ForwardTunables& config, const problem::PlanKey&) {
   const bool wgmma = config.path == codegen::Path::kWgmma;
   config.block_q = !wgmma ? 32 : config.block_q == 64 ? 128 : 64;
-  config.num_warps = config.block_q / 16;
+  if (!wgmma) config.num_warps = config.block_q / 16;
 }
 inline void change_tile(codegen::BackwardTunables& tunables, const problem::BackwardPlanKey& key) {
   tunables = tuner::config_zero(key, codegen::without_wgmma(codegen::find_arch("sm_90a")));

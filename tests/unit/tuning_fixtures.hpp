@@ -31,13 +31,13 @@ inline problem::BackwardProblem small_backward() {
 
 /// A space of two candidates beside configuration 0.
 inline tuner::SearchSpace small_space() {
-  return tuner::SearchSpace(R"({"schema": 2, "space": "test", "groups": [
+  return tuner::SearchSpace(R"({"schema": 3, "space": "test", "groups": [
       {"head_dim": [1, 64], "candidates": [
           {"block_q": 32, "block_kv": 64, "num_stages": 2, "num_warps": [2, 1], "min_blocks": 2}]}]})");
 }
 
 inline tuner::BackwardSearchSpace small_backward_space() {
-  return tuner::BackwardSearchSpace(R"({"schema": 2, "space": "test", "groups": [
+  return tuner::BackwardSearchSpace(R"({"schema": 3, "space": "test", "groups": [
       {"head_dim": [1, 64], "candidates": [
           {"dq": {"block_q": 128, "block_kv": 32, "num_warps": 4, "query_warps": 4}}]}]})");
 }

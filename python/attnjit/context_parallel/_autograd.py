@@ -29,7 +29,7 @@ def forward(
             keys = slice(*call.keys)
             merging.add(
                 call, k_held[:, :, keys], v_held[:, :, keys], operands_of(call, of_keys),
-                call.scalars(problem.scale, problem.softcap),
+                call.scalars(problem.scalars),
             )  # fmt: skip
     out, lse = merging.result()
     if operands.sink is not None:
@@ -89,7 +89,7 @@ class _Backward:
         target = self._dbias and self._dbias.target(call)
         backward_into(
             dout, dlse, q, k, v, out, lse, operands_of(call, self._operands),
-            call.scalars(self._problem.scale, self._problem.softcap), gradients, target,
+            call.scalars(self._problem.scalars), gradients, target,
             self._problem.deterministic,
         )  # fmt: skip
         if self._dbias:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from .._call import Operands
+from .._scalars import Scalars
 from ._cost import Sizes, choose
 from ._exchange import Gather, Members, Ring
 from ._schedule import Band, Call, calls_for, count_parts
@@ -35,8 +36,7 @@ class Problem:
     seqlen_q: int
     seqlen_kv: int
     band: Band
-    scale: float | None
-    softcap: float
+    scalars: Scalars  # of the whole, whose band calls replace by their own
     diagonal: int | None  # that slopes count from
     join_keys: bool  # no mask, bias or slope differs from key to key
     deterministic: bool

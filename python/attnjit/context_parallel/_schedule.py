@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from .._scalars import BOTTOM_RIGHT, TOP_LEFT, Scalars
+from .._scalars import BOTTOM_RIGHT, NO_DIAGONAL, TOP_LEFT, Scalars
 from ._shares import Piece
 
 # Keys that a row keeps: those with low <= key - row <= high, where None is no bound.
@@ -50,17 +50,24 @@ class Call:
     band: Band
     diagonal: int | None = None
 
-    def scalars(self, scale: float | None, softcap: float) -> Scalars:
+    def scalars(self, whole: Scalars) -> Scalars:
+        """Those of the whole problem, with the band of this call."""
         low, high = self.band
+
+        def banded(causal: bool, left: int, right: int, offset: int) -> Scalars:
+            return whole._replace(
+                causal=causal, diagonal=TOP_LEFT, window_left=left, window_right=right, diagonal_offset=offset
+            )
+
         if self.diagonal is not None:
             left = -1 if low is None else self.diagonal - low
             right = -1 if high is None else high - self.diagonal
-            return Scalars(scale, False, TOP_LEFT, left, right, softcap, self.diagonal)
+            return banded(False, left, right, self.diagonal)
         if high is not None:
-            return Scalars(scale, True, TOP_LEFT, -1 if low is None else high - low, -1, softcap, high)
+            return banded(True, -1 if low is None else high - low, -1, high)
         if low is not None:
-            return Scalars(scale, False, TOP_LEFT, 0, -1, softcap, low)
-        return Scalars(scale, softcap=softcap)
+            return banded(False, 0, -1, low)
+        return banded(False, -1, -1, 0)._replace(diagonal=NO_DIAGONAL)
 
 
 def _local_band(rows: Piece, keys: Piece, band: Band) -> Band:

@@ -86,7 +86,7 @@ void set_pages(const ProblemFlags& flags, ProblemSpec& spec) {
                 *flags.page_size);
   }
   if (flags.page_size && !flags.cu_seqlens_kv.empty()) {
-    usage_error("--cu-seqlens-kv has no effect beside --page-size; leave it out");
+    usage_error("--cu-seqlens-kv has no effect with --page-size; leave it out");
   }
   spec.page_size = flags.page_size.value_or(0);
   spec.shared_pages = flags.shared_pages.value_or(0);

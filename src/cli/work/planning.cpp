@@ -134,10 +134,12 @@ void add_why_mma(Planned& planned, const PlanKey& key, const Tunables& chosen,
       fmt::format("{}path mma: {}", planned.why.empty() ? "" : "; ", tuner::why_mma(key, arch));
 }
 
-// Path::kMma where --config names it: what else it names are members of that configuration 0.
+// Path::kMma where --config names it, of a backward for dk and dv: what else it names are members
+// of that configuration 0.
 std::optional<codegen::Path> mma_of(const base::Json& config) {
-  if (!config.contains("path")) return std::nullopt;
-  const auto path = base::from_json_value<codegen::Path>(config["path"], "--config: path");
+  const base::Json& tile = config.contains("dkv") ? config["dkv"] : config;
+  if (!tile.is_object() || !tile.contains("path")) return std::nullopt;
+  const auto path = base::from_json_value<codegen::Path>(tile["path"], "--config: path");
   return path == codegen::Path::kMma ? std::optional(path) : std::nullopt;
 }
 

@@ -11,7 +11,7 @@ std::string key_dbias_policy(const BackwardFamily& f, const BackwardTunables& t)
   switch (t.dbias_method) {
     case DbiasMethod::kStore:
       return "KeyBiasGradStore(dbias)";
-    case DbiasMethod::kParts:
+    case DbiasMethod::kPerPlane:
       return "KeyBiasGradParts(dbias)";
     case DbiasMethod::kColumns:
       return f.scores.bias_packs_keys ? "PackedKeysSums<KeyBiasGradColumns>(dbias)"

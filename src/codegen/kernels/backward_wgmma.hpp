@@ -13,15 +13,8 @@ Rule why_tile_unfit(const char* what, const BackwardTile& tile, const Config& co
   if (tile.block_kv != config.block_kv) {
     return fmt::format("{}: block_kv must be {} with path wgmma", what, config.block_kv);
   }
-  if (tile.num_warps * 32 != config.num_threads() || tile.query_warps != 1 ||
-      tile.min_blocks != 1) {
-    return fmt::format("{}: num_warps must be {}, query_warps and min_blocks 1 with path wgmma",
-                       what, config.num_threads() / 32);
-  }
-  if (tile.late || tile.fresh != kernel::Fresh::kNone) {
-    return fmt::format("{}: late must be false and fresh none with path wgmma", what);
-  }
-  const Rule rule = why_invalid(config, config.shared_bytes(), arch);
+  Rule rule = why_lacking(tile);
+  if (!rule) rule = why_invalid(config, config.shared_bytes(), arch);
   return rule ? Rule(fmt::format("{}: {}", what, *rule)) : std::nullopt;
 }
 

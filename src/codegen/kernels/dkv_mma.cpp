@@ -20,7 +20,7 @@ std::string dbias_policy(const BackwardFamily& f, const BackwardTunables& t) {
     case DbiasMethod::kNone:
     case DbiasMethod::kRows:
     case DbiasMethod::kKernel:
-    case DbiasMethod::kParts:  // unfit
+    case DbiasMethod::kPerPlane:  // unfit
       break;
   }
   return "NoBiasGrad{}";
@@ -41,7 +41,7 @@ Rule why_dkv_unfit(const kernel::BackwardMmaConfig& config, const BackwardTunabl
   if (f.deterministic && t.dq_method == DqMethod::kAdd) {
     return "dq_method: add is not deterministic with path mma; use kernel";
   }
-  if (t.dq_method == DqMethod::kPlane || t.dq_method == DqMethod::kStore) {
+  if (t.dq_method == DqMethod::kOwnKvHead || t.dq_method == DqMethod::kFirstStores) {
     return fmt::format("dq_method: {} needs path wgmma; use add or kernel",
                        base::word(t.dq_method));
   }

@@ -14,7 +14,7 @@ constexpr auto fields(const DkvWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
       base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
-      base::Field{"whole_planes", &C::whole_planes},
+      base::Field{"owns_kv_head", &C::owns_kv_head},
       base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
@@ -31,7 +31,7 @@ using problem::Extent;
 
 kernel::DqOrder dq_order(const BackwardFamily& f, DqMethod method) {
   if (method == DqMethod::kAdd && f.deterministic) return kernel::DqOrder::kKeys;
-  return method == DqMethod::kStore ? kernel::DqOrder::kFirst : kernel::DqOrder::kAny;
+  return method == DqMethod::kFirstStores ? kernel::DqOrder::kFirstStores : kernel::DqOrder::kAny;
 }
 
 Rule why_dq_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
@@ -39,18 +39,18 @@ Rule why_dq_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
     case DqMethod::kAdd:
       break;
     case DqMethod::kKernel:
-      return "dq_method must be add, store or plane where dkv has path wgmma";
-    case DqMethod::kStore:
+      return "dq_method must be add, first_stores or own_kv_head where dkv has path wgmma";
+    case DqMethod::kFirstStores:
       if (const Rule rule = why_no_first_keys(f.scores)) {
-        return fmt::format("dq_method: store {}; use add", *rule);
+        return fmt::format("dq_method: first_stores {}; use add", *rule);
       }
-      if (f.deterministic) return "dq_method: store is not deterministic; use add";
+      if (f.deterministic) return "dq_method: first_stores is not deterministic; use add";
       break;
-    case DqMethod::kPlane:
-      if (f.scores.packed) return "dq_method: plane does not support cu_seqlens; use add";
-      if (t.split) return "split must be false where dq_method is plane";
+    case DqMethod::kOwnKvHead:
+      if (f.scores.packed) return "dq_method: own_kv_head does not support cu_seqlens; use add";
+      if (t.split) return "split must be false where dq_method is own_kv_head";
       if (stores_dbias(t.dbias_method)) {
-        return "dq_method: plane does not support a dbias per query and key; use add";
+        return "dq_method: own_kv_head does not support a dbias per query and key; use add";
       }
       break;
   }
@@ -60,7 +60,7 @@ Rule why_dq_method_unfit(const BackwardTunables& t, const BackwardFamily& f) {
 }  // namespace
 
 kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardTunables& t) {
-  const bool planes = t.dq_method == DqMethod::kPlane;
+  const bool planes = t.dq_method == DqMethod::kOwnKvHead;
   const int width = std::max(f.scores.head_dim, f.scores.head_dim_v);
   const bool operands = f.scores.mask != Extent::kAbsent || varies_over_keys(f.scores.bias);
   // A walk from place to place takes registers that producers of packed sequences do not have
@@ -80,7 +80,7 @@ kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardT
           .any_scale = !f.scores.positive_scale,
           .bias_tiles = has_bias_tiles(f.scores),
           .dq_order = dq_order(f, t.dq_method),
-          .whole_planes = planes,
+          .owns_kv_head = planes,
           .shares_places = shares,
           .block_q = t.dkv.block_q,
           .num_stages = t.dkv.num_stages,
@@ -105,7 +105,7 @@ Rule why_dkv_unfit(const kernel::DkvWgmmaConfig& config, const BackwardTunables&
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("dkv: path: {}; use mma", *rule);
   if (t.dbias_method == DbiasMethod::kStore) {
     if (const Rule rule = why_no_stored_tiles(f)) {
-      return fmt::format("dbias_method: {}; use parts", *rule);
+      return fmt::format("dbias_method: {}; use per_plane", *rule);
     }
   }
   if (Rule rule = why_dq_method_unfit(t, f)) return rule;

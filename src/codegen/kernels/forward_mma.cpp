@@ -12,7 +12,7 @@ constexpr auto fields(const ForwardMmaConfig*) {
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"aligned", &C::aligned}, base::Field{"scale_first", &C::scale_first},
-      base::Field{"pack_heads", &C::pack_heads}, base::Field{"block_q", &C::block_q},
+      base::Field{"pack_gqa", &C::pack_gqa}, base::Field{"block_q", &C::block_q},
       base::Field{"block_kv", &C::block_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"num_warps", &C::num_warps}, base::Field{"min_blocks", &C::min_blocks},
       base::Field{"softmax", &C::softmax});
@@ -31,7 +31,7 @@ kernel::ForwardMmaConfig forward_mma_config(const Family& f, const ForwardTunabl
           .gqa_ratio = f.gqa_ratio,
           .aligned = f.aligned,
           .scale_first = scales_first(f, Pass::kForward),
-          .pack_heads = t.pack_heads,
+          .pack_gqa = t.pack_gqa,
           .block_q = t.block_q,
           .block_kv = t.block_kv,
           .num_stages = t.num_stages,

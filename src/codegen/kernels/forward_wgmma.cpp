@@ -5,6 +5,7 @@
 #include "codegen/kernels/rows.hpp"
 #include "codegen/kernels/score_kernel.hpp"
 #include "codegen/literals.hpp"
+#include "codegen/mask_form.hpp"
 
 namespace attnjit::kernel {
 
@@ -13,7 +14,7 @@ constexpr auto fields(const ForwardWgmmaConfig*) {
   return base::fields_of<C>(
       base::Field{"dtype", &C::dtype}, base::Field{"head_dim", &C::head_dim},
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
-      base::Field{"scale_first", &C::scale_first}, base::Field{"pack_heads", &C::pack_heads},
+      base::Field{"scale_first", &C::scale_first}, base::Field{"pack_gqa", &C::pack_gqa},
       base::Field{"block_q", &C::block_q}, base::Field{"block_kv", &C::block_kv},
       base::Field{"piece_kv", &C::piece_kv}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
@@ -48,7 +49,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .head_dim_v = f.head_dim_v,
           .gqa_ratio = f.gqa_ratio,
           .scale_first = scales_first(f, Pass::kForward),
-          .pack_heads = t.pack_heads,
+          .pack_gqa = t.pack_gqa,
           .block_q = t.block_q,
           .block_kv = t.block_kv,
           .piece_kv = kernel::keys_of_piece(f.page_size, t.block_kv),
@@ -62,9 +63,12 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
 
 Rule why_no_wgmma(const Family& f, const Arch& arch) {
   if (!arch.wgmma) return fmt::format("wgmma does not exist on {}", arch.name);
-  if (f.mask_packs_keys) return "wgmma does not support a mask over keys with cu_seqlens_kv";
-  if (f.mask_in_place)
+  if (mask_form(f) == MaskForm::kPackedRow) {
+    return "wgmma does not support a mask over keys with cu_seqlens_kv";
+  }
+  if (mask_form(f) == MaskForm::kBytes) {
     return "wgmma does not support a mask that is read as bytes, as with at most 16 query rows";
+  }
   if (!fits_pages(32, f.page_size)) return "wgmma needs page_size 16 or a multiple of 32";
   if (!f.aligned) {
     return "wgmma needs addresses and strides of q, k, v and out to be multiples of 16 bytes";
@@ -83,10 +87,7 @@ ForwardFacts facts(const kernel::ForwardWgmmaConfig& config) {
 Rule why_unfit(const kernel::ForwardWgmmaConfig& config, const ForwardTunables& t, const Family& f,
                const Arch& arch) {
   if (const Rule rule = why_no_wgmma(f, arch)) return fmt::format("path: {}; use mma", *rule);
-  if (t.num_warps * 16 != t.block_q) return "num_warps must be block_q / 16 with path wgmma";
-  if (t.min_blocks != 1) return "min_blocks must be 1 with path wgmma";
-  if (t.softmax != kernel::SoftmaxPolicy::kMaxFree)
-    return "softmax must be max_free with path wgmma";
+  if (Rule rule = why_lacking(t)) return rule;
   if (Rule rule = why_invalid(config, config.shared_bytes(), arch)) return rule;
   if (fits_pages(t.block_kv, f.page_size)) return std::nullopt;
   return fmt::format("block_kv must divide or be a multiple of page_size {} with path wgmma",

@@ -1,6 +1,7 @@
 #include "codegen/kernels/main_kernels.hpp"
 
 #include "codegen/kernels/rows.hpp"
+#include "codegen/mask_form.hpp"
 
 namespace attnjit::codegen {
 namespace {
@@ -12,7 +13,7 @@ using problem::Family;
 // the strides of its bytes, and so neither makes another title: the cache knows a kernel by its
 // text.
 Family reading_bits(Family family) {
-  if (family.classifies_mask()) family.mask_vectorized = true;
+  if (mask_form(family) == MaskForm::kBits) family.mask_vectorized = true;
   family.mask_prepared = false;
   return family;
 }

@@ -11,7 +11,7 @@ namespace {
 // Whether there is a map of the bias, by which tiles to come are asked into L2. The copy engine
 // cannot address rows that are not aligned.
 bool has_bias_map(const kernel::ForwardWgmmaConfig& config, const problem::Problem& p) {
-  return p.bias.extent == problem::Extent::kPerPair && p.bias.vectorized && !config.pack_heads;
+  return p.bias.extent == problem::Extent::kPerPair && p.bias.vectorized && !config.pack_gqa;
 }
 
 // Whether there are those for tiles with the rows of k and v past the last multiple of four.
@@ -24,7 +24,7 @@ void make_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem&
   const MappedTensor q{"q", args.q.data, p.q, batch, p.num_heads_q, p.seqlen_q, p.head_dim};
   const MappedTensor out{"out",         args.out.data, p.out,       batch,
                          p.num_heads_q, p.seqlen_q,    p.head_dim_v};
-  if (config.pack_heads) {
+  if (config.pack_gqa) {
     make_packed_head_rows(maker, q, p.dtype, config.kPartRows, config.packed_heads(), params.q);
   } else {
     make_rows(maker, q, p.dtype, config.kPartRows, params.q);

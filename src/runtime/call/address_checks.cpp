@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
+#include <optional>
+
 #include "attnjit/error.hpp"
 #include "cuda/memory.hpp"
+#include "problem/call_members.hpp"
 
 namespace attnjit::runtime {
 namespace {
@@ -16,52 +20,46 @@ void check_address(const cuda::Driver& driver, const char* what, const void* add
                           what, address));
 }
 
+void check_member(const cuda::Driver& driver, const char* what, const Tensor& tensor) {
+  check_address(driver, what, tensor.data);
+}
+void check_member(const cuda::Driver& driver, const char* what, const PreparedMask& mask) {
+  check_address(driver, what, mask.data);
+}
+void check_member(const cuda::Driver& driver, const char* what, const void* address) {
+  check_address(driver, what, address);
+}
+template <class T>
+void check_member(const cuda::Driver& driver, const char* what, const std::optional<T>& member) {
+  if (member) check_member(driver, what, *member);
+}
+void check_member(const cuda::Driver& driver, const char*, const ForwardArgs& args) {
+  check_addresses(driver, args);
+}
+// What holds no address.
+void check_member(const cuda::Driver&, const char*, const PlaneOrder&) {}
+template <std::integral T>
+void check_member(const cuda::Driver&, const char*, T) {}
+
+template <class Args>
+void check_members(const cuda::Driver& driver, const Args& args) {
+  base::for_each_field(
+      args, [&](const char* name, const auto& member) { check_member(driver, name, member); });
+}
+
 }  // namespace
 
 void check_addresses(const cuda::Driver& driver, const ForwardArgs& args) {
-  check_address(driver, "q", args.q.data);
-  check_address(driver, "k", args.k.data);
-  check_address(driver, "v", args.v.data);
-  check_address(driver, "out", args.out.data);
-  check_address(driver, "lse", args.lse);
-  check_address(driver, "row_max", args.row_max);
-  check_address(driver, "max_logits", args.max_logits);
-  check_address(driver, "seqlens_q", args.seqlens_q);
-  check_address(driver, "seqlens_kv", args.seqlens_kv);
-  check_address(driver, "cu_seqlens_q", args.cu_seqlens_q);
-  check_address(driver, "cu_seqlens_kv", args.cu_seqlens_kv);
-  if (args.mask) check_address(driver, "mask", args.mask->data);
-  if (args.bias) check_address(driver, "bias", args.bias->data);
-  if (args.sink) check_address(driver, "sink", args.sink->data);
-  if (args.alibi_slopes) check_address(driver, "alibi_slopes", args.alibi_slopes->data);
-  check_address(driver, "block_table", args.block_table);
-  if (args.tail_mask) check_address(driver, "tail_mask", args.tail_mask->data);
-  if (args.prepared_mask) check_address(driver, "prepared_mask", args.prepared_mask->data);
+  check_members(driver, args);
 }
-
 void check_addresses(const cuda::Driver& driver, const BackwardArgs& args) {
-  check_addresses(driver, args.forward);
-  check_address(driver, "dout", args.dout.data);
-  check_address(driver, "dlse", args.dlse);
-  check_address(driver, "dq", args.dq.data);
-  check_address(driver, "dk", args.dk.data);
-  check_address(driver, "dv", args.dv.data);
-  if (args.dbias) check_address(driver, "dbias", args.dbias->data);
-  if (args.dsink) check_address(driver, "dsink", args.dsink->data);
+  check_members(driver, args);
 }
-
 void check_addresses(const cuda::Driver& driver, const MergeLseArgs& args) {
-  check_address(driver, "parts", args.parts.data);
-  check_address(driver, "part_lses", args.part_lses);
-  check_address(driver, "out", args.out.data);
-  check_address(driver, "lse", args.lse);
-  check_address(driver, "carry_lse", args.carry_lse);
-  if (args.carry) check_address(driver, "carry", args.carry->data);
+  check_members(driver, args);
 }
-
 void check_addresses(const cuda::Driver& driver, const PrepareMaskArgs& args) {
-  check_address(driver, "mask", args.mask.data);
-  check_address(driver, "memory", args.memory);
+  check_members(driver, args);
 }
 
 }  // namespace attnjit::runtime

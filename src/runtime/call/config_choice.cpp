@@ -33,8 +33,8 @@ std::string result_text(const tuner::BasicRecord<PlanKey>& record) {
 // many, so they say nothing of others.
 bool serves_other_sizes(const codegen::ForwardTunables&) { return true; }
 bool serves_other_sizes(const codegen::BackwardTunables& config) {
-  return config.dq_method != codegen::DqMethod::kPlane &&
-         config.dq_method != codegen::DqMethod::kStore;
+  return config.dq_method != codegen::DqMethod::kOwnKvHead &&
+         config.dq_method != codegen::DqMethod::kFirstStores;
 }
 
 // A neighbour's record without a gain speaks for configuration 0, and that of `key` may be another
@@ -49,7 +49,7 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> from_match(const tuner::BasicRecordMat
   return {serves ? record.config : tuner::config_zero(key, arch),
           match.exact ? ConfigSource::kRecord : ConfigSource::kNeighbour,
           fmt::format("{}measured on {} with [{}], of {}: {}",
-                      serves ? "" : "configuration 0 of these sizes, beside a record ",
+                      serves ? "" : "configuration 0 of these sizes, not the record ",
                       describe(record.key.device), record.exact, problem::describe(record.key.plan),
                       result_text(record)),
           std::nullopt};

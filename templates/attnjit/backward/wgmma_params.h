@@ -12,7 +12,7 @@ struct DkvWgmmaParams {
                              // multiple of block_q
   uint32* turns;  // [batch][query head][padded row / 16]: tiles of keys that have added to dq, or 1
                   // once it has been stored, if the config takes_turns; 0 at first
-  int32 num_blocks;  // thread blocks, which share the planes out if the config has whole_planes;
+  int32 num_blocks;  // thread blocks, which share the planes out if the config has owns_kv_head;
                      // base.dq_sum is then [thread block][query head of a kv head][padded row]
   uint32* places_taken;  // tiles of keys that thread blocks have taken, if the config
                          // shares_places; 0 at first

@@ -12,7 +12,7 @@ inline constexpr ForwardMmaConfig kConfig{
     .gqa_ratio = 1,
     .aligned = true,
     .scale_first = true,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 128,
     .block_kv = 32,
     .num_stages = 2,

@@ -1,4 +1,4 @@
-// attn_fwd bf16 d128 gqa4 right | q16 packed kv32 s3 w1 b4 max_free
+// attn_fwd bf16 d128 gqa4 right | q16 pack_gqa kv32 s3 w1 b4 max_free
 #include "attnjit/forward/mma/kernel.cuh"
 #include "attnjit/score/band.cuh"
 
@@ -11,7 +11,7 @@ inline constexpr ForwardMmaConfig kConfig{
     .gqa_ratio = 4,
     .aligned = true,
     .scale_first = false,
-    .pack_heads = true,
+    .pack_gqa = true,
     .block_q = 16,
     .block_kv = 32,
     .num_stages = 3,

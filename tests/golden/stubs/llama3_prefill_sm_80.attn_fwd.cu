@@ -11,7 +11,7 @@ inline constexpr ForwardMmaConfig kConfig{
     .gqa_ratio = 4,
     .aligned = true,
     .scale_first = false,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 128,
     .block_kv = 32,
     .num_stages = 2,

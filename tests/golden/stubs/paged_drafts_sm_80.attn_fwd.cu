@@ -14,7 +14,7 @@ inline constexpr ForwardMmaConfig kConfig{
     .gqa_ratio = 4,
     .aligned = true,
     .scale_first = false,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 1,

@@ -14,7 +14,7 @@ inline constexpr DkvWgmmaConfig kConfig{
     .any_scale = false,
     .bias_tiles = false,
     .dq_order = DqOrder::kAny,
-    .whole_planes = false,
+    .owns_kv_head = false,
     .shares_places = true,
     .block_q = 64,
     .num_stages = 2,

@@ -11,7 +11,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 1,
     .scale_first = false,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 128,
     .block_kv = 96,
     .piece_kv = 96,

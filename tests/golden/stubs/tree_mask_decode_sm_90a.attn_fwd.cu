@@ -1,4 +1,4 @@
-// attn_fwd bf16 d128 gqa8 mask=qk | wgmma q128 packed kv128 s2
+// attn_fwd bf16 d128 gqa8 mask=qk | wgmma q128 pack_gqa kv128 s2
 #include "attnjit/forward/wgmma/kernel.cuh"
 #include "attnjit/score/packed_mask.cuh"
 #include "attnjit/score/length.cuh"
@@ -11,7 +11,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 128,
     .gqa_ratio = 8,
     .scale_first = false,
-    .pack_heads = true,
+    .pack_gqa = true,
     .block_q = 128,
     .block_kv = 128,
     .piece_kv = 128,

@@ -12,7 +12,7 @@ inline constexpr ForwardWgmmaConfig kConfig{
     .head_dim_v = 32,
     .gqa_ratio = 1,
     .scale_first = true,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 128,
     .block_kv = 128,
     .piece_kv = 128,

@@ -15,7 +15,7 @@ inline constexpr DkvWgmmaConfig kConfig{
     .any_scale = false,
     .bias_tiles = true,
     .dq_order = DqOrder::kKeys,
-    .whole_planes = false,
+    .owns_kv_head = false,
     .shares_places = true,
     .block_q = 64,
     .num_stages = 2,

@@ -11,7 +11,7 @@ inline constexpr ForwardMmaConfig kConfig{
     .gqa_ratio = 1,
     .aligned = false,
     .scale_first = false,
-    .pack_heads = false,
+    .pack_gqa = false,
     .block_q = 64,
     .block_kv = 64,
     .num_stages = 2,

@@ -202,8 +202,8 @@ TEST_CASE("the order in which keys come to dq is the method's, and a determinist
   };
   CHECK(order(DqMethod::kAdd, false) == kernel::DqOrder::kAny);
   CHECK(order(DqMethod::kAdd, true) == kernel::DqOrder::kKeys);
-  CHECK(order(DqMethod::kStore, false) == kernel::DqOrder::kFirst);
-  CHECK(order(DqMethod::kPlane, true) == kernel::DqOrder::kAny);
+  CHECK(order(DqMethod::kFirstStores, false) == kernel::DqOrder::kFirstStores);
+  CHECK(order(DqMethod::kOwnKvHead, true) == kernel::DqOrder::kAny);
 }
 
 TEST_CASE("entries and titles of a backward's kernels") {

@@ -140,7 +140,7 @@ TEST_CASE("tunables survive JSON, and a patch leaves out what it does not name")
   CHECK(t.dkv.block_kv == 64);
   CHECK(t.dq_method == DqMethod::kKernel);
   CHECK(codegen::describe_tile(t.dkv) == "q32 kv64 s1 w4 qw2 b1");
-  for (const char* method : {"none", "rows", "store", "columns", "add", "kernel", "parts"}) {
+  for (const char* method : {"none", "rows", "store", "columns", "add", "kernel", "per_plane"}) {
     CHECK(error_of(std::string(R"({"dbias_method": ")") + method + "\"}") == "");
   }
 }
@@ -150,8 +150,9 @@ TEST_CASE("a patch that cannot be read says why") {
   CHECK(error_of(R"({"block_q": 64})") ==
         "config: unknown member \"block_q\"; expected one of dq_method, dbias_method, split, dkv, "
         "dq, dbias");
-  CHECK(error_of(R"({"dq_method": "atomics"})") ==
-        R"(config: dq_method is "atomics"; expected one of "add", "store", "kernel", "plane")");
+  CHECK(
+      error_of(R"({"dq_method": "atomics"})") ==
+      R"(config: dq_method is "atomics"; expected one of "add", "first_stores", "kernel", "own_kv_head")");
   CHECK(error_of(R"({"dbias_method": 1})").starts_with("config: dbias_method is 1; expected one"));
   CHECK(error_of(R"({"split": 1})") == "config: split is 1; expected true or false");
   CHECK(error_of(R"({"dkv": 64})") == "config: dkv is 64; expected an object");

@@ -50,7 +50,7 @@ std::string unfit(const ForwardTunables& tunables, const problem::Family& family
 
 TEST_CASE("tunables as JSON have their members in order") {
   CHECK(base::to_json_value(kTunables).dump() ==
-        R"({"path":"mma","pack_heads":false,"block_q":128,"block_kv":64,"num_stages":2,)"
+        R"({"path":"mma","pack_gqa":false,"block_q":128,"block_kv":64,"num_stages":2,)"
         R"("num_warps":8,"min_blocks":1,"softmax":"max_free"})");
 }
 
@@ -62,9 +62,20 @@ TEST_CASE("tunables survive the way to JSON and back, each member by itself") {
     if constexpr (std::is_same_v<Field, int>) field = next++;
     if constexpr (std::is_same_v<Field, bool>) field = !field;
   });
-  changed.path = codegen::Path::kWgmma;
   changed.softmax = kernel::SoftmaxPolicy::kRunningMax;
   CHECK(base::from_json_value<ForwardTunables>(base::to_json_value(changed), "config") == changed);
+}
+
+TEST_CASE("tunables of wgmma have no members of the other path") {
+  ForwardTunables wgmma = patched(R"({"path": "wgmma"})");
+  CHECK(wgmma.block_q == kTunables.block_q);
+  CHECK(wgmma.num_warps == 0);
+  CHECK(base::to_json_value(wgmma).dump() ==
+        R"({"path":"wgmma","pack_gqa":false,"block_q":128,"block_kv":64,"num_stages":2})");
+  CHECK(base::from_json_value<ForwardTunables>(base::to_json_value(wgmma), "config") == wgmma);
+  CHECK(unfit(patched(R"({"path": "wgmma", "num_warps": 8})")) ==
+        "num_warps: path wgmma has no such member");
+  CHECK(refusal(R"({"pack_heads": true})") == "config: \"pack_heads\" is called pack_gqa now");
 }
 
 TEST_CASE("a patch sets what it names and leaves the rest") {
@@ -84,7 +95,7 @@ TEST_CASE("malformed patches are refused with what was expected") {
       {R"({"block_q": "64"})", "config: block_q is \"64\"; " + integer},
       {R"({"block_q": 64.5})", "config: block_q is 64.5; " + integer},
       {R"({"block_q": null})", "config: block_q is null; " + integer},
-      {R"({"pack_heads": 1})", "config: pack_heads is 1; expected true or false"},
+      {R"({"pack_gqa": 1})", "config: pack_gqa is 1; expected true or false"},
       {R"({"path": "tma"})", "config: path is \"tma\"; expected one of \"mma\", \"wgmma\""},
       {R"({"path": 1})", "config: path is 1; expected one of"},
       {R"({"tile": 3})", "config: unknown member \"tile\"; expected one of"},
@@ -92,7 +103,7 @@ TEST_CASE("malformed patches are refused with what was expected") {
       // Part of a name is not a name.
       {R"({"warps": 4})", "config: unknown member \"warps\"; expected one of"},
       {R"({"block_q, block_kv": 4})",
-       "config: unknown member \"block_q, block_kv\"; expected one of path, pack_heads, block_q"},
+       "config: unknown member \"block_q, block_kv\"; expected one of path, pack_gqa, block_q"},
       {R"({"": 4})", "config: unknown member \"\"; expected"},
       // Members that follow from the family cannot be chosen.
       {R"({"head_dim": 64})", "config: unknown member \"head_dim\"; expected"},
@@ -187,16 +198,16 @@ TEST_CASE("heads that need masks of their own are not packed") {
   f.head_dim = f.head_dim_v = 64;
   f.gqa_ratio = 3;
   ForwardTunables config = kTunables;
-  config.pack_heads = true;
+  config.pack_gqa = true;
   config.block_q = 64;
   config.num_warps = 1;
   CHECK(unfit(config, f) == "");
   f.mask = problem::Extent::kPerPair;
-  CHECK(unfit(config, f) == "pack_heads is true; with this mask block_q must be a multiple of 3");
+  CHECK(unfit(config, f) == "pack_gqa is true; with this mask block_q must be a multiple of 3");
   config.block_q = 48;
   CHECK(unfit(config, f) == "");
   f.mask_per_query_head = true;
-  CHECK(unfit(config, f) == "pack_heads is true; the heads of a kv head must share the mask");
+  CHECK(unfit(config, f) == "pack_gqa is true; the heads of a kv head must share the mask");
 }
 
 }  // namespace codegen_config_test

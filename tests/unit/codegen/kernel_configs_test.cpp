@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "codegen/mask_form.hpp"
+
 using namespace attnjit;
 using problem::Extent;
 
@@ -25,13 +27,33 @@ TEST_CASE("the prepass of a mask over keys follows from the mask alone") {
   }
 }
 
+TEST_CASE("the form in which a mask is read") {
+  using codegen::MaskForm;
+  problem::Family f;
+  const auto expect = [&](MaskForm form, bool packs) {
+    CHECK(codegen::mask_form(f) == form);
+    CHECK(codegen::packs_mask(f) == packs);
+  };
+  expect(MaskForm::kNone, false);
+  f.mask = Extent::kPerQuery;
+  expect(MaskForm::kNone, false);
+  f.mask = Extent::kPerPair;
+  expect(MaskForm::kBits, true);
+  f.mask_prepared = true;
+  expect(MaskForm::kBits, false);
+  f = {.mask = Extent::kPerKey, .mask_few_rows = true};
+  expect(MaskForm::kBytes, false);
+  f = {.mask = Extent::kPerKey, .mask_packs_keys = true};
+  expect(MaskForm::kPackedRow, false);
+}
+
 TEST_CASE("packed sequences are ordered for thread blocks that stay on their SMs") {
   problem::Family f;
   f.dtype = DType::kFloat16;
   f.head_dim = f.head_dim_v = 64;
   f.gqa_ratio = 4;
   codegen::ForwardTunables tunables{
-      .path = codegen::Path::kWgmma, .pack_heads = true, .block_q = 64, .block_kv = 64};
+      .path = codegen::Path::kWgmma, .pack_gqa = true, .block_q = 64, .block_kv = 64};
   const auto config = [&] {
     return codegen::packed_order_config(f, codegen::facts(codegen::forward_kernel(f, tunables)));
   };

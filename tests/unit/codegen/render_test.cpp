@@ -186,7 +186,7 @@ TEST_CASE("the stub states the title and every value of the config") {
   CHECK(contains(source.stub,
                  "inline constexpr ForwardMmaConfig kConfig{\n    .dtype = DType::kFloat16,\n"
                  "    .head_dim = 128,\n    .head_dim_v = 64,\n    .gqa_ratio = 4,\n"
-                 "    .aligned = true,\n    .scale_first = false,\n    .pack_heads = false,\n    "
+                 "    .aligned = true,\n    .scale_first = false,\n    .pack_gqa = false,\n    "
                  ".block_q = 128,\n"
                  "    .block_kv = 64,\n    .num_stages = 2,\n    .num_warps = 8,\n"
                  "    .min_blocks = 1,\n    .softmax = SoftmaxPolicy::kMaxFree,\n};\n"));

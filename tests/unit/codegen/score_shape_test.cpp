@@ -109,7 +109,7 @@ TEST_CASE("queries in rows: a thread holds eight neighbouring keys of every 32")
 TEST_CASE("the kernels' configs say what their warps hold") {
   ForwardMmaConfig forward{};
   forward.block_q = 128, forward.block_kv = 64, forward.num_warps = 4;
-  forward.gqa_ratio = 4, forward.pack_heads = true;
+  forward.gqa_ratio = 4, forward.pack_gqa = true;
   CHECK(forward.scores().row_tiles == 2);
   CHECK(forward.scores().keys() == 64);
   CHECK(forward.scores().packed_heads == 4);

@@ -16,13 +16,8 @@ using attnjit::problem::BackwardFamily;
 namespace {
 
 constexpr BackwardFamily kFamily{.scores = {.head_dim = 128, .head_dim_v = 128, .aligned = true}};
-constexpr BackwardTunables kTunables{.dkv = {.path = Path::kWgmma,
-                                             .block_q = 64,
-                                             .block_kv = 128,
-                                             .num_stages = 2,
-                                             .num_warps = 16,
-                                             .query_warps = 1,
-                                             .min_blocks = 1}};
+constexpr BackwardTunables kTunables{
+    .dkv = {.path = Path::kWgmma, .block_q = 64, .block_kv = 128, .num_stages = 2}};
 
 std::string unfit(const BackwardTunables& tunables, const BackwardFamily& family = kFamily,
                   const char* arch = "sm_90a") {
@@ -104,17 +99,15 @@ TEST_CASE("what a softcap keeps from wgmma") {
 TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
   const std::pair<void (*)(BackwardTunables&), std::string> cases[] = {
       {[](auto& t) { t.dq_method = codegen::DqMethod::kKernel; },
-       "dq_method must be add, store or plane where dkv has path wgmma"},
+       "dq_method must be add, first_stores or own_kv_head where dkv has path wgmma"},
       {[](auto& t) {
-         t.dq_method = codegen::DqMethod::kPlane;
+         t.dq_method = codegen::DqMethod::kOwnKvHead;
          t.split = true;
        },
-       "split must be false where dq_method is plane"},
+       "split must be false where dq_method is own_kv_head"},
       {[](auto& t) { t.dkv.block_kv = 64; }, "dkv: block_kv must be 128 with path wgmma"},
-      {[](auto& t) { t.dkv.num_warps = 12; },
-       "dkv: num_warps must be 16, query_warps and min_blocks 1 with path wgmma"},
-      {[](auto& t) { t.dkv.late = true; },
-       "dkv: late must be false and fresh none with path wgmma"},
+      {[](auto& t) { t.dkv.num_warps = 12; }, "dkv: num_warps: path wgmma has no such member"},
+      {[](auto& t) { t.dkv.late = true; }, "dkv: late: path wgmma has no such member"},
       {[](auto& t) { t.dkv.block_q = 32; }, "dkv: block_q must be 64 or 128"},
       {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
       {[](auto& t) { t.dkv.block_q = 128; },
@@ -125,33 +118,33 @@ TEST_CASE("each rule of a wgmma tile of a backward, broken once") {
     CHECK(unfit(tunables) == expected);
   }
   BackwardTunables planes = kTunables;
-  planes.dq_method = codegen::DqMethod::kPlane;
+  planes.dq_method = codegen::DqMethod::kOwnKvHead;
   BackwardFamily packed = kFamily;
   packed.scores.packed = true;
   CHECK(unfit(kTunables, packed) == "");
-  CHECK(unfit(planes, packed) == "dq_method: plane does not support cu_seqlens; use add");
+  CHECK(unfit(planes, packed) == "dq_method: own_kv_head does not support cu_seqlens; use add");
   BackwardTunables stores = kTunables;
-  stores.dq_method = codegen::DqMethod::kStore;
+  stores.dq_method = codegen::DqMethod::kFirstStores;
   CHECK(unfit(stores) == "");
-  CHECK(unfit(stores, packed) == "dq_method: store does not support cu_seqlens; use add");
+  CHECK(unfit(stores, packed) == "dq_method: first_stores does not support cu_seqlens; use add");
   BackwardFamily masked = kFamily;
   masked.scores.mask = problem::Extent::kPerQuery;
   CHECK(unfit(stores, masked) == "");
   masked.scores.mask = problem::Extent::kPerKey;
-  CHECK(unfit(stores, masked) == "dq_method: store does not support a mask over keys; use add");
+  CHECK(unfit(stores, masked) ==
+        "dq_method: first_stores does not support a mask over keys; use add");
   BackwardFamily deterministic = kFamily;
   deterministic.deterministic = true;
   stores.split = false;
-  CHECK(unfit(stores, deterministic) == "dq_method: store is not deterministic; use add");
+  CHECK(unfit(stores, deterministic) == "dq_method: first_stores is not deterministic; use add");
   stores.dkv.path = codegen::Path::kMma;
-  CHECK(unfit(stores) == "dq_method: store needs path wgmma; use add or kernel");
+  CHECK(unfit(stores) == "dq_method: first_stores needs path wgmma; use add or kernel");
 }
 
 TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
   BackwardTunables wide = kTunables;
   wide.dq_method = codegen::DqMethod::kKernel;
   wide.dkv.block_kv = 64;
-  wide.dkv.num_warps = 12;
   wide.dq = wide.dkv;
   wide.dq.block_q = 128;
   BackwardFamily family = kFamily;
@@ -168,19 +161,25 @@ TEST_CASE("each rule of the wgmma tiles of wide heads, broken once") {
       {[](auto& t) { t.dkv.block_kv = 128; }, "dkv: block_kv must be 64 with path wgmma"},
       {[](auto& t) { t.dkv.num_stages = 1; }, "dkv: num_stages must be 2 or 3"},
       {[](auto& t) { t.dq.block_q = 64; }, "dq: block_q must be 128 with path wgmma"},
-      {[](auto& t) { t.dq.num_warps = 16; },
-       "dq: num_warps must be 12, query_warps and min_blocks 1 with path wgmma"},
-      {[](auto& t) { t.dq.late = true; }, "dq: late must be false and fresh none with path wgmma"},
+      {[](auto& t) { t.dq.num_warps = 16; }, "dq: num_warps: path wgmma has no such member"},
+      {[](auto& t) { t.dq.late = true; }, "dq: late: path wgmma has no such member"},
       {[](auto& t) { t.dq.num_stages = 3; }, "dq: num_stages must be 1 or 2"}};
   for (const auto& [change, expected] : cases) {
     BackwardTunables tunables = wide;
     change(tunables);
     CHECK(unfit(tunables, family) == expected);
   }
-  wide.dkv.path = Path::kMma;
+  // A kernel of dk and dv that is fit for it.
+  wide.dkv = {.block_q = 32,
+              .block_kv = 64,
+              .num_stages = 1,
+              .num_warps = 8,
+              .query_warps = 2,
+              .min_blocks = 1};
   CHECK(unfit(wide, family, "sm_80").find("dq: path: wgmma does not exist on sm_80; use mma") !=
         std::string::npos);
-  wide.dkv.path = Path::kWgmma;
+  wide.dkv = kTunables.dkv;
+  wide.dkv.block_kv = 64;
   family.dbias = problem::Extent::kPerPair;
   family.dbias_vectorized = true;
   family.scores.bias = problem::Extent::kPerPair;
@@ -219,16 +218,16 @@ TEST_CASE("a dbias of all axes is stored by wgmma, or kept apart where it cannot
   family.dbias_dtype = DType::kFloat32;
   CHECK(unfit(tunables, family) ==
         "dbias_method: store does not support a dbias of another dtype than q with path wgmma; use "
-        "parts");
+        "per_plane");
   family.dbias_dtype = family.scores.dtype;
   family.dbias_vectorized = false;
   CHECK(unfit(tunables, family) ==
         "dbias_method: store needs rows of dbias to be multiples of 16 bytes with path wgmma; "
-        "use parts");
-  tunables.dbias_method = codegen::DbiasMethod::kParts;
+        "use per_plane");
+  tunables.dbias_method = codegen::DbiasMethod::kPerPlane;
   CHECK(unfit(tunables, family) == "");
   tunables.dkv = {.path = Path::kMma};
-  CHECK(unfit(tunables, family) == "dbias_method: parts needs path wgmma; use store");
+  CHECK(unfit(tunables, family) == "dbias_method: per_plane needs path wgmma; use store");
 }
 
 TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
@@ -239,17 +238,18 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
   family.dbias_dtype = DType::kFloat32;
   family.dbias_reduces_planes = true;
   BackwardTunables tunables = kTunables;
-  tunables.dbias_method = codegen::DbiasMethod::kParts;
+  tunables.dbias_method = codegen::DbiasMethod::kPerPlane;
   tunables.split = false;
   CHECK(unfit(tunables, family) ==
-        "dbias_method: parts does not support a dbias that sums more than four planes; use add or "
+        "dbias_method: per_plane does not support a dbias that sums more than four planes; use add "
+        "or "
         "kernel");
   family.dbias_reduces_few = true;
   CHECK(unfit(tunables, family) == "");
   family.deterministic = true;
   CHECK(unfit(tunables, family) == "");
-  tunables.dq_method = codegen::DqMethod::kPlane;
-  CHECK(unfit(tunables, family).find("plane does not support a dbias") != std::string::npos);
+  tunables.dq_method = codegen::DqMethod::kOwnKvHead;
+  CHECK(unfit(tunables, family).find("own_kv_head does not support a dbias") != std::string::npos);
   tunables.dq_method = codegen::DqMethod::kAdd;
   family.scores.softcap = true;
   CHECK(
@@ -264,9 +264,9 @@ TEST_CASE("parts of dbias are for few planes on wgmma, whatever its type") {
       "add or kernel");
   family.scores.head_dim = 128;
   tunables.dkv = {.path = Path::kMma};
-  CHECK(unfit(tunables, family) == "dbias_method: parts needs path wgmma; use add or kernel");
+  CHECK(unfit(tunables, family) == "dbias_method: per_plane needs path wgmma; use add or kernel");
 
-  const auto sum = codegen::bias_sum_config(family, codegen::DbiasMethod::kParts);
+  const auto sum = codegen::bias_sum_config(family, codegen::DbiasMethod::kPerPlane);
   REQUIRE(sum);
   CHECK(sum->parts == kernel::DType::kBFloat16);
   CHECK(sum->dtype == kernel::DType::kFloat32);

@@ -18,12 +18,8 @@ using attnjit::kernel::ForwardWgmmaConfig;
 namespace {
 
 constexpr problem::Family kFamily{.head_dim = 128, .head_dim_v = 128, .aligned = true};
-constexpr ForwardTunables kTunables{.path = Path::kWgmma,
-                                    .block_q = 128,
-                                    .block_kv = 128,
-                                    .num_stages = 2,
-                                    .num_warps = 8,
-                                    .min_blocks = 1};
+constexpr ForwardTunables kTunables{
+    .path = Path::kWgmma, .block_q = 128, .block_kv = 128, .num_stages = 2};
 
 std::string unfit(const ForwardTunables& tunables, const problem::Family& family = kFamily,
                   const char* arch = "sm_90a") {
@@ -52,13 +48,13 @@ TEST_CASE("wgmma is for sm_90a, and for tensors that the copy engine can address
 
 TEST_CASE("each rule of a wgmma tile, broken once") {
   const std::pair<void (*)(ForwardTunables&), std::string> cases[] = {
-      {[](auto& t) { t.pack_heads = true; }, "pack_heads needs a gqa_ratio above 1"},
-      {[](auto& t) { t.num_warps = 4; }, "num_warps must be block_q / 16 with path wgmma"},
-      {[](auto& t) { t.min_blocks = 2; }, "min_blocks must be 1 with path wgmma"},
+      {[](auto& t) { t.pack_gqa = true; }, "pack_gqa needs a gqa_ratio above 1"},
+      {[](auto& t) { t.num_warps = 4; }, "num_warps: path wgmma has no such member"},
+      {[](auto& t) { t.min_blocks = 2; }, "min_blocks: path wgmma has no such member"},
       {[](auto& t) { t.softmax = kernel::SoftmaxPolicy::kRunningMax; },
-       "softmax must be max_free with path wgmma"},
-      {[](auto& t) { t.block_q = 96, t.num_warps = 6; }, "block_q must be 64, 128 or 192"},
-      {[](auto& t) { t.block_q = 256, t.num_warps = 16; }, "block_q must be 64, 128 or 192"},
+       "softmax: path wgmma has no such member"},
+      {[](auto& t) { t.block_q = 96; }, "block_q must be 64, 128 or 192"},
+      {[](auto& t) { t.block_q = 256; }, "block_q must be 64, 128 or 192"},
       {[](auto& t) { t.block_kv = 48; }, "block_kv must be a multiple of 32 keys up to 256"},
       {[](auto& t) { t.num_stages = 1; }, "num_stages must be 2 to 4"},
       {[](auto& t) { t.block_kv = 192; },
@@ -98,7 +94,7 @@ TEST_CASE("packed heads fill whole queries of a tile, and leave from registers")
   problem::Family grouped = kFamily;
   grouped.gqa_ratio = 4;
   ForwardTunables packed = kTunables;
-  packed.pack_heads = true;
+  packed.pack_gqa = true;
   CHECK(unfit(packed, grouped) == "");
   const ForwardWgmmaConfig config = codegen::forward_wgmma_config(grouped, packed);
   CHECK(config.packed_heads() == 4);
@@ -108,7 +104,7 @@ TEST_CASE("packed heads fill whole queries of a tile, and leave from registers")
   CHECK(unfit(packed, grouped) == "gqa_ratio must divide 64 where heads are packed");
   grouped.gqa_ratio = 4;
   grouped.mask_per_query_head = true;
-  CHECK(unfit(packed, grouped) == "pack_heads is true; the heads of a kv head must share the mask");
+  CHECK(unfit(packed, grouped) == "pack_gqa is true; the heads of a kv head must share the mask");
 }
 
 TEST_CASE(

@@ -524,12 +524,8 @@ TEST_CASE("blocks of rows of packed sequences are ordered in a step that the for
   args.causal = true;
   args.diagonal = Diagonal::kBottomRight;
   const problem::Problem problem = problem::make_problem(args);
-  const codegen::ForwardTunables tunables{.path = codegen::Path::kWgmma,
-                                          .block_q = 128,
-                                          .block_kv = 128,
-                                          .num_stages = 2,
-                                          .num_warps = 8,
-                                          .min_blocks = 1};
+  const codegen::ForwardTunables tunables{
+      .path = codegen::Path::kWgmma, .block_q = 128, .block_kv = 128, .num_stages = 2};
   const ForwardPlanSpec spec = launch::make_forward_plan_spec(
       problem::family(problem), tunables, codegen::find_arch("sm_90a"), codegen::TemplateSet());
   REQUIRE(spec.steps.size() == 4);

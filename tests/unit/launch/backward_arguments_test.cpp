@@ -269,7 +269,7 @@ TEST_CASE("tiles of keys that wait for each other are one of many heads at a tim
     BackwardArgs args = backward_args(forward);
     args.deterministic = ordered;
     const Call call(args, [](BackwardTunables& t) {
-      if (t.split) t.dq_method = DqMethod::kStore;
+      if (t.split) t.dq_method = DqMethod::kFirstStores;
     });
     CHECK(call.spec.dkv.orders_dq());
     CHECK(call.layout.grid.zeros_ahead == 0);

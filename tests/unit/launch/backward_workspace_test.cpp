@@ -94,7 +94,7 @@ struct Workspace {
   }
   // The limit that launch/backward_plan_spec.hpp promises, padding apart.
   std::int64_t bound() const {
-    const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kParts;
+    const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kPerPlane;
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (in_parts ? 2 : 1);
     if (wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
     if (const auto& dbias = spec.dbias_kernel) {
@@ -119,7 +119,7 @@ struct Workspace {
     if (mask_bytes() > 0) list.push_back(part(layout.mask, mask_bytes()));
     if (spec.adds_dq()) {
       list.push_back(part(layout.dq_sum, rows * head_dim * 4));
-    } else if (spec.whole_planes()) {
+    } else if (spec.owns_kv_head()) {
       const std::int64_t heads = layout.grid.dkv_blocks * p.gqa_ratio();
       list.push_back(part(layout.dq_sum, heads * layout.grid.padded_rows() * head_dim * 4));
     }
@@ -134,7 +134,7 @@ struct Workspace {
       list.push_back(part(layout.dbias_parts, columns() * 4));
     } else if (method == DbiasMethod::kAdd) {
       list.push_back(part(layout.dbias_parts, dbias_elements() * 4));
-    } else if (method == DbiasMethod::kParts) {
+    } else if (method == DbiasMethod::kPerPlane) {
       list.push_back(part(layout.dbias_parts, dbias_part_bytes()));
       list.push_back(part(layout.dbias_stored, dbias_stored_bytes()));
     }
@@ -176,10 +176,10 @@ std::vector<codegen::BackwardTunables> ways(const problem::BackwardPlanKey& key,
   std::vector<codegen::BackwardTunables> list;
   const codegen::BackwardTunables tunables = tuner::config_zero(key, arch);
   for (const DqMethod dq :
-       {DqMethod::kAdd, DqMethod::kStore, DqMethod::kKernel, DqMethod::kPlane}) {
+       {DqMethod::kAdd, DqMethod::kFirstStores, DqMethod::kKernel, DqMethod::kOwnKvHead}) {
     for (const bool split : {false, true}) {
       for (const DbiasMethod dbias : {codegen::default_dbias_method(key.family), DbiasMethod::kAdd,
-                                      DbiasMethod::kKernel, DbiasMethod::kParts}) {
+                                      DbiasMethod::kKernel, DbiasMethod::kPerPlane}) {
         codegen::BackwardTunables way = tunables;
         way.dq_method = dq;
         way.split = split;

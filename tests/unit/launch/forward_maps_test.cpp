@@ -36,13 +36,13 @@ CUresult CUDAAPI replace(CUtensorMap* map, void* address) {
   return address == refused ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-kernel::ForwardWgmmaConfig config(bool pack_heads = false, int head_dim = 128) {
+kernel::ForwardWgmmaConfig config(bool pack_gqa = false, int head_dim = 128) {
   return {.dtype = kernel::DType::kBFloat16,
           .head_dim = head_dim,
           .head_dim_v = head_dim,
           .gqa_ratio = 4,
           .scale_first = false,
-          .pack_heads = pack_heads,
+          .pack_gqa = pack_gqa,
           .block_q = 128,
           .block_kv = 64,
           .piece_kv = 64,
@@ -89,11 +89,11 @@ kernel::ForwardWgmmaParams moved(const kernel::ForwardWgmmaConfig& c, const Forw
 }  // namespace
 
 TEST_CASE("maps that were kept are those that would be made, whichever tensors have moved") {
-  for (const bool pack_heads : {false, true}) {
+  for (const bool pack_gqa : {false, true}) {
     for (const int head_dim : {128, 256}) {
       for (const std::int64_t seqlen_kv : {192, 203}) {
         for (const bool with_bias : {false, true}) {
-          const kernel::ForwardWgmmaConfig c = config(pack_heads, head_dim);
+          const kernel::ForwardWgmmaConfig c = config(pack_gqa, head_dim);
           const ForwardArgs first = args_of(seqlen_kv, with_bias);
           for (int which = 0; which < 32; ++which) {
             ForwardArgs args = first;

@@ -95,7 +95,7 @@ TEST_CASE("paged keys: pools of more than 2^31 elements") {
 TEST_CASE("paged keys: what is refused") {
   const Refused cases[] = {
       {[](auto& a) { a.seqlens_kv = nullptr; },
-       {"seqlens_kv: null beside block_table;", "keys in use"}},
+       {"seqlens_kv: null with block_table;", "keys in use"}},
       {[](auto& a) { a.block_table = nullptr; },
        {"max_pages, block_table_stride: 12 and 15", "expected 0"}},
       {[](auto& a) { a.block_table = reinterpret_cast<const std::int32_t*>(6); },
@@ -110,7 +110,7 @@ TEST_CASE("paged keys: what is refused") {
       {[](auto& a) { a.k.shape[2] = 0; }, {"k: sequence axis is 0;", "expected 1 to"}},
       {[](auto& a) { a.v.shape[2] = 8; }, {"v: sequence axis is 8;", "expected 16"}},
       {[](auto& a) { a.cu_seqlens_kv = a.seqlens_kv; },
-       {"cu_seqlens_kv: given beside block_table;", "give seqlens_kv"}},
+       {"cu_seqlens_kv: given together with block_table;", "give seqlens_kv"}},
       {[](auto& a) { a.num_sequences = 4; }, {"num_sequences: 4 without cu_seqlens_q"}},
       {[](auto& a) { a.causal = true; }, {"diagonal: unspecified with causal"}}};
   for (const Refused& refused : cases) {
@@ -154,19 +154,19 @@ TEST_CASE("packed pages: sequences take the place of batch elements in the table
   CHECK(problem::family(make_problem(args)) == family);
 
   const Refused cases[] = {
-      {[](auto& a) { a.seqlens_kv = nullptr; }, {"seqlens_kv: null beside block_table;"}},
+      {[](auto& a) { a.seqlens_kv = nullptr; }, {"seqlens_kv: null with block_table;"}},
       {[](auto& a) { a.cu_seqlens_kv = a.cu_seqlens_q; },
-       {"cu_seqlens_kv: given beside block_table;"}},
+       {"cu_seqlens_kv: given together with block_table;"}},
       {[](auto& a) { a.num_sequences = 0; }, {"num_sequences: 0;", "expected 1 to"}},
       {[](auto& a) { a.q.shape[0] = 2; }, {"q: batch axis is 2;", "expected 1"}},
       {[](auto& a) { a.block_table_stride = 11; }, {"block_table_stride: 11;"}},
-      {[](auto& a) { a.tail_mask = tail_mask(a); }, {"tail_mask: given beside cu_seqlens_q"}},
+      {[](auto& a) { a.tail_mask = tail_mask(a); }, {"tail_mask: given together with cu_seqlens_q"}},
       {[](auto& a) { a.causal = true; }, {"diagonal: unspecified with causal"}},
       {[](auto& a) {
          a.block_table = nullptr;
          a.max_pages = a.block_table_stride = 0;
        },
-       {"cu_seqlens_kv: null beside cu_seqlens_q;"}}};
+       {"cu_seqlens_kv: null with cu_seqlens_q;"}}};
   for (const Refused& refused : cases) {
     ForwardArgs changed = args;
     refused.change(changed);

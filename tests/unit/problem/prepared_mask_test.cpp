@@ -113,8 +113,6 @@ TEST_CASE("a problem with a prepared mask is that of the mask, but for its strid
     CHECK(p.mask.keys == q.mask.keys);
     CHECK(problem::pattern(p, p.mask) == problem::pattern(q, q.mask));
     CHECK(problem::family(p).mask_prepared);
-    CHECK(problem::family(p).classifies_mask());
-    CHECK_FALSE(problem::family(p).prepares_mask());
     CHECK(problem::plan_key(p) != problem::plan_key(q));
   }
   const problem::Problem p = problem::make_problem(prepared("1gqk"));
@@ -141,7 +139,7 @@ TEST_CASE("a prepared mask that does not fit says which size is what") {
                   },
                   "is not a multiple of 16 bytes"},
                  {[](auto& a) { a.mask = test::mask(a, "b11k"); },
-                  "prepared_mask: given beside mask; leave one of them out"}});
+                  "prepared_mask: given together with mask; leave one of them out"}});
 }
 
 TEST_CASE("packed sequences take planes of their own, and not one row of all keys") {

@@ -325,7 +325,7 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
       engine, small_problem(), problem::plan_key(small_problem()), arch(), record.key.device);
   CHECK(zero.source == ConfigSource::kNeighbour);
   CHECK(zero.config == tuner::config_zero(problem::plan_key(small_problem()), arch()));
-  CHECK(zero.why.starts_with("configuration 0 of these sizes, beside a record"));
+  CHECK(zero.why.starts_with("configuration 0 of these sizes, not the record"));
   // Without a device there are no records.
   CHECK(
       runtime::find_config(engine, small_problem(), problem::plan_key(small_problem()), arch(), {})
@@ -333,7 +333,8 @@ TEST_CASE("a neighbour's record stands in, and is looked at again for this probl
 }
 
 TEST_CASE("methods of dq that suit few sizes serve those that were measured, and no neighbours") {
-  for (const codegen::DqMethod method : {codegen::DqMethod::kPlane, codegen::DqMethod::kStore}) {
+  for (const codegen::DqMethod method :
+       {codegen::DqMethod::kOwnKvHead, codegen::DqMethod::kFirstStores}) {
     const Machine machine;
     const FakeDevice device;
     Engine engine = machine.start({{"ATTNJIT_AUTOTUNE", "cached"}});

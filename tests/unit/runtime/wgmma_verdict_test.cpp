@@ -42,7 +42,7 @@ problem::Problem prefill(std::int64_t seqlen = 1000) {
 
 // Spaces of configuration 0 alone.
 Engine::Spaces empty_spaces() {
-  const char* const json = R"({"schema": 2, "space": "none", "groups": []})";
+  const char* const json = R"({"schema": 3, "space": "none", "groups": []})";
   return {tuner::SearchSpace(json), tuner::BackwardSearchSpace(json)};
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("few rows get no tile that is mostly padding") {
       for (const int bucket : {1, 16, 64}) {
         const PlanKey k = key(head_dim, head_dim, bucket);
         const auto config = config_zero(k, arch);
-        const int rows = bucket * (config.pack_heads ? k.family.gqa_ratio : 1);
+        const int rows = bucket * (config.pack_gqa ? k.family.gqa_ratio : 1);
         CHECK(config.block_q <= std::max(64, rows));
       }
     }
@@ -83,38 +83,38 @@ TEST_CASE("short queries of a kv head are packed, unless they need masks of thei
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   PlanKey k = key(128, 128, 1);
   k.family.gqa_ratio = 4;
-  CHECK(config_zero(k, arch).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
   k.bucket_q = 16;
-  CHECK(config_zero(k, arch).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
   k.bucket_q = 64;
-  CHECK(config_zero(k, arch).pack_heads);
-  CHECK_FALSE(config_zero(k, codegen::find_arch("sm_80")).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
+  CHECK_FALSE(config_zero(k, codegen::find_arch("sm_80")).pack_gqa);
   k.bucket_q = 128;
-  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  CHECK_FALSE(config_zero(k, arch).pack_gqa);
   k.bucket_q = 1;
   k.family.mask = Extent::kPerKey;
-  CHECK(config_zero(k, arch).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
   k.family.mask_per_query_head = true;
-  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  CHECK_FALSE(config_zero(k, arch).pack_gqa);
   k.family.mask_per_query_head = false;
   k.family.mask = Extent::kPerPair;
-  CHECK(config_zero(k, arch).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
   k.family.gqa_ratio = 3;  // a mask tile cannot hold a third of a query
-  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  CHECK_FALSE(config_zero(k, arch).pack_gqa);
   k.family.mask = Extent::kAbsent;
-  CHECK(config_zero(k, arch).pack_heads);
+  CHECK(config_zero(k, arch).pack_gqa);
   k.family.gqa_ratio = 1;
-  CHECK_FALSE(config_zero(k, arch).pack_heads);
+  CHECK_FALSE(config_zero(k, arch).pack_gqa);
 }
 
 TEST_CASE("on Hopper packed heads take wgmma where they fill its tiles with whole queries") {
   const codegen::Arch& arch = codegen::find_arch("sm_90a");
   const auto tile = [&](const PlanKey& k) { return codegen::describe_tile(config_zero(k, arch)); };
-  CHECK(tile(key(128, 128, 1)) == "q16 packed kv32 s3 w1 b4 max_free");
-  CHECK(tile(key(128, 128, 16)) == "wgmma q64 packed kv64 s2");
-  CHECK(tile(key(128, 128, 64)) == "wgmma q128 packed kv128 s2");
+  CHECK(tile(key(128, 128, 1)) == "q16 pack_gqa kv32 s3 w1 b4 max_free");
+  CHECK(tile(key(128, 128, 16)) == "wgmma q64 pack_gqa kv64 s2");
+  CHECK(tile(key(128, 128, 64)) == "wgmma q128 pack_gqa kv128 s2");
   CHECK(tile(key(128, 128, 128)) == "wgmma q128 kv128 s2");
-  CHECK(tile(key(256, 256, 16)) == "q64 packed kv64 s1 w4 b2 max_free");
+  CHECK(tile(key(256, 256, 16)) == "q64 pack_gqa kv64 s1 w4 b2 max_free");
   PlanKey paged = key(128, 128, 128);
   paged.family.page_size = 32;
   CHECK(tile(paged) == "wgmma q128 kv128 s2");
@@ -124,21 +124,21 @@ TEST_CASE("on Hopper packed heads take wgmma where they fill its tiles with whol
   CHECK(tile(paged) == "wgmma q128 kv96 s2");
   PlanKey drafts = key(128, 128, 16);
   drafts.family.tail_mask = true;
-  CHECK(tile(drafts) == "wgmma q64 packed kv32 s2");
+  CHECK(tile(drafts) == "wgmma q64 pack_gqa kv32 s2");
   drafts.bucket_q = 128;
   CHECK(tile(drafts) == "wgmma q128 kv64 s2");
   PlanKey k = key(128, 128, 16);
   k.family.gqa_ratio = 8;
-  CHECK(tile(k) == "wgmma q128 packed kv128 s2");
+  CHECK(tile(k) == "wgmma q128 pack_gqa kv128 s2");
   k.family.gqa_ratio = 7;  // no tile of wgmma holds whole queries
-  CHECK(tile(k) == "q128 packed kv32 s2 w4 b2 max_free");
+  CHECK(tile(k) == "q128 pack_gqa kv32 s2 w4 b2 max_free");
   k.bucket_q = 64;
   CHECK(tile(k) == "wgmma q64 kv128 s2");
   k.family.gqa_ratio = 1;
   CHECK(tile(k) == "wgmma q64 kv128 s2");
   k.family.gqa_ratio = 4;
   k.family.mask = Extent::kPerPair;
-  CHECK(tile(k) == "wgmma q128 packed kv128 s2");
+  CHECK(tile(k) == "wgmma q128 pack_gqa kv128 s2");
   k.family.mask_per_query_head = true;
   CHECK(tile(k) == "q64 kv64 s1 w4 b2 max_free");
 }

@@ -1,3 +1,5 @@
+#include "tuner/contest.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "attnjit/error.hpp"
-#include "tuner/contest.hpp"
 
 using namespace attnjit;
 using tuner::ContestResult;

@@ -32,18 +32,20 @@ std::string refusal(const std::string& groups) {
 
 TEST_CASE("the first rule whose conditions a problem meets gives its tile") {
   const Rules table = rules(R"([
-      {"head_dim": [1, 64], "rules": [
+      {"when": {"head_dim": [1, 64]}, "rules": [
         {"when": {"operands": ["mask", "both"], "aligned": true}, "use": {"block_q": 1}},
         {"when": {"shared_kib": [160, 219], "rows": 64}, "use": {"block_q": 2}},
         {"use": {"block_q": 3}}]},
-      {"rules": [{"when": {"dbias": "add"}, "use": {"block_q": 4}}]}])");
+      {"rules": [{"when": {"dbias": "add", "rows": [1, null]}, "use": {"block_q": 4}}]}])");
   const auto block_q = [&](const Traits& traits) { return table.find(traits).use.block_q; };
   CHECK(block_q({.head_dim = 64, .operands = Operands::kBoth, .aligned = true}) == 1);
   CHECK(block_q({.head_dim = 64, .operands = Operands::kBoth}) == 3);
   CHECK(block_q({.head_dim = 8, .rows = 64, .shared_kib = 160}) == 2);
   CHECK(block_q({.head_dim = 8, .rows = 128, .shared_kib = 160}) == 3);
   CHECK(block_q({.head_dim = 8, .rows = 64, .shared_kib = 220}) == 3);
-  CHECK(block_q({.head_dim = 65, .dbias = codegen::DbiasMethod::kAdd}) == 4);
+  CHECK(block_q({.head_dim = 65, .rows = 1 << 30, .dbias = codegen::DbiasMethod::kAdd}) == 4);
+  CHECK_THROWS_WITH_AS(table.find({.head_dim = 65, .dbias = codegen::DbiasMethod::kAdd}),
+                       doctest::Contains("no rule"), Error);
   CHECK_THROWS_WITH_AS(table.find({.head_dim = 65}),
                        doctest::Contains("no rule of dkv for {\"head_dim\":65,"), Error);
 }
@@ -69,10 +71,10 @@ TEST_CASE("a table that cannot be meant is refused") {
   expect(R"([{"rules": [{"when": {"aligned": 1}, "use": {}}]}])", "aligned is 1; expected true");
   expect(R"([{"rules": [{"when": {"operands": ["mask", "sinks"]}, "use": {}}]}])",
          "operands is \"sinks\"");
-  expect(R"([{"head_dim": ["a", 2], "rules": [{"use": {}}]}])", "head_dim is \"a\"");
-  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 2}", "{}"),
-                       doctest::Contains("defaults of the forward: schema is 2"), Error);
-  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 1}", "{\"schema\": 1}"),
+  expect(R"([{"when": {"head_dim": ["a", 2]}, "rules": [{"use": {}}]}])", "head_dim is \"a\"");
+  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 1}", "{}"),
+                       doctest::Contains("defaults of the forward: schema is 1"), Error);
+  CHECK_THROWS_WITH_AS(tuner::read_defaults("{\"schema\": 2}", "{\"schema\": 2}"),
                        doctest::Contains("defaults: "), Error);
 }
 
@@ -139,10 +141,10 @@ TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
   using enum codegen::DbiasMethod;
   CHECK(method("sm_90a") == kAdd);
   key.family.dbias_reduces_few = true;
-  CHECK(method("sm_90a") == kParts);
+  CHECK(method("sm_90a") == kPerPlane);
   CHECK(method("sm_80") == kAdd);
   key.family.deterministic = true;
-  CHECK(method("sm_90a") == kParts);
+  CHECK(method("sm_90a") == kPerPlane);
   f.head_dim = f.head_dim_v = 256;
   CHECK(method("sm_90a") == kKernel);
   // One of all axes is stored as it is where that can be.
@@ -150,7 +152,7 @@ TEST_CASE("wgmma keeps the planes of a dbias apart where these are few") {
   key.family.dbias_reduces_planes = key.family.dbias_reduces_few = false;
   CHECK(method("sm_90a") == kStore);
   key.family.dbias_dtype = DType::kFloat32;
-  CHECK(method("sm_90a") == kParts);
+  CHECK(method("sm_90a") == kPerPlane);
   CHECK(method("sm_80") == kStore);
 }
 
@@ -182,13 +184,13 @@ TEST_CASE("short backwards of wgmma have the first keys store dq") {
   const auto full = [](problem::BackwardFamily&) {};
   const auto causal = [](problem::BackwardFamily& f) { f.scores.bounded_right = true; };
   using enum codegen::DqMethod;
-  CHECK(method(128, 1024, full) == kStore);
+  CHECK(method(128, 1024, full) == kFirstStores);
   CHECK(method(128, 2048, full) == kAdd);
-  CHECK(method(128, 1024, causal) == kStore);
-  CHECK(method(128, 2048, causal) == kStore);
+  CHECK(method(128, 1024, causal) == kFirstStores);
+  CHECK(method(128, 2048, causal) == kFirstStores);
   CHECK(method(128, 4096, causal) == kAdd);
   CHECK(method(64, 2048, causal) == kAdd);
-  CHECK(method(64, 1024, full) == kStore);
+  CHECK(method(64, 1024, full) == kFirstStores);
   CHECK(method(256, 512, full) == kKernel);
   const auto window = [](problem::BackwardFamily& f) {
     f.scores.bounded_left = f.scores.bounded_right = true;
@@ -198,7 +200,7 @@ TEST_CASE("short backwards of wgmma have the first keys store dq") {
     f.scores.gqa_ratio = 4;
   };
   CHECK(method(128, 512, window) == kAdd);
-  CHECK(method(128, 1024, shared_keys) == kStore);
+  CHECK(method(128, 1024, shared_keys) == kFirstStores);
   const auto masked = [](problem::BackwardFamily& f) { f.scores.mask = problem::Extent::kPerKey; };
   CHECK(method(128, 512, masked) == kAdd);
   CHECK(method(128, 512, [](problem::BackwardFamily& f) { f.deterministic = true; }) == kAdd);

@@ -92,7 +92,7 @@ TEST_CASE("a record of a backward survives its text, and is none of a forward") 
 
 TEST_CASE("every value of a record has a name") {
   const Json object = base::parse_json(to_json(sample()));
-  CHECK(object.at("schema") == 2);
+  CHECK(object.at("schema") == 3);
   CHECK(object.at("device").at("name") == "NVIDIA H200");
   CHECK(object.at("key").at("family").at("mask") == "none");
   CHECK(object.at("key").at("bucket_planes") == 16);
@@ -125,7 +125,7 @@ TEST_CASE("what this version does not know makes a record useless, or is ignored
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["sinks"] = true; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["key"]["family"]["mask"] = "diagonal"; }).empty());
   CHECK_FALSE(refusal_after([](Json& o) { o["device"]["arch"] = "sm_70"; }).empty());
-  CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 1; }).empty());
+  CHECK_FALSE(refusal_after([](Json& o) { o["schema"] = 2; }).empty());
   // These members add remarks and change no meaning.
   CHECK(refusal_after([](Json& o) { o["note"] = "x"; }).empty());
   CHECK(refusal_after([](Json& o) { o["provenance"]["clock_mhz"] = 1755; }).empty());
@@ -225,7 +225,7 @@ TEST_CASE("no text makes reading a record crash") {
   }
   CHECK_FALSE(refusal("[]").empty());
   CHECK_FALSE(refusal(std::string(100000, '[')).empty());
-  CHECK_FALSE(refusal(R"({"schema": 2, "pass": "forward", "device": 7})").empty());
+  CHECK_FALSE(refusal(R"({"schema": 3, "pass": "forward", "device": 7})").empty());
 }
 
 TEST_CASE("of two records the less noisy one is better, then the newer one") {

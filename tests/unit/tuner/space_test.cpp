@@ -1,3 +1,5 @@
+#include "tuner/space.hpp"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,7 +13,6 @@
 
 #include "attnjit/error.hpp"
 #include "tuner/config_zero.hpp"
-#include "tuner/space.hpp"
 
 using namespace attnjit;
 
@@ -58,7 +59,7 @@ std::vector<BackwardPlanKey> backward_keys() {
 }
 
 std::string space(const std::string& groups) {
-  return "{\"schema\": 2, \"space\": \"test\", \"groups\": [" + groups + "]}";
+  return "{\"schema\": 3, \"space\": \"test\", \"groups\": [" + groups + "]}";
 }
 
 std::vector<std::string> tiles(const SearchSpace& space, const PlanKey& k, const char* arch) {
@@ -93,7 +94,7 @@ TEST_CASE("the changelog names the search spaces") {
 
 TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at most 30") {
   const SearchSpace built_in;
-  CHECK(built_in.name() == "forward-6");
+  CHECK(built_in.name() == "forward-7");
   for (const codegen::Arch& arch : codegen::archs()) {
     for (const int head_dim : {1, 8, 33, 64, 80, 128, 192, 256}) {
       for (const std::int32_t bucket : problem::kLengthBuckets) {
@@ -109,7 +110,7 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
         std::set<std::string> texts;
         for (const auto& config : list) {
           CHECK(!codegen::why_unfit(config, k.family, arch));
-          const int packed_heads = config.pack_heads ? k.family.gqa_ratio : 1;
+          const int packed_heads = config.pack_gqa ? k.family.gqa_ratio : 1;
           CHECK(config.block_q <= std::max(64, bucket * packed_heads));
           texts.insert(base::to_json_value(config).dump());
         }
@@ -121,7 +122,7 @@ TEST_CASE("the built-in space: configuration 0 first, all legal, none twice, at 
 
 TEST_CASE("the built-in space of the backward: legal, none twice, and no kernels twice") {
   const BackwardSearchSpace built_in;
-  CHECK(built_in.name() == "backward-6");
+  CHECK(built_in.name() == "backward-7");
   for (const codegen::Arch& arch : codegen::archs()) {
     for (const BackwardPlanKey& k : backward_keys()) {
       const auto list = built_in.candidates(k, arch);
@@ -195,8 +196,8 @@ TEST_CASE("a space that cannot be meant is refused") {
     return text.find(part) != std::string::npos;
   };
   CHECK(holds(refusal("{"), "search space"));
-  CHECK(holds(refusal(R"({"schema": 1, "space": "x", "groups": []})"), "schema is 1"));
-  CHECK(holds(refusal(R"({"schema": 2, "groups": []})"), "space"));
+  CHECK(holds(refusal(R"({"schema": 2, "space": "x", "groups": []})"), "schema is 2"));
+  CHECK(holds(refusal(R"({"schema": 3, "groups": []})"), "space"));
   CHECK(holds(refusal(space(R"({"candidates": []})")), "head_dim"));
   const std::string group = R"({"head_dim": [1, 64], "candidates": [)";
   CHECK(holds(refusal(space(group + R"({"block_qq": 64}]})")), "block_qq"));

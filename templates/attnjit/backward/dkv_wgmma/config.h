@@ -8,7 +8,7 @@ namespace attnjit::kernel {
 // The order in which the tiles of keys that a tile of queries sees, mask aside, come to its dq.
 enum class DqOrder : int {
   kAny = 0,    // sums are zeros before, and all add to them
-  kFirst = 1,  // the first keys store, others add after them
+  kFirstStores = 1,  // the first keys store, others add after them
   kKeys = 2,   // the first keys store, others add one after another, so that bits do not vary
 };
 
@@ -22,7 +22,7 @@ struct DkvWgmmaConfig {
   bool any_scale;    // the scale may be 0 or negative, so that masks come after it
   bool bias_tiles;   // a bias with rows of its own comes in tiles
   DqOrder dq_order;
-  bool whole_planes;   // a thread block takes all keys of a kv head, and so has dq to itself
+  bool owns_kv_head;   // a thread block takes all keys of a kv head, and so has dq to itself
   bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
   int block_q;         // query rows of a tile, 64 or 128
   int num_stages;      // tiles of Q and dO in the ring
@@ -38,10 +38,10 @@ struct DkvWgmmaConfig {
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
   // Whether a thread block goes from one place to the next.
-  ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || whole_planes; }
+  ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || owns_kv_head; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
   // to dq first and last is known.
-  ATTNJIT_CONSTEXPR bool walks_all() const { return takes_turns() || whole_planes; }
+  ATTNJIT_CONSTEXPR bool walks_all() const { return takes_turns() || owns_kv_head; }
   // Whether thread blocks wait for each other before they add to dq.
   ATTNJIT_CONSTEXPR bool takes_turns() const { return dq_order != DqOrder::kAny; }
   // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
@@ -130,9 +130,9 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const DkvWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 on";
   if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
     return "dq_registers must be a multiple of 8 from 24 on";
-  if (config.takes_turns() && config.whole_planes)
+  if (config.takes_turns() && config.owns_kv_head)
     return "dq_order must be kAny where a thread block takes whole planes";
-  if (config.shares_places && config.whole_planes)
+  if (config.shares_places && config.owns_kv_head)
     return "shares_places must be false where a thread block takes whole planes";
   if (config.fragment_registers() > 192)
     return "block_q, head_dim and head_dim_v need more registers than a thread has";

@@ -57,7 +57,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       for (; job.exists(); turn.advance()) {
         const uint32 slot = turn.slot();
         Share share = {};
-        if constexpr (kConfig.whole_planes) share = this->begin_tile(job, turn.turn);
+        if constexpr (kConfig.owns_kv_head) share = this->begin_tile(job, turn.turn);
         ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
         const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
         add(job, turn, share);
@@ -80,10 +80,10 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     for (int part = 0; part < kParts; ++part) {
       const int half = part / kSlabs, slab = part % kSlabs;
       Part dq;
-      if constexpr (kConfig.whole_planes) this->begin_part(dq, part, share);
+      if constexpr (kConfig.owns_kv_head) this->begin_part(dq, part, share);
       multiply(dq, slot, half, slab);
       if (part == kParts - 1 && !BiasGrad::kAdds) release(slot);
-      if (kConfig.whole_planes && share.last) {
+      if (kConfig.owns_kv_head && share.last) {
         this->write(job, part, dq);
         continue;
       }
@@ -100,7 +100,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     if (kConfig.takes_turns()) {
       incomplete = slot + 1;
       // No thread block waits for one that adds after the first keys.
-      if (kConfig.dq_order == DqOrder::kFirst && !stores) tell_complete();
+      if (kConfig.dq_order == DqOrder::kFirstStores && !stores) tell_complete();
     }
     if constexpr (BiasGrad::kAdds) {
       add_scores(job, slot);
@@ -184,7 +184,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
                      i % 4 * 32;
       const int k = k_buffer * kConfig.k_bytes() + slab * kConfig.block_kv * 128 + i * 16 * 128;
       ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
-          dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.whole_planes || i != 0);
+          dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.owns_kv_head || i != 0);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();

@@ -53,7 +53,7 @@ struct BackwardDqParts {
     constexpr int kFloats = 8 * kGroups;  // of a row
     const int64 own_plane =
         static_cast<int64>(ptx::block_index()) * kConfig.gqa_ratio + job.head - walk.first_head;
-    const int64 origin = kConfig.whole_planes ? own_plane * params.base.padded_rows
+    const int64 origin = kConfig.owns_kv_head ? own_plane * params.base.padded_rows
                                               : walk.padded_rows_of(job.head).first;
     return params.base.dq_sum + (origin + first_row(job, part)) * kFloats + part % kSlabs * 8 * 128;
   }

@@ -32,7 +32,7 @@ template <DkvWgmmaConfig kConfig>
 class BackwardPlaces {
  public:
   ATTNJIT_DEVICE explicit BackwardPlaces(const DkvWgmmaParams& params)
-      : params_(params), next_(kConfig.whole_planes ? 0 : ptx::block_index()) {
+      : params_(params), next_(kConfig.owns_kv_head ? 0 : ptx::block_index()) {
     ask();
   }
 
@@ -45,7 +45,7 @@ class BackwardPlaces {
   // The next place, or none.
   ATTNJIT_DEVICE PlanePart take() {
     const uint32 tiles = params_.base.num_kv_tiles, planes = params_.base.num_planes;
-    if constexpr (kConfig.whole_planes) {
+    if constexpr (kConfig.owns_kv_head) {
       const uint32 number = next_++;
       const uint32 plane = ptx::block_index() + number / tiles * params_.num_blocks;
       return {plane < planes ? plane : BackwardPlace::kNone, number % tiles};

@@ -95,7 +95,7 @@ struct BackwardShared : BackwardJobs {
       ptx::barrier_init(empty(i), 8);
     }
     for (int i = 0; i < kSlots; ++i) ptx::barrier_init(ds_empty(i), 4);
-    if (kConfig.whole_planes) {
+    if (kConfig.owns_kv_head) {
       for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
     }
     for (int i = 0; kConfig.takes_turns() && i < kSlots; ++i) {
@@ -153,7 +153,7 @@ struct BackwardShared : BackwardJobs {
   static_assert(kStages + kSlots < kJobs);
   static constexpr int kStageBarriers = 9;
   static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kSlots;
-  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.whole_planes    ? 4
+  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.owns_kv_head    ? 4
                                                          : kConfig.takes_turns() ? 2 * kSlots
                                                                                  : 0));
   static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;

@@ -14,7 +14,7 @@ struct ForwardMmaConfig {
   int gqa_ratio;     // query heads that share one kv head
   bool aligned;      // q, k, v and out move in 16-byte pieces; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_heads;   // rows are the query heads of a kv head, query by query: for short queries
+  bool pack_gqa;   // rows are the query heads of a kv head, query by query: for short queries
   int block_q;       // query rows of a thread block
   int block_kv;      // keys of a tile
   int num_stages;    // K/V buffers: 1 = K and V alternate, >= 2 = a ring of tiles
@@ -28,7 +28,7 @@ struct ForwardMmaConfig {
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
   // Query heads that share a thread block: row r is head r % packed_heads() of query
   // r / packed_heads().
-  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
 
@@ -64,7 +64,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardMmaConfig& config) {
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
     return "aligned needs head_dim and head_dim_v to be multiples of 8";
-  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
+  if (config.pack_gqa && config.gqa_ratio == 1) return "pack_gqa needs a gqa_ratio above 1";
   if (config.num_warps < 1 || config.num_warps > 16) return "num_warps must be 1 to 16";
   if (config.block_q < 1 || config.block_q % (16 * config.num_warps) != 0)
     return "block_q must be a multiple of 16 rows per warp";

@@ -18,7 +18,7 @@
 //   v   [batch, Hkv, Lk, Dv]
 //
 // One thread block computes block_q rows of one head (or of the query heads of one kv head, see
-// pack_heads) and walks over its share of the keys in tiles:
+// pack_gqa) and walks over its share of the keys in tiles:
 //
 //                 block_kv keys ->
 //              +------+------+------+----          each warp owns 16 row_tiles() rows;

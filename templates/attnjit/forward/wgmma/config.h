@@ -14,7 +14,7 @@ struct ForwardWgmmaConfig {
   int head_dim_v;          // columns of v and out, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_heads;         // rows are the query heads of a kv head, query by query
+  bool pack_gqa;         // rows are the query heads of a kv head, query by query
   int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
   int block_kv;            // keys of a tile
   int piece_kv;            // keys of a tile that lie in one place: all, or those of a page
@@ -41,7 +41,7 @@ struct ForwardWgmmaConfig {
     return most < 240 ? most : 240;
   }
 
-  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_heads ? gqa_ratio : 1; }
+  ATTNJIT_CONSTEXPR int packed_heads() const { return pack_gqa ? gqa_ratio : 1; }
   // Columns in shared memory, whole slabs of 64, and those that products take.
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 64); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 64); }
@@ -92,16 +92,16 @@ struct ForwardWgmmaConfig {
   // Two buffers of Q let the next one load early, and O be staged where Q was; with a third the
   // next one need not wait for O to leave. Where there is room for one only, and where the rows of
   // a warp are those of several heads, O goes from registers to global memory.
-  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_heads && has_room(2 * staged_bytes()); }
+  ATTNJIT_CONSTEXPR bool stages_out() const { return !pack_gqa && has_room(2 * staged_bytes()); }
   // Where there is room for one only, a part of Q is a buffer, so that those of the next rows which
   // have room load early. Thread blocks seldom have next rows where heads are packed.
-  ATTNJIT_CONSTEXPR bool splits_q() const { return !stages_out() && !pack_heads; }
+  ATTNJIT_CONSTEXPR bool splits_q() const { return !stages_out() && !pack_gqa; }
   ATTNJIT_CONSTEXPR int q_buffer_rows() const { return splits_q() ? kPartRows : block_q; }
   ATTNJIT_CONSTEXPR int q_buffer_bytes() const {
     return splits_q() ? q_part_bytes() : stages_out() ? staged_bytes() : q_bytes();
   }
   ATTNJIT_CONSTEXPR int q_buffers() const {
-    if (pack_heads) return 1;
+    if (pack_gqa) return 1;
     if (stages_out()) return has_room(3 * staged_bytes()) ? 3 : 2;
     int parts = consumers();
     while (parts < 2 * consumers() && has_room((parts + 1) * q_part_bytes())) ++parts;
@@ -127,8 +127,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.block_q < 64 || config.block_q > 192 || config.block_q % 64 != 0)
     return "block_q must be 64, 128 or 192";
-  if (config.pack_heads && config.gqa_ratio == 1) return "pack_heads needs a gqa_ratio above 1";
-  if (config.pack_heads && ForwardWgmmaConfig::kPartRows % config.gqa_ratio != 0)
+  if (config.pack_gqa && config.gqa_ratio == 1) return "pack_gqa needs a gqa_ratio above 1";
+  if (config.pack_gqa && ForwardWgmmaConfig::kPartRows % config.gqa_ratio != 0)
     return "gqa_ratio must divide 64 where heads are packed";
   if (config.block_kv < 32 || config.block_kv > 256 || config.block_kv % 32 != 0)
     return "block_kv must be a multiple of 32 keys up to 256";

@@ -118,7 +118,7 @@ struct ForwardProducer {
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
       const uint32 target = first + slab * Shared::kQuerySlab;
-      if constexpr (kConfig.pack_heads) {
+      if constexpr (kConfig.pack_gqa) {
         ptx::tensor_load(target, params.q, full, 64 * slab, 0, query,
                          place.head / kConfig.gqa_ratio, queries.batch);
       } else {
