@@ -218,8 +218,8 @@ TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: deterministic, of
 }
 
 TEST_CASE_FIXTURE(WgmmaPackedBackward, "wgmma packed backward: whole planes stay elsewhere") {
-  CHECK(run(gradients(ragged()), plane_backward(64)).find("own_kv_head does not support cu_seqlens") !=
-        std::string::npos);
+  CHECK(run(gradients(ragged()), plane_backward(64))
+            .find("own_kv_head does not support cu_seqlens") != std::string::npos);
 }
 
 const std::string kProducer = "attnjit/backward/dkv_wgmma/producer.cuh";
