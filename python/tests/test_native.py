@@ -148,7 +148,7 @@ def forward(**changes):
         (
             {"block_table": FakeTensor(0x1000, (2, 4), INT32)},
             ValueError,
-            "seqlens_kv: null beside block_table",
+            "seqlens_kv: null with block_table",
         ),
         (
             {"tail_mask": FakeTensor(0x1000, (8, 16), BOOL)},

@@ -104,9 +104,9 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   set_tiles(p, spec_.dkv, forward);
   if (spec_.dkv.whole_tiles) values_.dkv.row_pieces = at<kernel::uint32>(layout_.row_pieces);
   if (spec_.dkv.takes_orders) {
-    values_.dkv.turns = at<kernel::uint32>(layout_.turns);
+    values_.dkv.dq_semaphores = at<kernel::uint32>(layout_.dq_semaphores);
     values_.dkv.num_blocks = static_cast<kernel::int32>(layout_.grid.dkv_blocks);
-    values_.dkv.places_taken = at<kernel::uint32>(layout_.places_taken);
+    values_.dkv.work_taken = at<kernel::uint32>(layout_.work_taken);
     values_.dkv.zeroed = at<kernel::uint32>(layout_.zeroed);
     values_.dkv.zeros_ahead = layout_.grid.zeros_ahead;
   }
@@ -182,13 +182,14 @@ void BackwardArguments::set_sums(const problem::Problem& problem) {
                                      .num_row_blocks = row_blocks,
                                      .factor = factor,
                                      .packed = values_.features.sequences.q,
-                                     .turns = nullptr};
+                                     .dq_semaphores = nullptr};
   };
   const kernel::BackwardParams& p = values_.dkv.base;
   const int kv_blocks = kernel::ceil_div(problem.seqlen_kv, kernel::kRowBlock);
   values_.dq_sum = sum(p.dq_sum, p.dq, p.dq_strides, problem.num_heads_q, problem.seqlen_q,
                        layout_.grid.row_blocks, problem.scale);
-  if (spec_.dkv.orders_dq()) values_.dq_sum.turns = at<kernel::uint32>(layout_.turns);
+  if (spec_.dkv.orders_dq())
+    values_.dq_sum.dq_semaphores = at<kernel::uint32>(layout_.dq_semaphores);
   values_.dk_sum = sum(p.dk_sum, p.dk, p.dk_strides, problem.num_heads_kv, problem.seqlen_kv,
                        kv_blocks, problem.scale);
   values_.dv_sum = sum(p.dv_sum, p.dv, p.dv_strides, problem.num_heads_kv, problem.seqlen_kv,

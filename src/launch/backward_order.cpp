@@ -9,12 +9,12 @@ namespace {
 
 using kernel::DqOrder;
 
-// Under a causal mask the first keys have the most queries. They begin first, so that places that
-// take little time are left for the end. All begin with the last queries, which all of them see:
-// these come to L2 once, and where places take turns at dq, each is a tile behind the one before
-// it. Heads that share keys go abreast, for else every head would begin with such a wait; a section
-// then reads more, and half as many kv heads were fastest. Shares of split queries take one head
-// after another, so that each has some of all lengths.
+// Under a causal mask the first keys have the most queries. They begin first, so that work tiles
+// that take little time are left for the end. All begin with the last queries, which all of them
+// see: these come to L2 once, and where work tiles add to dq in order, each is a tile behind the
+// one before it. Heads that share keys go abreast, for else every head would begin with such a
+// wait; a section then reads more, and half as many kv heads were fastest. Shares of split queries
+// take one head after another, so that each has some of all lengths.
 void go_down(BackwardGrid& grid, const problem::Problem& problem, std::int64_t wave) {
   // Tiles of packed sequences see few others: four kv heads, not one, took 4 % less time at 8, 9
   // and 64 sequences of 16384 tokens, and 1 % more at 128 (16 heads of 128 columns, H100,
@@ -35,26 +35,26 @@ void go_up(BackwardGrid& grid, std::int64_t wave) {
   grid.section_planes = std::max(grid.section_planes, wave);
 }
 
-// Whether waiting costs less than places that take long at the end, as it did where heads share
+// Whether waiting costs less than work tiles that take long at the end, as it did where heads share
 // keys, and of up to 32 tiles of keys that have 64 queries a tile.
 bool waits_little(const BackwardGrid& grid, const BackwardPlanSpec& spec, int gqa_ratio) {
   const bool small_tiles = spec.dkv.block_q == 64;
   return gqa_ratio > 1 || (small_tiles && grid.kv_tiles <= 32);
 }
 
-// The first sections, whose places begin before anybody could have set their sums to zero, are left
-// to the kernel before.
+// The first sections, whose work tiles begin before anybody could have set their sums to zero, are
+// left to the kernel before.
 void plan_zeros(BackwardGrid& grid, int block_slots) {
-  const std::int64_t places = grid.section_planes * grid.kv_tiles * grid.splits;
-  const std::int64_t ahead = ceil_div(block_slots, places);
+  const std::int64_t work_tiles = grid.section_planes * grid.kv_tiles * grid.splits;
+  const std::int64_t ahead = ceil_div(block_slots, work_tiles);
   if (ahead * grid.section_planes >= grid.kv_planes) return;
   grid.zeros_ahead = static_cast<std::int32_t>(ahead);
 }
 
 }  // namespace
 
-void order_places(BackwardGrid& grid, const BackwardPlanSpec& spec,
-                  const problem::BackwardProblem& problem) {
+void order_work_tiles(BackwardGrid& grid, const BackwardPlanSpec& spec,
+                      const problem::BackwardProblem& problem) {
   const problem::Problem& p = problem.forward;
   if (grid.kv_tiles == 0 || grid.q_tiles == 0) return;
   const bool causal = p.bounded_right && !p.bounded_left;

@@ -148,7 +148,7 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   if (spec.dkv.persistent) {
     grid.dkv_blocks = std::min<std::int64_t>(grid.dkv_blocks, spec.block_slots);
   }
-  order_places(grid, spec, problem);
+  order_work_tiles(grid, spec, problem);
   return grid;
 }
 
@@ -202,8 +202,8 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
     layout.dk_sum = take(kv_rows * columns(p.head_dim) * kFloat);
     layout.dv_sum = take(kv_rows * columns(p.head_dim_v) * kFloat);
   }
-  if (spec.dkv.orders_dq()) layout.turns = take(rows / 16 * kFloat);
-  if (spec.dkv.persistent) layout.places_taken = take(kFloat);
+  if (spec.dkv.orders_dq()) layout.dq_semaphores = take(rows / 16 * kFloat);
+  if (spec.dkv.persistent) layout.work_taken = take(kFloat);
   if (dbias == DbiasMethod::kPerPlane) {
     layout.dbias_stored = take(layout.grid.q_planes * layout.grid.q_tiles * layout.grid.kv_tiles);
   }

@@ -63,7 +63,7 @@ struct BackwardGrid {
   std::int64_t kv_planes = 0;              ///< kv heads of all batch elements
   std::int32_t splits = 1;                 ///< shares of a key tile's queries
   std::int64_t dkv_blocks = 0;             ///< thread blocks of that kernel
-  std::int64_t section_planes = 1;         ///< kv heads whose tiles take turns
+  std::int64_t section_planes = 1;         ///< kv heads whose tiles alternate
   bool last_keys_first = false;            ///< thread blocks with the last keys begin first
   bool last_queries_first = false;         ///< each begins with the last queries, path wgmma
   std::int32_t heads_abreast = 1;          ///< query heads whose tiles alternate there
@@ -95,12 +95,12 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// keys where planes are reduced, and of a mask over keys that is not prepared a
 /// quarter of its bytes, of keys up to a multiple of 128 and queries up to one of 64, and a byte
 /// per 64 x 64 elements: each of the two orders of its bits takes an eighth, where kernels read it.
-/// Path wgmma has 8 instead of the 4, 9 where thread blocks take turns, and whole tiles of block_q
-/// queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a dbias that
-/// is kept in parts it has twice the elements, and a byte per tile. The kernel of dbias takes none
-/// of these, but tiles of fp32 for at most four times as many thread blocks as the device holds.
-/// Packed sequences have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with tiles of 128
-/// queries, and the keys of dbias in place of Lk.
+/// Path wgmma has 8 instead of the 4, 9 where thread blocks add to dq in order, and whole tiles of
+/// block_q queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a
+/// dbias that is kept in parts it has twice the elements, and a byte per tile. The kernel of dbias
+/// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
+/// device holds. Packed sequences have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with
+/// tiles of 128 queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;  ///< of the call that it is for
 
@@ -116,11 +116,11 @@ struct BackwardLayout {
   std::size_t sums = 0;       ///< where they begin
   std::size_t sum_bytes = 0;  ///< of dq those of the first sections alone, see BackwardGrid
   std::size_t dk_sum = 0, dv_sum = 0;
-  std::size_t dbias_stored = 0;  ///< StoredTiles where planes are kept apart
-  std::size_t turns = 0;         ///< where thread blocks take turns
-  std::size_t places_taken = 0;  ///< of path wgmma where thread blocks share out tiles
-  std::size_t zeroed = 0;        ///< of path wgmma where that sets sums to zero
-  std::size_t dq_sum = 0;        ///< the last; scratch where the first keys store it
+  std::size_t dbias_stored = 0;   ///< StoredTiles where planes are kept apart
+  std::size_t dq_semaphores = 0;  ///< where thread blocks add to dq in order
+  std::size_t work_taken = 0;     ///< of path wgmma where thread blocks share out tiles
+  std::size_t zeroed = 0;         ///< of path wgmma where that sets sums to zero
+  std::size_t dq_sum = 0;         ///< the last; scratch where the first keys store it
 
   std::size_t bytes = 0;  ///< total
 };

@@ -9,7 +9,7 @@
 namespace attnjit::launch {
 namespace {
 
-// Thread blocks that stay on their SMs take turns with the blocks of rows. Elements of the batch
+// Thread blocks that stay on their SMs share the blocks of rows. Elements of the batch
 // that share a bias over queries and keys follow each other, so that they may find it in L2.
 void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, kernel::int32 blocks,
                     kernel::ForwardWgmmaParams& params) {
@@ -22,7 +22,7 @@ void share_out_work(const problem::Problem& problem, const ForwardGrid& grid, ke
       .num_blocks = blocks,
       .num_planes = planes,
       .num_parts = parts,
-      .paired_turns = grid.falling ? kernel::paired_turns(blocks, planes, parts) : -1,
+      .paired_rounds = grid.falling ? kernel::paired_rounds(blocks, planes, parts) : -1,
       .batches = shares_bias ? problem.batch : 1};
 }
 

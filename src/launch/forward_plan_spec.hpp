@@ -52,7 +52,7 @@ struct ForwardGrid {
   std::int32_t q_tiles = 0;  ///< of a plane, which packed sequences share
   std::int64_t planes = 0;   ///< heads, or kv heads where the config packs heads, of all batches
   std::int32_t splits = 1;
-  std::int32_t section_planes = 1;  ///< planes whose row tiles take turns
+  std::int32_t section_planes = 1;  ///< planes whose row tiles alternate
   std::int32_t sections = 1;        ///< of kernel::PackedWork, at most
   bool falling = false;             ///< a plane's row tiles cost the less the later they come
 

@@ -21,7 +21,7 @@ struct PackedPosition {
 };
 
 // Number `position` of the blocks of rows of all planes. Planes go by sections, whose keys stay in
-// L2 while all of their blocks of rows are worked on, and those of a section take turns.
+// L2 while all of their blocks of rows are worked on, and those of a section alternate.
 ATTNJIT_INLINE_CONSTEXPR PackedPosition packed_position(uint32 position, uint32 num_tiles,
                                                         uint32 section_planes) {
   const uint32 section = position / (num_tiles * section_planes);

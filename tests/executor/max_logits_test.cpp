@@ -197,7 +197,7 @@ TEST_CASE_FIXTURE(Mutations,
        {std::array{std::string("attnjit/forward/mma/kernel.cuh"), std::string("maxima.of(m, h)"),
                    kMaxFree},
         std::array{std::string("attnjit/forward/wgmma/epilogue.cuh"),
-                   std::string("maxima.of(turn, h)"), kWgmma}}) {
+                   std::string("maxima.of(rows_index, h)"), kWgmma}}) {
     expect_report({file, maximum + " * scale", maximum}, {kSmall, config},
                   {fails, "head 3: max_logits of 1 rows fails"});
   }
@@ -219,7 +219,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: maxima that the next block of rows takes t
   ProblemSpec spec = kSmall;
   spec.heads_q = spec.heads_kv = 140;  // two blocks of rows for a thread block
   spec.batch = 1;
-  expect_report({"attnjit/tile/row_maxima.cuh", "((turn & 1) * 2 + h)", "h"}, {spec, kWgmma},
+  expect_report({"attnjit/tile/row_maxima.cuh", "((index & 1) * 2 + h)", "h"}, {spec, kWgmma},
                 {"row_max of"});
 }
 

@@ -186,11 +186,11 @@ TEST_CASE_FIXTURE(Mutations, "caught in packed order: what the order and its pla
          "which this kernel has written already"},
         {kPlan, "ptx::wait_for_previous_kernel();", "", "wait_for_previous_kernel is missing"},
         {kWalk, "    ask();\n    asked = false;", "    asked = false;", "0 of 1 arrivals"},
-        {kPlan, "ptx::barrier_wait(shared.place_empty(slot), turn.empty());", "", kRace.c_str()},
-        {kPlan, "ptx::barrier_arrive_if(true, shared.place_full(slot));", "", "0 of 1 arrivals"},
-        {kWalk, "ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());", "",
+        {kPlan, "ptx::barrier_wait(shared.work_empty(slot), state.empty());", "", kRace.c_str()},
+        {kPlan, "ptx::barrier_arrive_if(true, shared.work_full(slot));", "", "0 of 1 arrivals"},
+        {kWalk, "ptx::barrier_wait(shared.work_full(state.slot()), state.full());", "",
          "which was never written"},
-        {kWalk, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));",
+        {kWalk, "ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.work_empty(state.slot()));",
          "", "0 of 2 arrivals"}}) {
     expect_report({file, before, after}, run, {report});
   }

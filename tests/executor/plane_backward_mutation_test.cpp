@@ -24,9 +24,9 @@ Run plane(int seqlen_q, int head_dim = 64) {
 TEST_CASE_FIXTURE(Mutations,
                   "slow: caught in wgmma backward: sums of a plane that are not waited for") {
   const Run run = plane(400);
-  expect_report({kKeys, "shared.leave_place(number);", ""}, run, {"deadlock", "6 of 14 arrivals"});
-  expect_report({kDq, "shared.leave_place(number);", ""}, run, {"deadlock", "10 of 14 arrivals"});
-  expect_report({kPlaneDq, "    settle(job, turn);\n", ""}, run, {"dq:"});
+  expect_report({kKeys, "shared.leave_work(number);", ""}, run, {"deadlock", "6 of 14 arrivals"});
+  expect_report({kDq, "shared.leave_work(number);", ""}, run, {"deadlock", "10 of 14 arrivals"});
+  expect_report({kPlaneDq, "    settle(job, index);\n", ""}, run, {"dq:"});
   expect_report(
       {kPlaneDq, "if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);",
        ""},

@@ -38,20 +38,20 @@ const Run kHidden = [] {
 }();
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing") {
-  expect_report({kProducer, "ptx::barrier_wait(shared.empty(stage), turn.empty());", ""}, kRun,
+  expect_report({kProducer, "ptx::barrier_wait(shared.empty(stage), state.empty());", ""}, kRun,
                 {"arrives at the mbarrier at +"});
-  expect_report({kKeys, "ptx::barrier_wait(shared.full(stage), stage_turn.full());", ""}, kRun,
+  expect_report({kKeys, "ptx::barrier_wait(shared.full(stage), stage_state.full());", ""}, kRun,
                 {"multiply_async: reads shared memory at +", "which a tensor_load"});
   expect_report(
       {kKeys, "      ptx::barrier_wait(shared.k_full(number), Shared::phase(number));\n", ""}, kRun,
       {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kKeys, "if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);", ""}, kRun,
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kShared, "ptx::barrier_wait(place_full(number), phase(number));", ""}, kRun,
+  expect_report({kShared, "ptx::barrier_wait(work_full(number), phase(number));", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
   expect_report(
       {kKeys,
-       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n    }\n    this->store",
+       "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    }\n    this->store",
        "    }\n    this->store"},
       kRun, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
   expect_report({kDq, "ptx::wgmma_wait<0>();", ""}, kRun,
                 {"adds to sums that thread", "wgmma_wait is missing"});
   expect_report(
-      {kParts, "ptx::tensor_store_wait_read<kPlaces - 1>();", ""}, kRun,
+      {kParts, "ptx::tensor_store_wait_read<kBuffers - 1>();", ""}, kRun,
       {"store_shared_16: writes shared memory at +", "tensor_store_wait_read is missing"});
   expect_report({kDq, "ptx::tensor_store_wait_read();  // shared memory goes", "//"}, kRun,
                 {"tensor_store_wait_read is missing"});
@@ -83,16 +83,16 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
                 {"deadlock", "0 of 8 arrivals"});
   expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.ds_empty(slot));", ""}, kRun,
                 {"deadlock", "0 of 4 arrivals"});
-  expect_report({kKeys, "if (begun || warpgroup == 1) pass_turn();", ""}, kRun,
+  expect_report({kKeys, "if (begun || warpgroup == 1) scheduler_arrive();", ""}, kRun,
                 {"deadlock", "128 of 256 threads arrived"});
-  expect_report({kKeys, "if (any && warpgroup == 0) pass_turn();", ""}, kRun,
+  expect_report({kKeys, "if (any && warpgroup == 0) scheduler_arrive();", ""}, kRun,
                 {"deadlock", "128 of 256 threads arrived"});
   for (const std::string first : {"full, kConfig.q_bytes()", "full, bytes", "shared.v_full(), "}) {
     expect_report(
         {kProducer, "ptx::barrier_arrive_expecting(" + first, "static_cast<void>(" + first}, kRun,
         {"deadlock", "0 of 1 arrivals"});
   }
-  expect_report({kShared, "ptx::barrier_arrive(place_full(number));", ""}, kRun,
+  expect_report({kShared, "ptx::barrier_arrive(work_full(number));", ""}, kRun,
                 {"deadlock", "0 of 1 arrivals"});
   expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
                 {"deadlock", "0 of 1 arrivals"});
@@ -131,10 +131,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: dq that nobody stores") 
   spec.seqlens_q = {130};
   const Run run = {spec, store_backward(64)};
   expect_report(
-      {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? false"},
+      {kDq, "kConfig.orders_dq() ? walk.order_of(job.tile) == 0", "kConfig.orders_dq() ? false"},
       run, {"adds to byte", "of sums of dq", "which was never set to zero"});
   expect_report(
-      {kDq, "kConfig.takes_turns() ? walk.turn_of(job.tile) == 0", "kConfig.takes_turns() ? true"},
+      {kDq, "kConfig.orders_dq() ? walk.order_of(job.tile) == 0", "kConfig.orders_dq() ? true"},
       run, {"of sums of dq", "which this kernel has written already"});
   expect_report({kSum, "if constexpr (!kConfig.stored) return ~0u;", "return ~0u;"}, run,
                 {"fragment_sum", "of sums of dq", "which was never written"});
@@ -146,21 +146,21 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   spec.seqlen_kv = 300;
   spec.deterministic = true;
   const Run run = {spec, wgmma_backward(64)};
-  const std::string turns = "attnjit/backward/dkv_wgmma/turns.cuh";
-  expect_report({turns, "ptx::barrier_arrive_if(lane == 0, shared.turn_taken(taken.slot()));", ""},
+  const std::string semaphore = "attnjit/backward/dkv_wgmma/dq_semaphore.cuh";
+  expect_report({semaphore, "ptx::barrier_arrive_if(lane == 0, shared.dq_acquired(taken.slot()));", ""},
                 run, {"deadlock", "0 of 1 arrivals"});
   expect_report(
-      {kDq, "ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));", ""}, run,
+      {kDq, "ptx::barrier_arrive_if(lane == 0, shared.dq_complete(incomplete - 1));", ""}, run,
       {"deadlock", "0 of 4 arrivals"});
   expect_report(
-      {turns, "ptx::barrier_wait(shared.turn_complete(passed.slot()), passed.full());", ""}, run,
+      {semaphore, "ptx::barrier_wait(shared.dq_complete(passed.slot()), passed.full());", ""}, run,
       {"deadlock", "0 of 1 arrivals"});
-  expect_report({turns, "ptx::count_if(count != nullptr && lane < kCounts, count);", ""}, run,
+  expect_report({semaphore, "ptx::count_if(count != nullptr && lane < kCounts, count);", ""}, run,
                 {"deadlock; thread blocks wait for what none of them counts"});
   const std::vector<std::string> early = {"adds to byte", "of sums of dq",
                                           "which was never set to zero"};
-  expect_report({turns, "ptx::await_count(own, wanted);", ""}, run, early);
-  expect_report({kDq, "ptx::barrier_wait(shared.turn_taken(slot), turn.full());", ""}, run, early);
+  expect_report({semaphore, "ptx::await_count(own, wanted);", ""}, run, early);
+  expect_report({kDq, "ptx::barrier_wait(shared.dq_acquired(slot), state.full());", ""}, run, early);
 }
 
 // Sums of three planes, of which the kernel before sets those of one to zero.
@@ -230,8 +230,8 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report(
       {kKeys, "ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());", ""}, run,
       {"deadlock", "0 of 8 arrivals"});
-  expect_report({kKeys, "shared.leave_place(number);", ""}, run, {"deadlock", "7 of 15 arrivals"});
-  expect_report({kDq, "shared.leave_place(number);", ""}, run, {"deadlock", "11 of 15 arrivals"});
+  expect_report({kKeys, "shared.leave_work(number);", ""}, run, {"deadlock", "7 of 15 arrivals"});
+  expect_report({kDq, "shared.leave_work(number);", ""}, run, {"deadlock", "11 of 15 arrivals"});
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a part of dq that is added elsewhere") {
@@ -281,7 +281,7 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
   const Run run = {spec, wgmma_backward(64)};
   expect_report(
       {kKeys,
-       "      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());\n      this->store",
+       "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n      this->store",
        "      this->store"},
       run, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are there", ""}, run,

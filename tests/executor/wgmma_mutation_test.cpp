@@ -40,17 +40,17 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
   expect_report({kConsumer, "if (waits()) ptx::barrier_wait(shared.v_full(slot), full);", ""},
                 {kRows, kTiles},
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);", ""},
+  expect_report({kConsumer, "ptx::barrier_wait(shared.q_full(part_of(query_state(0))), 0);", ""},
                 {kRows, kTiles},
                 {"load_shared_4_if: reads shared memory at +", "which was never written"});
   expect_report(
       {kConsumer, "ptx::barrier_wait(shared.q_full(part_of(now)), now.full());", ""},
       {kRows, kTiles},
       {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote with no barrier"});
-  expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());", ""},
+  expect_report({kProducer, "ptx::barrier_wait(shared.k_empty(slot), k_state.empty());", ""},
                 {kRows, kTiles}, {"arrives at the mbarrier at +", "has all of its 1 arrivals"});
   expect_report(
-      {kProducer, "ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());", ""}, {kRows, kTiles},
+      {kProducer, "ptx::barrier_wait(shared.v_empty(slot), v_state.empty());", ""}, {kRows, kTiles},
       {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup 1 read with no"});
   expect_report(
       {kProducer, "ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);", ""},
@@ -90,11 +90,11 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a ring of parts of Q without
 TEST_CASE_FIXTURE(OneSmMutations,
                   "caught in wgmma: a safeguard of the last products that is missing") {
   expect_report(
-      {kConsumer, "ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());", ""},
+      {kConsumer, "ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());", ""},
       {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report(
-      {kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_p_v(tile_turn.slot())",
-       "hold_operands();\n    multiply_p_v(tile_turn.slot())"},
+      {kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_p_v(tile_state.slot())",
+       "hold_operands();\n    multiply_p_v(tile_state.slot())"},
       {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(
       {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::named_barrier_sync",
@@ -120,9 +120,9 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: an arrival that is missing")
                    "ptx::barrier_arrive_if(true, full);"},
                   {kRows, kTiles}, {"reads shared memory at +", "tensor_load"});
   }
-  expect_report({kConsumer, "    pass_turn();\n    // Beside", "    // Beside"}, {kRows, kTiles},
+  expect_report({kConsumer, "    scheduler_arrive();\n    // Beside", "    // Beside"}, {kRows, kTiles},
                 {"deadlock", "named barrier 2: 128 of 256 threads arrived"});
-  expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) pass_turn();", ""}, {kRows, kTiles},
+  expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) scheduler_arrive();", ""}, {kRows, kTiles},
                 {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
 }
 

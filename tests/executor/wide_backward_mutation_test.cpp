@@ -40,12 +40,12 @@ const Run kHidden = [] {
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") {
   expect_report(
-      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());", ""},
+      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kQueries, stage), state.empty());", ""},
       kRun, {"arrives at the mbarrier at +"});
   expect_report(
-      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());", ""},
+      {kProducer, "ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), state.empty());", ""},
       kRun, {"tensor_load: writes shared memory at +"});
-  expect_report({kProduct, "ptx::barrier_wait(shared.full(kFirst, stage), turn.full());", ""}, kRun,
+  expect_report({kProduct, "ptx::barrier_wait(shared.full(kFirst, stage), state.full());", ""}, kRun,
                 {"shared memory at +", "barrier_wait is missing"});
   expect_report({kProduct, "ptx::barrier_wait(shared.keys_full(), 0);", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
@@ -54,7 +54,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") 
   expect_report({kProduct, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kRoles, "ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);", ""},
                 kRun, {"load_shared_16: reads shared memory at +"});
-  expect_report({kProduct, "ptx::barrier_wait(shared.full(kSecond, stage), turn.full());", ""},
+  expect_report({kProduct, "ptx::barrier_wait(shared.full(kSecond, stage), state.full());", ""},
                 kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kProduct, "ptx::wgmma_wait<0>();\n      hold_operands();", "hold_operands();"},
                 kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait for rows that are 
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an arrival that is missing") {
   expect_report({kProduct,
-                 "ptx::barrier_arrive_if(lane == 0 && turn.turn != 0, shared.empty(kSecond, "
+                 "ptx::barrier_arrive_if(lane == 0 && state.index != 0, shared.empty(kSecond, "
                  "before));",
                  ""},
                 kRun, {"deadlock", "of 8 arrivals"});
@@ -117,18 +117,18 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden"
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is missing") {
-  expect_report({kDqProducer, "ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());", ""},
+  expect_report({kDqProducer, "ptx::barrier_wait(shared.k_empty(k_stage), k_state.empty());", ""},
                 kRun, {"arrives at the mbarrier at +"});
   // Where V has as many buffers as K, those of K keep it back as well.
   Run widest = kRun;
   widest.spec.head_dim = 256;
-  expect_report({kDqProducer, "ptx::barrier_wait(shared.v_empty(v_stage), v_turn.empty());", ""},
+  expect_report({kDqProducer, "ptx::barrier_wait(shared.v_empty(v_stage), v_state.empty());", ""},
                 widest, {"arrives at the mbarrier at +"});
   expect_report({kDqConsumer, "ptx::barrier_wait(shared.queries_full(), 0);", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
-  expect_report({kDqConsumer, "ptx::barrier_wait(shared.k_full(k_stage), k_turn().full());", ""},
+  expect_report({kDqConsumer, "ptx::barrier_wait(shared.k_full(k_stage), k_state().full());", ""},
                 kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kDqConsumer, "ptx::barrier_wait(shared.v_full(v_stage), v_turn().full());", ""},
+  expect_report({kDqConsumer, "ptx::barrier_wait(shared.v_full(v_stage), v_state().full());", ""},
                 kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kDqConsumer, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kDqConsumer, "    ptx::wgmma_wait<0>();\n    hold(dp);", "    hold(dp);"}, kRun,
@@ -142,10 +142,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is 
 TEST_CASE_FIXTURE(Mutations,
                   "caught in the Hopper kernel of dq: an arrival or a fence is missing") {
   expect_report(
-      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));", ""},
+      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0 && index != 0, shared.k_empty(before));", ""},
       kRun, {"deadlock", "0 of 8 arrivals"});
   expect_report(
-      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_turn().slot()));", ""},
+      {kDqConsumer, "ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_state().slot()));", ""},
       kRun, {"deadlock", "0 of 8 arrivals"});
   expect_report(
       {kDqProducer,

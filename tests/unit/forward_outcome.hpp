@@ -56,7 +56,7 @@ inline void put(Members& m, const kernel::ForwardWgmmaParams& params) {
   const auto& [base, schedule, zero, q, k, v, k_tail, v_tail, out, bias] = params;
   put(m, base);
   m["schedule"] = fmt::format("{} {} {} {} {}", schedule.num_blocks, schedule.num_planes,
-                              schedule.num_parts, schedule.paired_turns, zero);
+                              schedule.num_parts, schedule.paired_rounds, zero);
   const std::map<std::string, const kernel::TensorMap*> maps = {
       {"q", &q},           {"k", &k},     {"v", &v},      {"k_tail", &k_tail},
       {"v_tail", &v_tail}, {"out", &out}, {"bias", &bias}};

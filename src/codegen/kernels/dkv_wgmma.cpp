@@ -15,7 +15,7 @@ constexpr auto fields(const DkvWgmmaConfig*) {
       base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
       base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
       base::Field{"owns_kv_head", &C::owns_kv_head},
-      base::Field{"shares_places", &C::shares_places}, base::Field{"block_q", &C::block_q},
+      base::Field{"shares_work", &C::shares_work}, base::Field{"block_q", &C::block_q},
       base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
@@ -81,7 +81,7 @@ kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardT
           .bias_tiles = has_bias_tiles(f.scores),
           .dq_order = dq_order(f, t.dq_method),
           .owns_kv_head = planes,
-          .shares_places = shares,
+          .shares_work = shares,
           .block_q = t.dkv.block_q,
           .num_stages = t.dkv.num_stages,
           .producer_registers = of_loads,
@@ -95,7 +95,7 @@ DkvFacts facts(const kernel::DkvWgmmaConfig& config) {
           .probability_scale = config.probability_scale(),
           .keys_in_rows = true,
           .whole_tiles = true,
-          .persistent = config.shares_places,
+          .persistent = config.shares_work,
           .takes_orders = true,
           .dq_order = config.dq_order};
 }

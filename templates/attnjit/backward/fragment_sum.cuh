@@ -62,12 +62,12 @@ struct FragmentSum {
   // Which 16 rows of a block have sums, a bit each: the others had no key, and no sum was stored.
   ATTNJIT_DEVICE uint32 find_stored(int64 plane, int block) const {
     if constexpr (!kConfig.stored) return ~0u;
-    const ptx::Vector16 turns =
-        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(params.turns) +
+    const ptx::Vector16 semaphores =
+        ptx::load_global_written(reinterpret_cast<const ptx::Vector16*>(params.dq_semaphores) +
                                  plane * params.num_row_blocks + block);
     uint32 stored = 0;
 #pragma unroll
-    for (int i = 0; i < kRowBlock / 16; ++i) stored |= turns.word[i] != 0 ? 1u << i : 0;
+    for (int i = 0; i < kRowBlock / 16; ++i) stored |= semaphores.word[i] != 0 ? 1u << i : 0;
     return stored;
   }
 };

@@ -10,7 +10,7 @@ struct FragmentSumConfig {
   int head_dim;  // its columns
   bool aligned;  // its rows move in 16-byte pieces
   bool packed;   // its rows are those of packed sequences
-  bool stored;   // there are sums of those rows alone that have had a turn
+  bool stored;   // there are sums of those rows alone that were added to
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 128; }
   ATTNJIT_CONSTEXPR int groups() const { return ceil_div(head_dim, 8); }
@@ -27,7 +27,8 @@ struct FragmentSumParams {
   int32 num_row_blocks;  // ceil(seqlen / kRowBlock), or the tiles of packed sequences
   float factor;          // multiplies the sums
   PackedRows packed;
-  const uint32* turns;  // [plane][row / 16]: 0 where no sums were stored, if the config says stored
+  const uint32*
+      dq_semaphores;  // [plane][row / 16]: 0 where no sums were stored, if the config says stored
 };
 
 }  // namespace attnjit::kernel

@@ -25,15 +25,15 @@ struct KeyTileWalk : Base {
   int next_position, end_position;  // the same as numbers
   LiveRows looked_up;               // of the position that the lane has looked up
 
-  // Finds the block's place. First keys usually come first: under a causal mask they take longest.
+  // Finds the block's keys. First keys usually come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     locate(find_plane_part(params, params.num_kv_tiles * params.num_splits));
   }
   // Turns to a tile of keys of a plane, and to a share of its queries.
-  ATTNJIT_DEVICE void locate(const PlanePart& place) {
-    const uint32 plane = place.plane;
-    const int tile = static_cast<int>(place.part / params.num_splits);
-    const int split = static_cast<int>(place.part % params.num_splits);
+  ATTNJIT_DEVICE void locate(const PlanePart& work) {
+    const uint32 plane = work.plane;
+    const int tile = static_cast<int>(work.part / params.num_splits);
+    const int split = static_cast<int>(work.part % params.num_splits);
     kv_tile = params.last_keys_first != 0 ? params.num_kv_tiles - 1 - tile : tile;
     const int kv_heads = params.num_heads_q / kGqaRatio;
     const bool batch_fastest = params.batch_fastest != 0;

@@ -49,7 +49,7 @@ struct BackwardParams {
   int32 num_kv_tiles;        // ceil(seqlen_kv / block_kv)
   int32 num_splits;          // shares of a key tile's queries, each a thread block of its own
   int32 num_planes;          // kv heads of all batch elements
-  int32 section_planes;      // planes whose tiles take turns
+  int32 section_planes;      // planes whose tiles alternate
   int32 last_keys_first;     // 1: thread blocks with the last keys begin first, not the first
   int32 last_queries_first;  // 1: each begins with the last queries; path wgmma, like the next
   int32 heads_abreast;       // query heads of a kv head whose tiles alternate

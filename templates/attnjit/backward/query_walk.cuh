@@ -23,7 +23,7 @@ struct QueryTileWalk : Base {
   KeyRange keys;
   int next_tile, end_tile;
 
-  // Finds the block's place. Later rows come first: under a causal mask they take longest.
+  // Finds the block's rows. Later rows come first: under a causal mask they take longest.
   ATTNJIT_DEVICE void locate() {
     const uint32 tiles = params.num_q_tiles;
     // Planes are query heads here.

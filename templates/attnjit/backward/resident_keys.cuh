@@ -22,15 +22,15 @@ ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, i
 
 // Start loading K, or V, of the walk's keys; one thread does.
 template <auto kConfig, class Walk>
-ATTNJIT_DEVICE void load_resident_k(const DkvWgmmaParams& params, const Walk& walk,
-                                    uint32 tile, uint32 full) {
+ATTNJIT_DEVICE void load_resident_k(const DkvWgmmaParams& params, const Walk& walk, uint32 tile,
+                                    uint32 full) {
   load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(
       tile, params.k, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
       walk.block.tensor_batch);
 }
 template <auto kConfig, class Walk>
-ATTNJIT_DEVICE void load_resident_v(const DkvWgmmaParams& params, const Walk& walk,
-                                    uint32 tile, uint32 full) {
+ATTNJIT_DEVICE void load_resident_v(const DkvWgmmaParams& params, const Walk& walk, uint32 tile,
+                                    uint32 full) {
   load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(
       tile, params.v, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
       walk.block.tensor_batch);

@@ -57,7 +57,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
 
   // The number of thread blocks before this one where dq of a tile of queries is added up in order:
   // those of the keys that its queries see, mask aside.
-  ATTNJIT_DEVICE uint32 turn_of(int tile) {
+  ATTNJIT_DEVICE uint32 order_of(int tile) {
     const KeyRange seen = this->keys_of(tile);
     return params.last_keys_first != 0 ? (seen.end - 1) / kConfig.block_kv - kv_tile
                                        : kv_tile - seen.begin / kConfig.block_kv;
@@ -102,7 +102,7 @@ struct BackwardWalk : KeyTileWalk<BackwardBlock<kConfig.scores(), Features, Sing
     const TileUse use =
         position < end_position ? this->use_of(lane_head, lane_tile) : TileUse::kSkip;
     // With ordered or owned dq, tiles without a kept score are visited as well: other thread blocks
-    // wait for their turn, and the first and the last one store dq.
+    // wait for them, and the first and the last one store dq.
     const bool used =
         kConfig.walks_all() ? position < end_position && looked_up.any() : use != TileUse::kSkip;
     const bool exists = used && overlaps(this->keys_of(lane_tile));

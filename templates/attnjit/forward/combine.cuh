@@ -100,17 +100,17 @@ struct ForwardCombine {
     const float* const lses = params.partial_lse + row * params.num_splits;
     const float* const partial = params.partial_out + row * params.num_splits * kColumns;
     const int last = params.num_splits - 1;
-    const auto place = [&](int b) { return first + b * kGroups; };
-    const auto read_place = [&](int b) { return place(b) < last ? place(b) : last; };
+    const auto index = [&](int b) { return first + b * kGroups; };
+    const auto read_index = [&](int b) { return index(b) < last ? index(b) : last; };
     float weight[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      weight[b] = weights.weight(ptx::load_global_written(lses + read_place(b)));
+      weight[b] = weights.weight(ptx::load_global_written(lses + read_index(b)));
     }
     ptx::Vector16 parts[kBatch][kPieces];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      const float* const part = partial + static_cast<int64>(read_place(b)) * kColumns;
+      const float* const part = partial + static_cast<int64>(read_index(b)) * kColumns;
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
         const int column = 128 * p + 4 * (ptx::lane_index() % kLanes);
@@ -125,7 +125,7 @@ struct ForwardCombine {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const float term = weight[b] * ptx::as_float(parts[b][p].word[i]);
-          sum[p][i] += place(b) <= last ? term : 0.0f;
+          sum[p][i] += index(b) <= last ? term : 0.0f;
         }
       }
     }

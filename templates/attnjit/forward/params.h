@@ -25,7 +25,7 @@ struct ForwardParams {
   int32 num_q_tiles;  // ceil(seqlen_q packed_heads / block_q)
   int32 num_splits;
   int32 num_planes;      // heads (kv heads where the config packs) of all batch elements
-  int32 section_planes;  // planes whose row tiles take turns; 1 where num_splits > 1
+  int32 section_planes;  // planes whose row tiles alternate; 1 where num_splits > 1
   float score_scale;     // multiplies q k^T when the config says scale_first
   float exponent_scale;  // scores to log2 units: log2(e), times the scale unless scale_first
 };

@@ -25,8 +25,8 @@ ATTNJIT_DEVICE T* rows_of(T* base, const RowStrides& strides, const Block& block
   return first;
 }
 
-// The place of a block of rows in the tensors, and which share of its keys is meant.
-struct RowsPlace {
+// A unit of scheduled work: a block of rows, and which share of its keys.
+struct RowWorkTile {
   int batch, head;  // of heads that are packed the first
   int q_tile, split;
 };
@@ -34,27 +34,27 @@ struct RowsPlace {
 // That of a part of a plane. The parts are its row tiles, each num_splits times. Later rows come
 // first: under a causal mask they take longest. Warps call it whole.
 template <int kBlockQ, int kHeads, class Features>
-ATTNJIT_DEVICE RowsPlace find_rows(const ForwardParams& params, const Features& features,
-                                   const PlanePart& work) {
+ATTNJIT_DEVICE RowWorkTile find_rows(const ForwardParams& params, const Features& features,
+                                     const PlanePart& work) {
   const int planes_per_batch = params.num_heads_q / kHeads;
-  RowsPlace place = {static_cast<int>(work.plane / planes_per_batch),
-                     static_cast<int>(work.plane % planes_per_batch) * kHeads,
-                     params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
-                     static_cast<int>(work.part % params.num_splits)};
-  place.q_tile = features.template find_queries<kHeads>(place.batch, place.q_tile, kBlockQ);
-  return place;
+  RowWorkTile tile = {static_cast<int>(work.plane / planes_per_batch),
+                      static_cast<int>(work.plane % planes_per_batch) * kHeads,
+                      params.num_q_tiles - 1 - static_cast<int>(work.part / params.num_splits),
+                      static_cast<int>(work.part % params.num_splits)};
+  tile.q_tile = features.template find_queries<kHeads>(tile.batch, tile.q_tile, kBlockQ);
+  return tile;
 }
 
-// The block of rows at `place`.
+// The block of rows of `tile`.
 template <int kBlockQ, int kHeads, class Features>
 ATTNJIT_DEVICE Block locate_rows(const ForwardParams& params, Features& features,
-                                 const RowsPlace& place) {
+                                 const RowWorkTile& tile) {
   Block block;
-  block.enter(place.batch, params.seqlen_q, params.seqlen_kv);
-  block.head = place.head;
+  block.enter(tile.batch, params.seqlen_q, params.seqlen_kv);
+  block.head = tile.head;
   features.set_lengths(block);
   block.num_rows = block.seqlen_q * kHeads;
-  block.first_row = place.q_tile * kBlockQ;
+  block.first_row = tile.q_tile * kBlockQ;
   const int rows_in_use = block.query_len * kHeads;
   const int end = block.first_row + kBlockQ;
   block.end_row = end < rows_in_use ? end : rows_in_use;

@@ -2,7 +2,7 @@
 #include "attnjit/ptx/device.cuh"
 #include "attnjit/types.h"
 
-// Counts in global memory by which thread blocks take turns or share out work, and in shared
+// Counts in global memory by which thread blocks keep an order or share out work, and in shared
 // memory.
 namespace attnjit::kernel::ptx {
 

@@ -98,10 +98,10 @@ struct Feature {
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
   // Changes scores in place that have no scale yet.
   template <class S>
-  ATTNJIT_DEVICE void transform(S&) {}
+  ATTNJIT_DEVICE void transform(const Block&, S&, int) {}
   // The same of scaled ones, and multiplies `slopes` by the derivative.
   template <class S>
-  ATTNJIT_DEVICE void differentiate(S&, S&) {}
+  ATTNJIT_DEVICE void differentiate(const Block&, S&, S&, int) {}
   // Scales the scores and adds to them, where kAdds.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, float, int) {}
@@ -192,13 +192,13 @@ struct FeatureSet : Features... {
     (Features::fetch(block, first_key, use), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
-    (Features::transform(scores), ...);
+  ATTNJIT_DEVICE void transform(const Block& block, S& scores, int first_key) {
+    (Features::transform(block, scores, first_key), ...);
   }
   template <class S>
-  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+  ATTNJIT_DEVICE void differentiate(const Block& block, S& scores, S& slopes, int first_key) {
     slopes = 1.0f;
-    (Features::differentiate(scores, slopes), ...);
+    (Features::differentiate(block, scores, slopes, first_key), ...);
   }
   // The first feature that adds scales the scores as well, in one fused product.
   template <class S>

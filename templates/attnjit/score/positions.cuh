@@ -16,8 +16,8 @@ ATTNJIT_DEVICE void for_each_score(Fragments<kRowTiles, kGroups>& scores, Visit 
   });
 }
 
-// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls visit(score,
-// key) for each of its scores.
+// visit(row, for_each_key) for each of the thread's rows, where for_each_key(visit) calls
+// visit(score, key) for each of its scores.
 template <ScoreShape kShape, int kRowTiles, int kGroups, class Visit>
 ATTNJIT_DEVICE void for_each_row(const Block& block, Fragments<kRowTiles, kGroups>& scores,
                                  Visit visit) {

@@ -19,7 +19,7 @@ struct ScoreShape {
   int groups;            // of the fragments, 8 columns each
   int block_q;           // rows of a tile of the thread block
   int block_kv;          // its keys
-  int packed_heads;      // query heads that take turns in the rows; 1: rows are queries
+  int packed_heads;      // query heads that alternate in the rows; 1: rows are queries
   int gqa_ratio;         // query heads that share a kv head
   int strided_keys = 0;  // of a piece in StridedKeyOrder, 0: the order is KeyOrder
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "attnjit/ptx/math.cuh"
 #include "attnjit/ptx/permute.cuh"
+#include "attnjit/score/block.cuh"
 #include "attnjit/tile/fragments.cuh"
 
 // Weights are P as dS takes it, element by element. P is at hand as dv has it, rounded, in pairs;
@@ -83,7 +84,7 @@ struct FloatWeights {
   float element[kGroups][4];
 
   template <class Features, class Scores>
-  ATTNJIT_DEVICE float transform(Features&, Scores&, float scale) {
+  ATTNJIT_DEVICE float transform(Features&, const Block&, Scores&, float scale, int) {
     return scale;
   }
   // Takes the probabilities of group n.
@@ -103,7 +104,7 @@ struct ResidualWeights {
   Residuals<kDType> residuals[kGroups];
 
   template <class Features, class Scores>
-  ATTNJIT_DEVICE float transform(Features&, Scores&, float scale) {
+  ATTNJIT_DEVICE float transform(Features&, const Block&, Scores&, float scale, int) {
     return scale;
   }
   ATTNJIT_DEVICE void set(int n, const float (&p)[4]) { residuals[n] = Residuals<kDType>::of(p); }
@@ -123,10 +124,11 @@ struct SlopeWeights {
 
   // Multiplies the scores by `scale` and changes them. Returns the scale that they still lack: 1.
   template <class Features>
-  ATTNJIT_DEVICE float transform(Features& features, Fragments<1, kGroups>& scores, float scale) {
+  ATTNJIT_DEVICE float transform(Features& features, const Block& block,
+                                 Fragments<1, kGroups>& scores, float scale, int first_key) {
     Fragments<1, kGroups> slopes;
     scores *= scale;
-    features.differentiate(scores, slopes);
+    features.differentiate(block, scores, slopes, first_key);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
       const float(&group)[4] = slopes[0][n];

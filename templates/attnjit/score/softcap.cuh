@@ -49,7 +49,7 @@ struct Softcap : Feature {
   }
 
   template <class S>
-  ATTNJIT_DEVICE void transform(S& scores) {
+  ATTNJIT_DEVICE void transform(const Block&, S& scores, int) {
     const float ratio = params.ratio;
     const float flat = kFlat * ptx::reciprocal_approx(fabsf(ratio));
     scores.for_each([&](float& score, int, int, int) { score = capped(score, ratio, flat); });
@@ -62,7 +62,7 @@ struct Softcap : Feature {
   ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor * params.lead; }
   ATTNJIT_DEVICE bool in_exponents_fit() const { return highest <= params.most; }
   template <class S>
-  ATTNJIT_DEVICE void differentiate(S& scores, S& slopes) {
+  ATTNJIT_DEVICE void differentiate(const Block&, S& scores, S& slopes, int) {
     float highest = 0.0f;
     scores.for_each([&](float& score, int, int, int) { highest = fmaxf(highest, fabsf(score)); });
     if (ptx::warp_all(highest <= params.most)) {

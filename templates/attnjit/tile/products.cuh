@@ -14,8 +14,8 @@ namespace attnjit::kernel {
 // sum += A B^T for rows first_row ... of A and rows first_key ... of B, whose order is KeyOrder's:
 // scores from queries and keys.
 template <DType kDType, int kDepth, int kRowTiles, int kGroups, class TileA, class TileB>
-ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& a_tile, int first_row,
-                               const TileB& b_tile, int first_key) {
+ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& a_tile,
+                               int first_row, const TileB& b_tile, int first_key) {
   const int lane = ptx::lane_index();
   const auto a_cursor = cursor(a_tile, first_row + (lane & 15), lane >> 4);
   const int key = first_key + KeyOrder::row(0, lane & 7) + 2 * (lane >> 4);

@@ -41,7 +41,7 @@ struct RowMaxima<true, kRowTiles> {
 
 // The same of one row tile in shared memory, for a kernel without a register to spare: in them they
 // made one of 128 columns spill 240 bytes (ptxas 13.0). Each thread has places of its own: kPitch
-// bytes apart for its two rows, and again for every other turn, so that those of a turn are there
+// bytes apart for its two rows, and again for every other index, so that those of a index are there
 // until the end of the next.
 template <bool kKept, int kPitch>
 struct SharedRowMaxima {
@@ -56,26 +56,26 @@ template <int kPitch>
 struct SharedRowMaxima<true, kPitch> {
   uint32 place;
 
-  ATTNJIT_DEVICE void begin(uint32 turn) const {
+  ATTNJIT_DEVICE void begin(uint32 index) const {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) ptx::store_shared_4(at(turn, h), ptx::as_bits(-ptx::infinity()));
+    for (int h = 0; h < 2; ++h) ptx::store_shared_4(at(index, h), ptx::as_bits(-ptx::infinity()));
   }
   template <int kGroups>
-  ATTNJIT_DEVICE void see(uint32 turn, const Fragments<1, kGroups>& scores) const {
+  ATTNJIT_DEVICE void see(uint32 index, const Fragments<1, kGroups>& scores) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float highest = fmaxf(of_lane(turn, h), scores.row_max(0, h));
-      ptx::store_shared_4(at(turn, h), ptx::as_bits(highest));
+      const float highest = fmaxf(of_lane(index, h), scores.row_max(0, h));
+      ptx::store_shared_4(at(index, h), ptx::as_bits(highest));
     }
   }
-  ATTNJIT_DEVICE float of(uint32 turn, int h) const { return ptx::quad_max(of_lane(turn, h)); }
+  ATTNJIT_DEVICE float of(uint32 index, int h) const { return ptx::quad_max(of_lane(index, h)); }
 
  private:
-  ATTNJIT_DEVICE uint32 at(uint32 turn, int h) const {
-    return place + ((turn & 1) * 2 + h) * kPitch;
+  ATTNJIT_DEVICE uint32 at(uint32 index, int h) const {
+    return place + ((index & 1) * 2 + h) * kPitch;
   }
-  ATTNJIT_DEVICE float of_lane(uint32 turn, int h) const {
-    return ptx::as_float(ptx::load_shared_4(at(turn, h)));
+  ATTNJIT_DEVICE float of_lane(uint32 index, int h) const {
+    return ptx::as_float(ptx::load_shared_4(at(index, h)));
   }
 };
 

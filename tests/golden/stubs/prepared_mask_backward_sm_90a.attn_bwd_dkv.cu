@@ -15,7 +15,7 @@ inline constexpr DkvWgmmaConfig kConfig{
     .bias_tiles = false,
     .dq_order = DqOrder::kAny,
     .owns_kv_head = false,
-    .shares_places = true,
+    .shares_work = true,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 40,

@@ -16,7 +16,7 @@ inline constexpr DkvWgmmaConfig kConfig{
     .bias_tiles = true,
     .dq_order = DqOrder::kKeys,
     .owns_kv_head = false,
-    .shares_places = true,
+    .shares_work = true,
     .block_q = 64,
     .num_stages = 2,
     .producer_registers = 40,

@@ -8,7 +8,7 @@
 
 using attnjit::kernel::ForwardSchedule;
 using attnjit::kernel::ForwardWork;
-using attnjit::kernel::paired_turns;
+using attnjit::kernel::paired_rounds;
 
 namespace {
 
@@ -35,7 +35,7 @@ Shares share_out(const ForwardSchedule& schedule) {
 }
 
 ForwardSchedule falling(int blocks, int planes, int parts) {
-  return {blocks, planes, parts, paired_turns(blocks, planes, parts), 1};
+  return {blocks, planes, parts, paired_rounds(blocks, planes, parts), 1};
 }
 
 }  // namespace
@@ -62,8 +62,8 @@ TEST_CASE("elements of the batch take turns with their planes, and nothing is lo
   std::vector<int> planes;
   for (int block = 0; block < 7; ++block) planes.push_back(schedule.work(block, 0).plane);
   CHECK(planes == std::vector<int>{0, 0, 3, 3, 6, 6, 9});
-  for (const int turns : {-1, paired_turns(7, 12, 2)}) {
-    schedule.paired_turns = turns;
+  for (const int turns : {-1, paired_rounds(7, 12, 2)}) {
+    schedule.paired_rounds = turns;
     CHECK(std::ranges::count(share_out(schedule).had, 1) == 24);
   }
 }
@@ -86,9 +86,9 @@ TEST_CASE("falling costs are shared out evenly") {
 }
 
 TEST_CASE("where nearly everybody gets a pair in the last turn, all turns are of pairs") {
-  CHECK(paired_turns(132, 256, 4) == 4);  // 512 pairs: 3 turns and 116 of 132
-  CHECK(paired_turns(132, 512, 4) == 6);  // 1024 pairs: 7 turns and 100
-  CHECK(paired_turns(132, 128, 4) == 0);  // 256 pairs: a turn and 124
+  CHECK(paired_rounds(132, 256, 4) == 4);  // 512 pairs: 3 turns and 116 of 132
+  CHECK(paired_rounds(132, 512, 4) == 6);  // 1024 pairs: 7 turns and 100
+  CHECK(paired_rounds(132, 128, 4) == 0);  // 256 pairs: a turn and 124
   // So thread blocks are at the same planes at the same time, two by two.
   const ForwardSchedule schedule = falling(132, 256, 4);
   for (int round = 0; round < 8; ++round) {

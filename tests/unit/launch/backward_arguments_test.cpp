@@ -275,7 +275,7 @@ TEST_CASE("tiles of keys that wait for each other are one of many heads at a tim
     CHECK(call.layout.grid.zeros_ahead == 0);
     CHECK(call.layout.dq_sum < call.layout.sums);
     const BackwardArguments arguments = call.arguments();
-    CHECK(arguments.values().dq_sum.turns == arguments.values().dkv.turns);
+    CHECK(arguments.values().dq_sum.dq_semaphores == arguments.values().dkv.dq_semaphores);
     CHECK(arguments.values().dkv.base.last_keys_first == 0);
     return call.layout.grid.section_planes * call.layout.grid.kv_tiles / call.spec.block_slots;
   };

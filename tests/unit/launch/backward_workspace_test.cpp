@@ -127,7 +127,7 @@ struct Workspace {
       list.push_back(part(layout.dk_sum, kv_rows * head_dim * 4));
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
-    if (spec.dkv.orders_dq()) list.push_back(part(layout.turns, rows / 4));
+    if (spec.dkv.orders_dq()) list.push_back(part(layout.dq_semaphores, rows / 4));
     if (layout.grid.dbias_shares > 1)
       list.push_back(part(layout.dbias_parts, share_elements() * 4));
     if (method == DbiasMethod::kColumns) {

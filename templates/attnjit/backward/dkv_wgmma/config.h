@@ -7,9 +7,9 @@ namespace attnjit::kernel {
 
 // The order in which the tiles of keys that a tile of queries sees, mask aside, come to its dq.
 enum class DqOrder : int {
-  kAny = 0,    // sums are zeros before, and all add to them
+  kAny = 0,          // sums are zeros before, and all add to them
   kFirstStores = 1,  // the first keys store, others add after them
-  kKeys = 2,   // the first keys store, others add one after another, so that bits do not vary
+  kKeys = 2,         // the first keys store, others add one after another, so that bits do not vary
 };
 
 // Everything that specialises the Hopper kernel of dk, dv and dq, apart from its features.
@@ -22,28 +22,28 @@ struct DkvWgmmaConfig {
   bool any_scale;    // the scale may be 0 or negative, so that masks come after it
   bool bias_tiles;   // a bias with rows of its own comes in tiles
   DqOrder dq_order;
-  bool owns_kv_head;   // a thread block takes all keys of a kv head, and so has dq to itself
-  bool shares_places;  // thread blocks share out tiles of keys by a count; else each has one
-  int block_q;         // query rows of a tile, 64 or 128
-  int num_stages;      // tiles of Q and dO in the ring
+  bool owns_kv_head;  // a thread block takes all keys of a kv head, and so has dq to itself
+  bool shares_work;   // thread blocks share out tiles of keys by a count; else each has one
+  int block_q;        // query rows of a tile, 64 or 128
+  int num_stages;     // tiles of Q and dO in the ring
   // Registers of a thread that loads, and of one that adds dq up: multiples of 8 from 24 on.
   int producer_registers, dq_registers;
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
-  static constexpr int kControlBytes = 320;  // of barriers, jobs and places
+  static constexpr int kControlBytes = 320;  // of barriers, jobs and work tiles
   static constexpr int kSlots = 2;           // tiles of dS on their way to the warpgroup of dq
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound
   static constexpr int block_kv = 128;       // keys of a tile, 64 for each of two warpgroups
   static constexpr bool late = false;        // features read operands before scores are computed
 
   ATTNJIT_CONSTEXPR int num_threads() const { return 4 * 128; }
-  // Whether a thread block goes from one place to the next.
-  ATTNJIT_CONSTEXPR bool has_places() const { return shares_places || owns_kv_head; }
+  // Whether a thread block goes from one work tile to the next.
+  ATTNJIT_CONSTEXPR bool loops_over_work() const { return shares_work || owns_kv_head; }
   // Every tile of keys that the queries of a tile may see is walked, a mask aside, so that who adds
   // to dq first and last is known.
-  ATTNJIT_CONSTEXPR bool walks_all() const { return takes_turns() || owns_kv_head; }
-  // Whether thread blocks wait for each other before they add to dq.
-  ATTNJIT_CONSTEXPR bool takes_turns() const { return dq_order != DqOrder::kAny; }
+  ATTNJIT_CONSTEXPR bool walks_all() const { return orders_dq() || owns_kv_head; }
+  // Whether thread blocks add to dq in an order.
+  ATTNJIT_CONSTEXPR bool orders_dq() const { return dq_order != DqOrder::kAny; }
   // Registers of a thread that has keys: what the others leave of an SM's 512 per four threads.
   ATTNJIT_CONSTEXPR int key_registers() const {
     const int most = (512 - producer_registers - dq_registers) / 16 * 8;
@@ -70,10 +70,10 @@ struct DkvWgmmaConfig {
             .gqa_ratio = gqa_ratio};
   }
 
-  // Shared memory, in bytes: [K, of two places if there is room | V | stages of Q and dO | tiles of
-  // dS | stages of biases | of rows: pieces, then lse | sums in fp32 | barriers, jobs, places].
-  // compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as many:
-  // something has to follow them.
+  // Shared memory, in bytes: [K, of two work tiles if there is room | V | stages of Q and dO |
+  // tiles of dS | stages of biases | of rows: pieces, then lse | sums in fp32 | barriers, jobs,
+  // work tiles]. compute-sanitizer takes the pieces of a row, which wgmma reads twice, for twice as
+  // many: something has to follow them.
   ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
   ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
   ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
@@ -94,7 +94,7 @@ struct DkvWgmmaConfig {
     const int stage = q_bytes() + dout_bytes() + bias_bytes() + rows_bytes();
     const int others = v_bytes() + num_stages * stage + kSlots * ds_bytes() +
                        num_sums() * kSumBytes + kControlBytes;
-    return has_places() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
+    return loops_over_work() && 2 * k_bytes() + others <= kMaxSharedBytes ? 2 : 1;
   }
   ATTNJIT_CONSTEXPR int stages_offset() const { return k_buffers() * k_bytes() + v_bytes(); }
   ATTNJIT_CONSTEXPR int ds_offset() const {
@@ -130,10 +130,10 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const DkvWgmmaConfig& config) {
     return "producer_registers must be a multiple of 8 from 24 on";
   if (config.dq_registers < 24 || config.dq_registers % 8 != 0)
     return "dq_registers must be a multiple of 8 from 24 on";
-  if (config.takes_turns() && config.owns_kv_head)
-    return "dq_order must be kAny where a thread block takes whole planes";
-  if (config.shares_places && config.owns_kv_head)
-    return "shares_places must be false where a thread block takes whole planes";
+  if (config.orders_dq() && config.owns_kv_head)
+    return "dq_order must be kAny where a thread block owns a kv head";
+  if (config.shares_work && config.owns_kv_head)
+    return "shares_work must be false where a thread block owns a kv head";
   if (config.fragment_registers() > 192)
     return "block_q, head_dim and head_dim_v need more registers than a thread has";
   return nullptr;

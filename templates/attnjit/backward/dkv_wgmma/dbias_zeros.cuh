@@ -9,7 +9,7 @@ namespace attnjit::kernel {
 // opposite, and so every thread block has about as much to do.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad>
 struct BackwardZeros {
-  static_assert(!kConfig.has_places());
+  static_assert(!kConfig.loops_over_work());
 
   BackwardWalk<kConfig, Features> walk;
   const BiasGrad bias_grad;

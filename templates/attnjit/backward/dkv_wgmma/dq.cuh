@@ -17,9 +17,9 @@ ATTNJIT_CONSTEXPR int groups_per_tile() {
 
 // The warpgroup of the Hopper backward that computes dq: of each tile of dS the part dS K that the
 // block's keys have in it, 64 queries by 64 columns at a time (backward/dkv_wgmma/dq_parts.cuh),
-// which the copy engine adds to the sums in global memory. Where thread blocks take turns
-// (backward/dkv_wgmma/turns.cuh), the first keys store their part, so that the sums need no zeros
-// before. Those that take whole planes write dq itself (backward/dkv_wgmma/plane_dq.cuh).
+// which the copy engine adds to the sums in global memory. Where they add in order
+// (backward/dkv_wgmma/dq_semaphore.cuh), the first keys store their part, so that the sums need no
+// zeros before. Those that own a kv head write dq itself (backward/dkv_wgmma/plane_dq.cuh).
 //
 // dS itself leaves as well, where dbias has a row for each query: as it lies, or widened and added
 // up like dq.
@@ -32,7 +32,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 
   const BiasGrad bias_grad;
   const uint64 ds_descriptor, k_descriptor;
-  uint32 k_buffer = 0;  // the place's
+  uint32 k_buffer = 0;  // the work tile's
   // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
   uint32 incomplete = 0;
 
@@ -43,38 +43,38 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         k_descriptor(ptx::matrix_descriptor(shared.k(0), kConfig.block_kv * 128, 1024)) {}
 
   ATTNJIT_DEVICE void run() {
-    typename Shared::SlotTurn turn = {};
+    typename Shared::SlotState state = {};
     for (uint32 number = 0;; ++number) {
-      const BackwardPlace place = shared.take_place(number);
-      if (!place.exists()) break;
-      walk.locate(place.at);
+      const KeyWorkTile work = shared.next_work(number);
+      if (!work.exists()) break;
+      walk.locate(work.at);
       k_buffer = number % kConfig.k_buffers();
       if constexpr (zeroes_ahead<kConfig, Features>()) {
-        BackwardZerosAhead<kConfig>(params).await(place.at);
+        BackwardZerosAhead<kConfig>(params).await(work.at);
       }
       ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
-      BackwardJob job = place.first;
-      for (; job.exists(); turn.advance()) {
-        const uint32 slot = turn.slot();
+      BackwardJob job = work.first;
+      for (; job.exists(); state.advance()) {
+        const uint32 slot = state.slot();
         Share share = {};
-        if constexpr (kConfig.owns_kv_head) share = this->begin_tile(job, turn.turn);
+        if constexpr (kConfig.owns_kv_head) share = this->begin_tile(job, state.index);
         ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);
-        const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
-        add(job, turn, share);
+        const BackwardJob next = Shared::take(shared.job(state.index + 1));
+        add(job, state, share);
         job = next;
       }
-      shared.leave_place(number);
-      if (!kConfig.has_places()) break;
+      shared.leave_work(number);
+      if (!kConfig.loops_over_work()) break;
     }
     complete<0>();
     ptx::tensor_store_wait_read();  // shared memory goes with the thread block
   }
 
  private:
-  ATTNJIT_DEVICE void add(const BackwardJob& job, const typename Shared::SlotTurn& turn,
+  ATTNJIT_DEVICE void add(const BackwardJob& job, const typename Shared::SlotState& state,
                           const Share& share) {
-    const uint32 slot = turn.slot();
-    const bool stores = kConfig.takes_turns() ? walk.turn_of(job.tile) == 0 : share.first;
+    const uint32 slot = state.slot();
+    const bool stores = kConfig.orders_dq() ? walk.order_of(job.tile) == 0 : share.first;
     if constexpr (BiasGrad::kStores) store_scores(job, slot);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
@@ -88,16 +88,17 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
         continue;
       }
       if (!this->has_sums(job, part)) continue;
-      const uint32 place = this->take_place();
-      this->put(place, dq);
-      if (kConfig.takes_turns() && part == 0) {
+      const uint32 buffer = this->acquire_buffer();
+      this->put(buffer, dq);
+      if (kConfig.orders_dq() && part == 0) {
         complete<BiasGrad::kStores ? 1 : 0>();
-        ptx::barrier_wait(shared.turn_taken(slot), turn.full());
+        ptx::barrier_wait(shared.dq_acquired(slot), state.full());
         ptx::fence_async_proxy_global();
       }
-      this->add_to(this->sums_of(job, part), place, Base::groups_of(part) * kFragmentBytes, stores);
+      this->add_to(this->sums_of(job, part), buffer, Base::groups_of(part) * kFragmentBytes,
+                   stores);
     }
-    if (kConfig.takes_turns()) {
+    if (kConfig.orders_dq()) {
       incomplete = slot + 1;
       // No thread block waits for one that adds after the first keys.
       if (kConfig.dq_order == DqOrder::kFirstStores && !stores) tell_complete();
@@ -117,7 +118,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     tell_complete();
   }
   ATTNJIT_DEVICE void tell_complete() {
-    ptx::barrier_arrive_if(lane == 0, shared.turn_complete(incomplete - 1));
+    ptx::barrier_arrive_if(lane == 0, shared.dq_complete(incomplete - 1));
     incomplete = 0;
   }
 
@@ -138,21 +139,21 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
 #pragma unroll
       for (int slab = 0; slab < kConfig.block_kv / 64; ++slab) {
         const uint32 lines = shared.ds(slot) + (slab * kConfig.block_q + query + row) * 128;
-        const uint32 place = this->take_place();
+        const uint32 buffer = this->acquire_buffer();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
           const int chunk = 4 * piece + (lane & 3);
           const ptx::Vector16 keys =
               ptx::load_shared_16(lines + 8 * h * 128 + ((chunk ^ row) << 4));
-          const uint32 target = place + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
+          const uint32 target = buffer + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
           ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
           ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
         }
         this->add_to(
             bias_grad.sums_of(walk.block.batch, job.head, job.tile * kConfig.block_q + query,
                               walk.kv_tile * kConfig.block_kv + 64 * slab),
-            place, kPartBytes);
+            buffer, kPartBytes);
       }
     }
   }

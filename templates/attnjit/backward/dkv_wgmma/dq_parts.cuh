@@ -11,7 +11,7 @@ namespace attnjit::kernel {
 // 64 columns, where their sums lie, and how they get there.
 //
 // A warp has 16 of the queries. Its part, eight fragments, lies in the sums one after another as it
-// does in shared memory, where the warp has a ring of places for parts.
+// does in shared memory, where the warp has a ring of buffers for parts.
 template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardDqParts {
   using Shared = BackwardShared<kConfig>;
@@ -20,7 +20,7 @@ struct BackwardDqParts {
   static constexpr int kPartBytes = 8 * kFragmentBytes;
   static constexpr int kSlabs = kConfig.padded_head_dim() / 64;
   static constexpr int kParts = kConfig.block_q / 64 * kSlabs;  // of a tile
-  static constexpr int kPlaces = kConfig.num_sums();
+  static constexpr int kBuffers = kConfig.num_sums();
   static constexpr int kGroups = ceil_div(kConfig.head_dim, 8);  // of the columns
 
   const DkvWgmmaParams& params;
@@ -28,7 +28,7 @@ struct BackwardDqParts {
   Shared shared;
   const int warp = ptx::warp_index() & 3;
   const int lane = ptx::lane_index();
-  uint32 num_parts = 0;  // that have got a place
+  uint32 num_parts = 0;  // that have got a buffer
 
   ATTNJIT_DEVICE BackwardDqParts(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
@@ -47,8 +47,8 @@ struct BackwardDqParts {
     return !Features::kPacksSequences || kConfig.block_q == kRowBlock ||
            first_row(job, part) < walk.block.padded_rows;
   }
-  // The warp's sums of a part. A thread block that takes whole planes has sums for the heads of
-  // one.
+  // The warp's sums of a part. A thread block that owns a kv head has sums for its query
+  // heads.
   ATTNJIT_DEVICE float* sums_of(const BackwardJob& job, int part) const {
     constexpr int kFloats = 8 * kGroups;  // of a row
     const int64 own_plane =
@@ -58,30 +58,30 @@ struct BackwardDqParts {
     return params.base.dq_sum + (origin + first_row(job, part)) * kFloats + part % kSlabs * 8 * 128;
   }
 
-  ATTNJIT_DEVICE uint32 place_of(uint32 index) const {
-    return shared.sums(index % kPlaces) + warp * kPartBytes;
+  ATTNJIT_DEVICE uint32 buffer_of(uint32 index) const {
+    return shared.sums(index % kBuffers) + warp * kPartBytes;
   }
-  // The next place, once its last part has been read.
-  ATTNJIT_DEVICE uint32 take_place() {
-    const uint32 place = place_of(num_parts++);
-    ptx::tensor_store_wait_read<kPlaces - 1>();
+  // The next buffer, once its last part has been read.
+  ATTNJIT_DEVICE uint32 acquire_buffer() {
+    const uint32 buffer = buffer_of(num_parts++);
+    ptx::tensor_store_wait_read<kBuffers - 1>();
     ptx::warp_sync();  // lane 0 has waited
-    return place;
+    return buffer;
   }
-  ATTNJIT_DEVICE void put(uint32 place, const Part& part) const {
+  ATTNJIT_DEVICE void put(uint32 buffer, const Part& part) const {
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      ptx::store_shared_16(place + n * kFragmentBytes + 4 * ptx::fragment_slot(lane, 0),
+      ptx::store_shared_16(buffer + n * kFragmentBytes + 4 * ptx::fragment_slot(lane, 0),
                            {ptx::as_bits(part[0][n][0]), ptx::as_bits(part[0][n][1]),
                             ptx::as_bits(part[0][n][2]), ptx::as_bits(part[0][n][3])});
     }
   }
-  // Starts to add what the warp has put in a place, or to store it, as a group of its own.
-  ATTNJIT_DEVICE void add_to(float* sums, uint32 place, int bytes, bool stores = false) const {
+  // Starts to add what the warp has put in a buffer, or to store it, as a group of its own.
+  ATTNJIT_DEVICE void add_to(float* sums, uint32 buffer, int bytes, bool stores = false) const {
     ptx::fence_async_proxy();
     ptx::warp_sync();  // the part is complete
-    if constexpr (kConfig.walks_all()) ptx::bulk_store_if(lane == 0 && stores, sums, place, bytes);
-    ptx::bulk_add_if(lane == 0 && !stores, sums, place, bytes);
+    if constexpr (kConfig.walks_all()) ptx::bulk_store_if(lane == 0 && stores, sums, buffer, bytes);
+    ptx::bulk_add_if(lane == 0 && !stores, sums, buffer, bytes);
     ptx::tensor_store_commit();
   }
 };

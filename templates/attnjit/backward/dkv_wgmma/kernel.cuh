@@ -1,9 +1,9 @@
 #pragma once
 #include "attnjit/backward/dkv_wgmma/dbias_zeros.cuh"
 #include "attnjit/backward/dkv_wgmma/dq.cuh"
+#include "attnjit/backward/dkv_wgmma/dq_semaphore.cuh"
 #include "attnjit/backward/dkv_wgmma/keys.cuh"
 #include "attnjit/backward/dkv_wgmma/producer.cuh"
-#include "attnjit/backward/dkv_wgmma/turns.cuh"
 #include "attnjit/backward/dkv_wgmma/zeros_ahead.cuh"
 #include "attnjit/ptx/sync.cuh"
 #include "attnjit/score/key_bias_grad.cuh"
@@ -15,9 +15,10 @@
 // A thread block keeps block_kv keys of one kv head and walks over the queries of all heads that
 // share it. Its warps have roles:
 //
-//   warpgroup 0        warp 0 finds the places, walks over the tiles of queries and loads Q and dO;
-//                      warp 1 sets rows to zero that must not be read; warp 2 takes turns at dq
-//                      (backward/dkv_wgmma/turns.cuh) or sets its sums to zero
+//   warpgroup 0        warp 0 finds the work tiles, walks over the tiles of queries and loads Q and
+//   dO;
+//                      warp 1 sets rows to zero that must not be read; warp 2 orders the sums of dq
+//                      (backward/dkv_wgmma/dq_semaphore.cuh) or sets its sums to zero
 //                      (backward/dkv_wgmma/zeros_ahead.cuh), and dbias where it has no tile
 //                      (backward/dkv_wgmma/dbias_zeros.cuh); warp 3 loads K and V
 //   warpgroups 1, 2    64 keys each: scores, dk, dv (backward/dkv_wgmma/keys.cuh)
@@ -33,7 +34,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const DkvWgmmaParams& params, const BiasG
                 "why_invalid(config) in backward/dkv_wgmma/config.h");
   using Set = GradientFeatures<Features...>;
   if (ptx::thread_index() == 0) {
-    BackwardShared<kConfig>().init_barriers(kConfig.takes_turns() || zeroes_ahead<kConfig, Set>());
+    BackwardShared<kConfig>().init_barriers(kConfig.orders_dq() || zeroes_ahead<kConfig, Set>());
   }
   ptx::let_next_kernel_begin();
   ptx::wait_for_previous_kernel();
@@ -50,8 +51,7 @@ ATTNJIT_DEVICE void backward_dkv_wgmma(const DkvWgmmaParams& params, const BiasG
       if constexpr (BiasGrad::kClears) {
         BackwardZeros<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
       }
-      if constexpr (kConfig.takes_turns())
-        BackwardTurns<kConfig, Set>(params, Set(features...)).run();
+      if constexpr (kConfig.orders_dq()) DqSemaphore<kConfig, Set>(params, Set(features...)).run();
     }
   } else if (warpgroup == 3) {
     ptx::give_registers<kConfig.dq_registers>();

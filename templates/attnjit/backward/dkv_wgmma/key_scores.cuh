@@ -49,7 +49,7 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
     if constexpr (kConfig.scale_first) {
       const int first_key = kv_tile * kConfig.block_kv;
       Scores sums = scores;
-      const float scale = weights.transform(features, sums, params.score_scale);
+      const float scale = weights.transform(features, block, sums, params.score_scale, first_key);
       features.add(block, sums, scale, first_key);
       if (kMasksLast && masks) features.template drop<Kept>(block, sums, first_key);
       take_off_lse(sums, shared.lse(stage));

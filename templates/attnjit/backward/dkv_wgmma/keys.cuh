@@ -32,8 +32,9 @@ namespace attnjit::kernel {
 // Features that change scores by more than an addition make dS = W dP: W, which is P times the
 // slopes of the scores, waits in the place of dS until dP is there.
 //
-// The two warpgroups pass a turn from one to the other around { dk, S of the next tile }, for
-// phases do not come about by themselves: so one multiplies while the other exponentiates.
+// A warp-scheduler barrier passes from one of the two warpgroups to the other around { dk, S of the
+// next tile }, for phases do not come about by themselves: so one multiplies while the other
+// exponentiates.
 template <DkvWgmmaConfig kConfig, class Features, class BiasGrad,
           ScoreShape kShape = kConfig.scores()>
 struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
@@ -48,13 +49,13 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   const DkvWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
-  uint64 k_descriptor;                           // rows of the warpgroup, of the place
+  uint64 k_descriptor;                           // rows of the warpgroup, of the work tile
   const uint64 v_descriptor;                     // rows of the warpgroup
   const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
   const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
-  uint32 turn = 0;  // of a tile of queries, which has a stage and a slot
-  bool begun;       // a tile of the place
-  uint32 v_phase;   // of the place's V
+  uint32 index = 0;  // of a tile of queries, which has a stage and a slot
+  bool begun;        // a tile of the work tile
+  uint32 v_phase;    // of the work tile's V
   KeyRows dk;
   ValueRows dv;
 
@@ -72,9 +73,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   ATTNJIT_DEVICE void run() {
     for (uint32 number = 0;; ++number) {
-      const BackwardPlace place = shared.take_place(number);
-      if (!place.exists()) return;
-      this->locate(place.at);
+      const KeyWorkTile work = shared.next_work(number);
+      if (!work.exists()) return;
+      this->locate(work.at);
       block.thread_key += warp_row;
       dk = 0.0f;
       dv = 0.0f;
@@ -82,37 +83,37 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
       v_phase = number & 1;
       begun = false;
-      BackwardJob job = place.first;
+      BackwardJob job = work.first;
       const bool any = job.exists();
       while (job.exists()) job = step(job);
-      if (any && warpgroup == 0) pass_turn();  // the other one has a dk to go
-      if (!any) {                              // no step has waited for V
+      if (any && warpgroup == 0) scheduler_arrive();  // the other one has a dk to go
+      if (!any) {                                     // no step has waited for V
         ptx::barrier_wait(shared.v_full(), v_phase);
         ptx::barrier_arrive_if(lane == 0, shared.v_empty());
       }
-      shared.leave_place(number);
+      shared.leave_work(number);
       if (params.num_splits > 1) {
         add_sums();
       } else {
         write();
       }
-      if (!kConfig.has_places()) return;
+      if (!kConfig.loops_over_work()) return;
     }
   }
 
  private:
-  ATTNJIT_DEVICE void await_turn() const {
-    ptx::named_barrier_sync(Shared::turn(warpgroup), Shared::kTurnThreads);
+  ATTNJIT_DEVICE void scheduler_sync() const {
+    ptx::named_barrier_sync(Shared::scheduler_barrier(warpgroup), Shared::kSchedulerThreads);
   }
-  ATTNJIT_DEVICE void pass_turn() const {
-    ptx::named_barrier_arrive(Shared::turn(1 - warpgroup), Shared::kTurnThreads);
+  ATTNJIT_DEVICE void scheduler_arrive() const {
+    ptx::named_barrier_arrive(Shared::scheduler_barrier(1 - warpgroup), Shared::kSchedulerThreads);
   }
 
   // Works on a job and returns the next.
   ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
-    const typename Shared::StageTurn stage_turn = {turn};
-    const uint32 stage = stage_turn.slot();
-    ptx::barrier_wait(shared.full(stage), stage_turn.full());
+    const typename Shared::StageState stage_state = {index};
+    const uint32 stage = stage_state.slot();
+    ptx::barrier_wait(shared.full(stage), stage_state.full());
     constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
     const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
     look_at(job, stage);
@@ -128,10 +129,10 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
     }
     ptx::wgmma_commit();
-    if (begun || warpgroup == 1) pass_turn();
+    if (begun || warpgroup == 1) scheduler_arrive();
     if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
     begun = true;
-    const BackwardJob next = Shared::take(shared.job(turn + 1));
+    const BackwardJob next = Shared::take(shared.job(index + 1));
     const int first_key = kv_tile * kConfig.block_kv;
     [[maybe_unused]] typename Base::Kept kept;
     if constexpr (Base::kKeepsEarly) {
@@ -146,10 +147,10 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     }
     this->exponentiate(scores, job.masks, stage, p, weights);
     hold(p);
-    const typename Shared::SlotTurn slot_turn = {turn};
-    const uint32 slot = slot_turn.slot();
+    const typename Shared::SlotState slot_state = {index};
+    const uint32 slot = slot_state.slot();
     if constexpr (Features::kTransforms) {
-      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
       this->store(weights.word, slot);
       ptx::warp_sync();  // the warp's weights are there
     }
@@ -169,7 +170,8 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
-    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());  // the place's last dP
+    ptx::barrier_arrive_if(lane == 0 && !next.exists(),
+                           shared.v_empty());  // the work tile's last dP
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
       this->load(weights.word, slot);
@@ -178,10 +180,10 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     this->score_gradients(dp, p, weights, wgmma_params.zero, bias_grad, ds);
     bias_grad.end_tile();
     if constexpr (!Features::kTransforms) {
-      ptx::barrier_wait(shared.ds_empty(slot), slot_turn.empty());
+      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
     }
     this->store(ds, slot);
-    await_turn();
+    scheduler_sync();
     hold(ds);
     hold(dk);
     ptx::wgmma_fence();
@@ -195,7 +197,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     hold(ds);
     hold(dk);
     ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
-    ++turn;
+    ++index;
     return next;
   }
 

@@ -11,7 +11,7 @@ namespace attnjit::kernel {
 // zero before or rounds them afterwards, the same inputs give the same bits, and the sums of the
 // heads that are worked on take little of L2.
 //
-// The last tile's sums come back to the places that its parts would leave from, while the tile of
+// The last tile's sums come back to the buffers that its parts would leave from, while the tile of
 // dS is still being computed. Groups of stores are counted to know which are complete:
 // kGroupsPerTile, some of them empty, belong to each tile of queries.
 template <DkvWgmmaConfig kConfig, class Features, int kGroupsPerTile>
@@ -32,12 +32,12 @@ struct BackwardPlaneDq : BackwardDqParts<kConfig, Features> {
   uint32 num_resumed = 0;     // tiles whose sums have come back
 
   // Makes sure that what earlier tiles of keys have added is complete, and asks for it where this
-  // one is the last. `turn` counts tiles.
-  ATTNJIT_DEVICE Share begin_tile(const BackwardJob& job, uint32 turn) {
+  // one is the last. `index` counts tiles.
+  ATTNJIT_DEVICE Share begin_tile(const BackwardJob& job, uint32 index) {
     const KeyRange seen = walk.keys_of(job.tile);
     const Share share = {walk.kv_tile == seen.begin / kConfig.block_kv,
                          walk.kv_tile == (seen.end - 1) / kConfig.block_kv};
-    settle(job, turn);
+    settle(job, index);
     if (share.resumes()) fetch(job);
     return share;
   }
@@ -46,10 +46,10 @@ struct BackwardPlaneDq : BackwardDqParts<kConfig, Features> {
     dq = 0.0f;
     if (!share.resumes()) return;
     if (part == 0) ptx::barrier_wait(shared.sums_full(warp), num_resumed++ & 1);
-    const uint32 place = this->place_of(num_parts++) + 4 * ptx::fragment_slot(lane, 0);
+    const uint32 buffer = this->buffer_of(num_parts++) + 4 * ptx::fragment_slot(lane, 0);
 #pragma unroll
     for (int n = 0; n < Base::groups_of(part); ++n) {
-      const ptx::Vector16 sums = ptx::load_shared_16(place + n * kFragmentBytes);
+      const ptx::Vector16 sums = ptx::load_shared_16(buffer + n * kFragmentBytes);
 #pragma unroll
       for (int e = 0; e < 4; ++e) dq[0][n][e] = ptx::as_float(sums.word[e]);
     }
@@ -66,31 +66,31 @@ struct BackwardPlaneDq : BackwardDqParts<kConfig, Features> {
   }
 
  private:
-  // Waits for the groups up to those of the tile of queries' last turn. A wait for younger ones as
+  // Waits for the groups up to those of the tile of queries' last visit. A wait for younger ones as
   // well would be a wait for L2.
-  ATTNJIT_DEVICE void settle(const BackwardJob& job, uint32 turn) {
+  ATTNJIT_DEVICE void settle(const BackwardJob& job, uint32 index) {
     const int home = (job.head * params.base.num_q_tiles + job.tile) & 31;
-    const uint32 turns = turn - ptx::warp_broadcast(visited, home);
-    if (turns >= 8) {
+    const uint32 since = index - ptx::warp_broadcast(visited, home);
+    if (since >= 8) {
       ptx::tensor_store_wait<7 * kGroupsPerTile>();
-    } else if (turns >= 4) {
+    } else if (since >= 4) {
       ptx::tensor_store_wait<3 * kGroupsPerTile>();
-    } else if (turns >= 2) {
+    } else if (since >= 2) {
       ptx::tensor_store_wait<kGroupsPerTile>();
     } else {
       ptx::tensor_store_wait();
     }
-    if (lane == home) visited = turn;
+    if (lane == home) visited = index;
   }
   ATTNJIT_DEVICE void fetch(const BackwardJob& job) const {
     constexpr int kBytes = kConfig.block_q / 64 * kGroups * kFragmentBytes;
     ptx::tensor_store_wait_read();
-    ptx::warp_sync();  // all places have been read
+    ptx::warp_sync();  // all buffers have been read
     if (lane == 0) {
       ptx::barrier_arrive_expecting(shared.sums_full(warp), kBytes);
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        ptx::bulk_load(this->place_of(num_parts + part), this->sums_of(job, part),
+        ptx::bulk_load(this->buffer_of(num_parts + part), this->sums_of(job, part),
                        Base::groups_of(part) * kFragmentBytes, shared.sums_full(warp));
       }
     }

@@ -15,16 +15,16 @@
 // loads; another sets rows to zero that must not be read.
 namespace attnjit::kernel {
 
-// Turns a warp that does not multiply to place `number`; false after the last.
+// Turns a warp that does not multiply to work tile `number`; false after the last.
 template <DkvWgmmaConfig kConfig, class Walk>
-ATTNJIT_DEVICE bool enter_place(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
-  if constexpr (!kConfig.has_places()) {
+ATTNJIT_DEVICE bool enter_work(const BackwardShared<kConfig>& shared, Walk& walk, uint32 number) {
+  if constexpr (!kConfig.loops_over_work()) {
     walk.locate();
     return walk.has_keys();
   }
-  const BackwardPlace place = shared.take_place(number);
-  if (place.exists()) walk.locate(place.at);
-  return place.exists();
+  const KeyWorkTile work = shared.next_work(number);
+  if (work.exists()) walk.locate(work.at);
+  return work.exists();
 }
 
 // Walks over the tiles of queries and loads them.
@@ -36,55 +36,55 @@ struct BackwardProducer {
   const DkvWgmmaParams& params;
   Shared shared;
   Walk walk;
-  BackwardPlaces<kConfig> places;
-  typename Shared::StageTurn turn = {};
+  KeyWorkTiles<kConfig> work_tiles;
+  typename Shared::StageState state = {};
 
   ATTNJIT_DEVICE BackwardProducer(const DkvWgmmaParams& p, const Features& f)
-      : params(p), walk(p.base, f), places(p) {}
+      : params(p), walk(p.base, f), work_tiles(p) {}
 
   ATTNJIT_DEVICE void run() {
     uint32 number = 0;
-    for (PlanePart at = find(); at.plane != BackwardPlace::kNone; at = find()) {
+    for (PlanePart at = find(); at.plane != KeyWorkTile::kNone; at = find()) {
       typename Walk::Job job = walk.next();
-      if (!job.exists()) places.ask();
+      if (!job.exists()) work_tiles.ask();
       put(number++, {at, job});
       while (job.exists()) job = load(job);
-      if (!kConfig.has_places()) return;
+      if (!kConfig.loops_over_work()) return;
     }
-    put(number, {{BackwardPlace::kNone, 0}, {}});
+    put(number, {{KeyWorkTile::kNone, 0}, {}});
   }
 
  private:
-  // Turns to the next place that has keys: packed sequences leave numbers of tiles over.
+  // Turns to the next work tile that has keys: packed sequences leave numbers of tiles over.
   ATTNJIT_DEVICE PlanePart find() {
     while (true) {
-      const PlanePart at = places.take();
-      if (at.plane == BackwardPlace::kNone) return at;
+      const PlanePart at = work_tiles.take();
+      if (at.plane == KeyWorkTile::kNone) return at;
       walk.locate(at);
       if (walk.has_keys()) return at;
-      if (!kConfig.has_places()) return {BackwardPlace::kNone, 0};
-      places.ask();
+      if (!kConfig.loops_over_work()) return {KeyWorkTile::kNone, 0};
+      work_tiles.ask();
     }
   }
   // Starts loading a tile of queries and returns the next one.
   ATTNJIT_DEVICE typename Walk::Job load(const typename Walk::Job& job) {
     const typename Walk::Job next = walk.next();
-    if (!next.exists()) places.ask();
-    const uint32 stage = turn.slot();
-    ptx::barrier_wait(shared.empty(stage), turn.empty());
+    if (!next.exists()) work_tiles.ask();
+    const uint32 stage = state.slot();
+    ptx::barrier_wait(shared.empty(stage), state.empty());
     if (ptx::elect_lane()) {
-      Shared::put(shared.job(turn.turn + 1), next);
+      Shared::put(shared.job(state.index + 1), next);
       load_queries(job, stage);
       if (next.exists()) {
         walk.features.prefetch_tile(block_of(next), walk.kv_tile * kConfig.block_kv, params.bias);
       }
     }
-    turn.advance();
+    state.advance();
     return next;
   }
-  ATTNJIT_DEVICE void put(uint32 number, const BackwardPlace& place) {
+  ATTNJIT_DEVICE void put(uint32 number, const KeyWorkTile& work) {
     shared.await_left(number, 2);  // the memory of its words
-    if (ptx::elect_lane()) shared.put_place(number, place);
+    if (ptx::elect_lane()) shared.put_work(number, work);
   }
   ATTNJIT_DEVICE void load_queries(const typename Walk::Job& job, uint32 stage) {
     const uint32 full = job.hides ? shared.landed(stage) : shared.full(stage);
@@ -134,8 +134,8 @@ struct BackwardProducer {
 };
 
 // Loads K and V. Where there is a second buffer of K, it
-// comes while the place before is at work, and V once that has computed its last dP. Keys with rows
-// to be hidden come together then, for those of the place before have been hidden.
+// comes while the work tile before is computed, and V once that has computed its last dP. Keys with
+// rows to be hidden come together then, for those of the work tile before have been hidden.
 template <DkvWgmmaConfig kConfig, class Features>
 struct BackwardKeyProducer {
   const DkvWgmmaParams& params;
@@ -146,10 +146,10 @@ struct BackwardKeyProducer {
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
-    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+    for (uint32 number = 0; enter_work<kConfig>(shared, walk, number); ++number) {
       load(number);
-      if (!kConfig.has_places()) return;
-      shared.leave_place(number);
+      if (!kConfig.loops_over_work()) return;
+      shared.leave_work(number);
     }
   }
 
@@ -165,7 +165,7 @@ struct BackwardKeyProducer {
                              hides ? shared.keys_landed() : shared.v_full());
   }
   ATTNJIT_DEVICE void load_k(uint32 number, uint32 full, int bytes) {
-    // The one of two buffers was left before the place was put.
+    // The one of two buffers was left before the work tile was put.
     if (kConfig.k_buffers() == 1) shared.await_left(number, 1);
     if (!ptx::elect_lane()) return;
     ptx::barrier_arrive_expecting(full, bytes);
@@ -187,19 +187,19 @@ struct DkvWgmmaZeroFill {
       : params(p), walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
-    typename Shared::StageTurn turn = {};
+    typename Shared::StageState state = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
     uint32 keys_phase = 0;
-    for (uint32 number = 0; enter_place<kConfig>(shared, walk, number); ++number) {
+    for (uint32 number = 0; enter_work<kConfig>(shared, walk, number); ++number) {
       if (hide_resident_keys<kConfig>(walk, shared.k(number), shared.v(), shared.keys_landed(),
                                       keys_phase)) {
         keys_phase ^= 1;
         show_rows(shared.k_full(number));
         show_rows(shared.v_full());
       }
-      for (auto job = walk.next(); job.exists(); job = walk.next(), turn.advance()) {
+      for (auto job = walk.next(); job.exists(); job = walk.next(), state.advance()) {
         if (!job.hides) continue;
-        const uint32 stage = turn.slot();
+        const uint32 stage = state.slot();
         ptx::barrier_wait(shared.landed(stage), phases >> stage & 1);
         phases ^= 1u << stage;
         const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
@@ -208,8 +208,8 @@ struct DkvWgmmaZeroFill {
         clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
         show_rows(shared.full(stage));
       }
-      if (!kConfig.has_places()) return;
-      shared.leave_place(number);
+      if (!kConfig.loops_over_work()) return;
+      shared.leave_work(number);
     }
   }
 };

@@ -1,12 +1,12 @@
 #pragma once
 #include "attnjit/backward/dkv_wgmma/config.h"
-#include "attnjit/backward/dkv_wgmma/places.cuh"
+#include "attnjit/backward/dkv_wgmma/work_tiles.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/ptx/named_barrier.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/pipeline_state.cuh"
 
 // Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
 // from the walk to those that multiply.
@@ -18,12 +18,12 @@ template <DkvWgmmaConfig kConfig>
 struct BackwardShared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kSlots = kConfig.kSlots;
-  using StageTurn = RingTurn<kStages>;
-  using SlotTurn = RingTurn<kSlots>;
+  using StageState = PipelineState<kStages>;
+  using SlotState = PipelineState<kSlots>;
 
   uint32 base = ptx::shared_base();
 
-  // K of place `number`.
+  // K of work tile `number`.
   ATTNJIT_DEVICE uint32 k(uint32 number) const {
     return base + number % kConfig.k_buffers() * kConfig.k_bytes();
   }
@@ -43,8 +43,8 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
     return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
   }
-  ATTNJIT_DEVICE uint32 sums(uint32 place) const {
-    return base + kConfig.sums_offset() + place * kConfig.kSumBytes;
+  ATTNJIT_DEVICE uint32 sums(uint32 buffer) const {
+    return base + kConfig.sums_offset() + buffer * kConfig.kSumBytes;
   }
 
   // K and V have landed and still have rows to be set to zero; they are complete; dP has been
@@ -64,17 +64,17 @@ struct BackwardShared : BackwardJobs {
   ATTNJIT_DEVICE uint32 ds_empty(uint32 slot) const {
     return barrier(kStageBarriers + 3 * kStages + slot);
   }
-  // A place is there to be read; everybody has left it. Places take turns with two of each, for
-  // some warps are a place ahead of others.
-  ATTNJIT_DEVICE uint32 place_full(uint32 number) const { return barrier(5 + (number & 1)); }
-  ATTNJIT_DEVICE uint32 place_left(uint32 number) const { return barrier(7 + (number & 1)); }
+  // A work tile is there to be read; all warps have left it. There are two of each, for some warps
+  // are a work tile ahead of others.
+  ATTNJIT_DEVICE uint32 work_full(uint32 number) const { return barrier(5 + (number & 1)); }
+  ATTNJIT_DEVICE uint32 work_left(uint32 number) const { return barrier(7 + (number & 1)); }
   ATTNJIT_DEVICE static uint32 phase(uint32 number) { return number >> 1 & 1; }
 
   // Sums of dq have come back for a warp.
   ATTNJIT_DEVICE uint32 sums_full(int warp) const { return barrier(kDqBarriers + warp); }
-  // The turn of these keys at a tile has come; what they add to dq is complete.
-  ATTNJIT_DEVICE uint32 turn_taken(uint32 slot) const { return barrier(kDqBarriers + slot); }
-  ATTNJIT_DEVICE uint32 turn_complete(uint32 slot) const {
+  // These keys may add to dq at a tile; what they add is complete.
+  ATTNJIT_DEVICE uint32 dq_acquired(uint32 slot) const { return barrier(kDqBarriers + slot); }
+  ATTNJIT_DEVICE uint32 dq_complete(uint32 slot) const {
     return barrier(kDqBarriers + kSlots + slot);
   }
 
@@ -86,8 +86,8 @@ struct BackwardShared : BackwardJobs {
     ptx::barrier_init(v_empty(), 8);
     for (int i = 0; i < 2; ++i) {
       ptx::barrier_init(k_full(i), 1);
-      ptx::barrier_init(place_full(i), 1);
-      ptx::barrier_init(place_left(i), has_helper ? 15 : 14);
+      ptx::barrier_init(work_full(i), 1);
+      ptx::barrier_init(work_left(i), has_helper ? 15 : 14);
     }
     for (int i = 0; i < kStages; ++i) {
       ptx::barrier_init(landed(i), 1);
@@ -98,66 +98,66 @@ struct BackwardShared : BackwardJobs {
     if (kConfig.owns_kv_head) {
       for (int i = 0; i < 4; ++i) ptx::barrier_init(sums_full(i), 1);
     }
-    for (int i = 0; kConfig.takes_turns() && i < kSlots; ++i) {
-      ptx::barrier_init(turn_taken(i), 1);
-      ptx::barrier_init(turn_complete(i), 4);
+    for (int i = 0; kConfig.orders_dq() && i < kSlots; ++i) {
+      ptx::barrier_init(dq_acquired(i), 1);
+      ptx::barrier_init(dq_complete(i), 4);
     }
     ptx::barrier_init_fence();
   }
 
   // Named barriers: a tile of dS is complete, which the threads that have keys come to and those of
-  // dq wait for; and turns of warpgroup 0 or 1 of those that have keys.
-  static constexpr int kTurnThreads = 256, kDsThreads = 384;
-  ATTNJIT_DEVICE static int turn(int warpgroup) { return 1 + warpgroup; }
+  // dq wait for; and the scheduler barriers of warpgroups 0 and 1 of those that have keys.
+  static constexpr int kSchedulerThreads = 256, kDsThreads = 384;
+  ATTNJIT_DEVICE static int scheduler_barrier(int warpgroup) { return 1 + warpgroup; }
   ATTNJIT_DEVICE static int ds_full(uint32 slot) { return 3 + static_cast<int>(slot); }
 
   // Where job `index` of the walk lies. It travels with the tile before, so that no warp waits for
   // it. Its memory is used again when those that have keys are kStages jobs behind, and those of dq
-  // kSlots more. The first one of a place travels with that.
+  // kSlots more. The first one of a work tile travels with that.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);
   }
 
-  // Hands place `number` of the thread block to all warps; one thread does.
-  ATTNJIT_DEVICE void put_place(uint32 number, const BackwardPlace& place) const {
-    const uint32 address = place_address(number);
-    ptx::store_shared_4(address, place.at.plane);
-    ptx::store_shared_4(address + 4, place.at.part);
-    put(address + 8, place.first);
-    ptx::barrier_arrive(place_full(number));
+  // Hands work tile `number` of the thread block to all warps; one thread does.
+  ATTNJIT_DEVICE void put_work(uint32 number, const KeyWorkTile& work) const {
+    const uint32 address = work_address(number);
+    ptx::store_shared_4(address, work.at.plane);
+    ptx::store_shared_4(address + 4, work.at.part);
+    put(address + 8, work.first);
+    ptx::barrier_arrive(work_full(number));
   }
-  // Waits for place `number`; warps call it whole.
-  ATTNJIT_DEVICE BackwardPlace take_place(uint32 number) const {
-    ptx::barrier_wait(place_full(number), phase(number));
-    const uint32 address = place_address(number);
+  // Waits for work tile `number`; warps call it whole.
+  ATTNJIT_DEVICE KeyWorkTile next_work(uint32 number) const {
+    ptx::barrier_wait(work_full(number), phase(number));
+    const uint32 address = work_address(number);
     const bool reads = ptx::lane_index() == 0;
     const uint32 plane = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address), 0);
     const uint32 part = ptx::warp_broadcast(ptx::load_shared_4_if(reads, address + 4), 0);
     return {{plane, part}, take(address + 8)};
   }
-  // A warp has left place `number`.
-  ATTNJIT_DEVICE void leave_place(uint32 number) const {
-    ptx::barrier_arrive_if(ptx::lane_index() == 0, place_left(number));
+  // A warp has left work tile `number`.
+  ATTNJIT_DEVICE void leave_work(uint32 number) const {
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, work_left(number));
   }
-  // Waits until everybody has left the place that is so many before `number`, if there is one.
+  // Waits until all warps have left the work tile that is so many before `number`, if there is one.
   ATTNJIT_DEVICE void await_left(uint32 number, uint32 before) const {
     if (number < before) return;
-    ptx::barrier_wait(place_left(number - before), phase(number - before));
+    ptx::barrier_wait(work_left(number - before), phase(number - before));
   }
 
  private:
-  ATTNJIT_DEVICE uint32 place_address(uint32 number) const {
-    return base + kConfig.control_offset() + kPlacesOffset + 16 * (number & 1);
+  ATTNJIT_DEVICE uint32 work_address(uint32 number) const {
+    return base + kConfig.control_offset() + kWorkOffset + 16 * (number & 1);
   }
   static constexpr int kJobs = 8;
   static_assert(kStages + kSlots < kJobs);
   static constexpr int kStageBarriers = 9;
   static constexpr int kDqBarriers = kStageBarriers + 3 * kStages + kSlots;
-  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.owns_kv_head    ? 4
-                                                         : kConfig.takes_turns() ? 2 * kSlots
-                                                                                 : 0));
-  static constexpr int kPlacesOffset = kJobsOffset + 8 * kJobs;
-  static_assert(kPlacesOffset + 2 * 16 <= DkvWgmmaConfig::kControlBytes);
+  static constexpr int kJobsOffset = 8 * (kDqBarriers + (kConfig.owns_kv_head  ? 4
+                                                         : kConfig.orders_dq() ? 2 * kSlots
+                                                                               : 0));
+  static constexpr int kWorkOffset = kJobsOffset + 8 * kJobs;
+  static_assert(kWorkOffset + 2 * 16 <= DkvWgmmaConfig::kControlBytes);
 
   ATTNJIT_DEVICE uint32 barrier(uint32 index) const {
     return base + kConfig.control_offset() + 8 * index;

@@ -8,8 +8,8 @@
 
 namespace attnjit::kernel {
 
-// Whether there are sums of dq to be set to zero. Packed sequences leave numbers of places over,
-// which no thread block would count.
+// Whether there are sums of dq to be set to zero. Packed sequences leave numbers of work tiles
+// over, which no thread block would count.
 template <DkvWgmmaConfig kConfig, class Features>
 ATTNJIT_CONSTEXPR bool zeroes_ahead() {
   return !kConfig.walks_all() && !Features::kPacksSequences;
@@ -18,10 +18,10 @@ ATTNJIT_CONSTEXPR bool zeroes_ahead() {
 // The warp of the Hopper backward that sets sums of dq to zero while others multiply, for what a
 // kernel before it would take for that is a tenth of a backward of 512 queries.
 //
-// The places of a section of planes, see find_plane_part(), share out the sums of a section to
-// come, which lie one after another, and count themselves when they are done. That section's places
-// wait for the count: the places that they wait for have lower numbers, and are at work. Sums
-// of the first sections are zeros already.
+// The work tiles of a section of planes, see find_plane_part(), share out the sums of a section to
+// come, which lie one after another, and count themselves when they are done. That section's work
+// tiles wait for the count: the work tiles that they wait for have lower numbers, and are at work.
+// Sums of the first sections are zeros already.
 template <DkvWgmmaConfig kConfig>
 struct BackwardZerosAhead {
   static constexpr int kRowFloats = round_up(kConfig.head_dim, 8);
@@ -34,30 +34,30 @@ struct BackwardZerosAhead {
   ATTNJIT_DEVICE explicit BackwardZerosAhead(const DkvWgmmaParams& p) : params(p) {}
 
   ATTNJIT_DEVICE void run() const {
-    if (params.zeros_ahead == 0 && !kConfig.has_places()) return;
+    if (params.zeros_ahead == 0 && !kConfig.loops_over_work()) return;
     for (uint32 number = 0;; ++number) {
-      const BackwardPlace place = shared.take_place(number);
-      if (!place.exists()) return;
-      if (params.zeros_ahead != 0) set(place.at);
-      if (!kConfig.has_places()) return;
-      shared.leave_place(number);
+      const KeyWorkTile work = shared.next_work(number);
+      if (!work.exists()) return;
+      if (params.zeros_ahead != 0) set(work.at);
+      if (!kConfig.loops_over_work()) return;
+      shared.leave_work(number);
     }
   }
 
-  // Waits until the sums of a place's plane are zeros.
+  // Waits until the sums of a work tile's plane are zeros.
   ATTNJIT_DEVICE void await(const PlanePart& at) const {
     const uint32 section = at.plane / base.section_planes;
     if (params.zeros_ahead == 0 || section < params.zeros_ahead) return;
-    ptx::await_count(params.zeroed + section, places());
+    ptx::await_count(params.zeroed + section, work_tiles());
     ptx::fence_async_proxy_global();
   }
 
  private:
   // Of a section that has others behind it.
-  ATTNJIT_DEVICE uint32 places() const {
+  ATTNJIT_DEVICE uint32 work_tiles() const {
     return base.section_planes * base.num_kv_tiles * base.num_splits;
   }
-  // Sets the share of a place to zero.
+  // Sets the share of a work tile to zero.
   ATTNJIT_DEVICE void set(const PlanePart& at) const {
     const uint32 most = base.section_planes;
     const uint32 section = at.plane / most + params.zeros_ahead;
@@ -66,7 +66,7 @@ struct BackwardZerosAhead {
     const uint32 count = begin + most < planes ? most : planes - begin;
     const uint32 plane_lines = kConfig.gqa_ratio * base.padded_rows / 16 * kRowFloats / 8;
     const uint32 lines = count * plane_lines;
-    const uint32 share = ceil_div(lines, places());
+    const uint32 share = ceil_div(lines, work_tiles());
     const uint32 first = (at.part * most + at.plane % most) * share;
     float* const sums =
         base.dq_sum + static_cast<int64>(begin) * plane_lines * kLineFloats + ptx::lane_index() * 4;

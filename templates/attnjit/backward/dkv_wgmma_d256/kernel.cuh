@@ -21,7 +21,7 @@ namespace attnjit::kernel {
 
 template <DkvWgmmaD256Config kConfig, class BiasGrad, class... Features>
 ATTNJIT_DEVICE void backward_dkv_wgmma_d256(const DkvWgmmaParams& params, const BiasGrad& bias_grad,
-                                      Features... features) {
+                                            Features... features) {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in backward/dkv_wgmma_d256/config.h");
   static_assert(!BiasGrad::kStores && !BiasGrad::kAdds, "dS does not lie in shared memory");

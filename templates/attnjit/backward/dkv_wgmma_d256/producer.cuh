@@ -20,7 +20,7 @@ struct DkvD256Producer {
   const DkvWgmmaParams& params;
   Shared shared;
   Walk walk;
-  typename Shared::StageTurn turn = {};
+  typename Shared::StageState state = {};
 
   ATTNJIT_DEVICE DkvD256Producer(const DkvWgmmaParams& p, const Features& f)
       : params(p), walk(p.base, f) {}
@@ -34,15 +34,15 @@ struct DkvD256Producer {
       Shared::put(shared.job(0), job);
       ptx::barrier_arrive(shared.keys_full());
     }
-    for (; job.exists(); turn.advance()) {
+    for (; job.exists(); state.advance()) {
       const typename Walk::Job next = walk.next();
-      const uint32 stage = turn.slot();
-      ptx::barrier_wait(shared.empty(Stream::kQueries, stage), turn.empty());
+      const uint32 stage = state.slot();
+      ptx::barrier_wait(shared.empty(Stream::kQueries, stage), state.empty());
       if (ptx::elect_lane()) {
-        Shared::put(shared.job(turn.turn + 1), next);
+        Shared::put(shared.job(state.index + 1), next);
         load_queries(job, stage);
       }
-      ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), turn.empty());
+      ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), state.empty());
       if (ptx::elect_lane()) load_outputs(job, stage);
       job = next;
     }
@@ -107,8 +107,7 @@ struct DkvD256ZeroFill {
   Shared shared;
   BackwardWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE DkvD256ZeroFill(const DkvWgmmaParams& p, const Features& f)
-      : walk(p.base, f) {}
+  ATTNJIT_DEVICE DkvD256ZeroFill(const DkvWgmmaParams& p, const Features& f) : walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
     walk.locate();
@@ -116,13 +115,13 @@ struct DkvD256ZeroFill {
     if (hide_resident_keys<kConfig>(walk, shared.k(), shared.v(), shared.keys_landed(), 0)) {
       show_rows(shared.keys_full());
     }
-    typename Shared::StageTurn turn = {};
+    typename Shared::StageState state = {};
     uint32 phases = 0;  // of landed(), which few tiles go through; a bit for each stage
-    for (;; turn.advance()) {
+    for (;; state.advance()) {
       const auto job = walk.next();
       if (!job.exists()) return;
       if (!job.hides) continue;
-      const uint32 stage = turn.slot(), phase = phases >> stage & 1;
+      const uint32 stage = state.slot(), phase = phases >> stage & 1;
       phases ^= 1u << stage;
       const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
       hide<Stream::kQueries, kConfig.padded_head_dim()>(stage, phase, live);

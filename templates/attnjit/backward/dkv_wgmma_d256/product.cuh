@@ -41,7 +41,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   const int warp_row = 16 * (ptx::warp_index() & 3);  // of the warp's 16 keys in the tile
   const int lane = ptx::lane_index();
   const uint64 first_lines, second_lines;  // descriptors
-  typename Shared::StageTurn turn = {};
+  typename Shared::StageState state = {};
   Scores scores;  // always the same registers: others would have to be set beside products
   Operand operand;
   Gradients gradients;
@@ -67,7 +67,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       hold_scores();
       while (true) {
         finish_scores();
-        const BackwardJob next = Shared::take(shared.job(turn.turn + 1));
+        const BackwardJob next = Shared::take(shared.job(state.index + 1));
         end(job);
         if (!next.exists()) break;
         job = next;
@@ -84,8 +84,8 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 
   // Issues the first product of a job.
   ATTNJIT_DEVICE void begin(const BackwardJob& job) {
-    const uint32 stage = turn.slot();
-    ptx::barrier_wait(shared.full(kFirst, stage), turn.full());
+    const uint32 stage = state.slot();
+    ptx::barrier_wait(shared.full(kFirst, stage), state.full());
     derived().begin(job, stage);
     hold_scores();
     ptx::wgmma_fence();
@@ -94,25 +94,25 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   }
   // Sees the last product of the job before end, and then the first one of this.
   ATTNJIT_DEVICE void finish_scores() {
-    const uint32 before = (turn.turn - 1) % Shared::kStages;
+    const uint32 before = (state.index - 1) % Shared::kStages;
     ptx::wgmma_wait<1>();
     hold_operands();
-    ptx::barrier_arrive_if(lane == 0 && turn.turn != 0, shared.empty(kSecond, before));
+    ptx::barrier_arrive_if(lane == 0 && state.index != 0, shared.empty(kSecond, before));
     ptx::wgmma_wait<0>();
     hold_scores();
   }
   // Issues the last product of a job.
   ATTNJIT_DEVICE void end(const BackwardJob& job) {
-    const uint32 stage = turn.slot();
+    const uint32 stage = state.slot();
     derived().compute(job, stage);
     ptx::warp_sync();  // all lanes have read what came with the tile
     ptx::barrier_arrive_if(lane == 0, shared.empty(kFirst, stage));
-    ptx::barrier_wait(shared.full(kSecond, stage), turn.full());
+    ptx::barrier_wait(shared.full(kSecond, stage), state.full());
     hold_operands();
     ptx::wgmma_fence();
     multiply_operand(second_lines + stage * (Shared::tile_bytes(kSecond) / 16));
     ptx::wgmma_commit();
-    turn.advance();
+    state.advance();
   }
 
   // scores = resident lines^T

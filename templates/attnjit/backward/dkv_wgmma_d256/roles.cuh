@@ -15,8 +15,8 @@ inline constexpr bool hands_residuals = kConfig.keeps_residuals() && !Features::
 // Computes P and dv, and hands P, as it is rounded, to the other: times the slopes of its scores,
 // where these are not 1, else with what rounding dropped, where there is room.
 template <DkvWgmmaD256Config kConfig, class Features>
-struct DvWarpgroup : DkvD256Product<kConfig, Features, Stream::kQueries,
-                                                DvWarpgroup<kConfig, Features>> {
+struct DvWarpgroup
+    : DkvD256Product<kConfig, Features, Stream::kQueries, DvWarpgroup<kConfig, Features>> {
   using Base = DkvD256Product<kConfig, Features, Stream::kQueries, DvWarpgroup>;
   using Base::Base;
   using Base::block, Base::features, Base::kGroups, Base::kv_tile, Base::lane, Base::operand,
@@ -36,7 +36,7 @@ struct DvWarpgroup : DkvD256Product<kConfig, Features, Stream::kQueries,
     const int first_key = kv_tile * kConfig.block_kv;
     Weights weights;
     if constexpr (kConfig.scale_first) {
-      const float scale = weights.transform(features, scores, params.score_scale);
+      const float scale = weights.transform(features, block, scores, params.score_scale, first_key);
       features.add(block, scores, scale, first_key);
     }
     if (job.masks) {
@@ -99,7 +99,7 @@ struct DvWarpgroup : DkvD256Product<kConfig, Features, Stream::kQueries,
 // Computes dS and dk, of P as the other hands it on.
 template <DkvWgmmaD256Config kConfig, class Features, class BiasGrad>
 struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
-                                              DkWarpgroup<kConfig, Features, BiasGrad>> {
+                                    DkWarpgroup<kConfig, Features, BiasGrad>> {
   using Base = DkvD256Product<kConfig, Features, Stream::kOutputs, DkWarpgroup>;
   using Base::block, Base::kGroups, Base::kv_tile, Base::lane, Base::operand, Base::scores,
       Base::shared, Base::warp_row;
@@ -107,8 +107,7 @@ struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
 
   BiasGrad bias_grad;
 
-  ATTNJIT_DEVICE DkWarpgroup(const DkvWgmmaParams& p, const Features& f,
-                                  const BiasGrad& g)
+  ATTNJIT_DEVICE DkWarpgroup(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f), bias_grad(g) {}
 
   ATTNJIT_DEVICE void begin(const BackwardJob&, uint32) {}

@@ -4,7 +4,7 @@
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
-#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/pipeline_state.cuh"
 
 // Memory that the warps of the Hopper backward of wide heads share: buffers, barriers and jobs.
 namespace attnjit::kernel {
@@ -18,7 +18,7 @@ enum class Stream : int { kQueries = 0, kOutputs = 1 };
 template <DkvWgmmaD256Config kConfig>
 struct DkvD256Shared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
-  using StageTurn = RingTurn<kStages>;
+  using StageState = PipelineState<kStages>;
 
   uint32 base = ptx::shared_base();
 
@@ -77,7 +77,7 @@ struct DkvD256Shared : BackwardJobs {
   static constexpr int kPThreads = 256;
   ATTNJIT_DEVICE static int p_full(uint32 stage) { return 1 + static_cast<int>(stage); }
 
-  // The place of job `index` of the walk. The first travels with K, each of the others with the
+  // The address of job `index` of the walk. The first travels with K, each of the others with the
   // tiles before, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);

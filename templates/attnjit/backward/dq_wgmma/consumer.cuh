@@ -37,7 +37,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   const int warp_row;  // of the warp's 16 queries in the block's
   const int lane = ptx::lane_index();
   const uint32 group_rows;  // bytes from a tile to its rows of the warpgroup
-  uint32 turn = 0;          // in both rings
+  uint32 index = 0;         // in both rings
   float lse[2], delta[2];   // of the thread's rows; lse in log2 units unless scale_first
   // Always the same registers: others would have to be set beside products.
   Scores scores, dp;
@@ -67,7 +67,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       hold(scores);
       hold(dp);
       while (true) {
-        const BackwardJob next = Shared::take(shared.job(turn + 1));
+        const BackwardJob next = Shared::take(shared.job(index + 1));
         compute(job);
         end();
         if (!next.exists()) break;
@@ -81,18 +81,18 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
 
  private:
-  ATTNJIT_DEVICE typename Shared::KeyTurn k_turn() const { return {turn}; }
-  ATTNJIT_DEVICE typename Shared::ValueTurn v_turn() const { return {turn}; }
+  ATTNJIT_DEVICE typename Shared::KeyState k_state() const { return {index}; }
+  ATTNJIT_DEVICE typename Shared::ValueState v_state() const { return {index}; }
 
   // Issues S and dP of a job.
   ATTNJIT_DEVICE void begin() {
-    const uint32 k_stage = k_turn().slot(), v_stage = v_turn().slot();
-    ptx::barrier_wait(shared.k_full(k_stage), k_turn().full());
+    const uint32 k_stage = k_state().slot(), v_stage = v_state().slot();
+    ptx::barrier_wait(shared.k_full(k_stage), k_state().full());
     hold(scores);
     ptx::wgmma_fence();
     multiply<kConfig.depth()>(scores, rows_of(shared.q()), shared.k(k_stage));
     ptx::wgmma_commit();
-    ptx::barrier_wait(shared.v_full(v_stage), v_turn().full());
+    ptx::barrier_wait(shared.v_full(v_stage), v_state().full());
     hold(dp);
     ptx::wgmma_fence();
     multiply<kConfig.depth_v()>(dp, rows_of(shared.dout()), shared.v(v_stage));
@@ -100,19 +100,20 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
   // Computes dS of a job, once dq of the one before, S and dP have ended.
   ATTNJIT_DEVICE void compute(const BackwardJob& job) {
-    const uint32 before = (turn - 1) % Shared::kKeyStages;
+    const uint32 before = (index - 1) % Shared::kKeyStages;
     ptx::wgmma_wait<1>();
     hold_operands();
     hold(scores);
-    ptx::barrier_arrive_if(lane == 0 && turn != 0, shared.k_empty(before));
+    ptx::barrier_arrive_if(lane == 0 && index != 0, shared.k_empty(before));
     const int first_key = job.tile * kConfig.block_kv;
     const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
-    features.add(block, scores, weights.transform(features, scores, scale), first_key);
+    const float left = weights.transform(features, block, scores, scale, first_key);
+    features.add(block, scores, left, first_key);
     if (job.masks) features.template drop<KeptKeys<kShape>>(block, scores, first_key);
     exponentiate();
     ptx::wgmma_wait<0>();
     hold(dp);
-    ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_turn().slot()));
+    ptx::barrier_arrive_if(lane == 0, shared.v_empty(v_state().slot()));
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
@@ -124,7 +125,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
   // Issues dq of a job.
   ATTNJIT_DEVICE void end() {
-    const uint64 lines = ptx::matrix_descriptor(ptx::opaque(shared.k(k_turn().slot())),
+    const uint64 lines = ptx::matrix_descriptor(ptx::opaque(shared.k(k_state().slot())),
                                                 kConfig.block_kv * 128, 1024);
     hold_operands();
     ptx::wgmma_fence();
@@ -135,7 +136,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       ptx::multiply_async<kDType>(dq[0], a, lines + i * 16 * 128 / 16, true);
     }
     ptx::wgmma_commit();
-    ++turn;
+    ++index;
   }
 
   // P, in place of the scores, times their slopes. A bias may be so large that lse has few digits

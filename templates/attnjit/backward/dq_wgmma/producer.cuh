@@ -69,22 +69,22 @@ struct DqWgmmaProducer {
       Shared::put(shared.job(0), job);
       load_queries();
     }
-    typename Shared::KeyTurn k_turn = {};
-    typename Shared::ValueTurn v_turn = {};
-    for (; job.exists(); k_turn.advance(), v_turn.advance()) {
+    typename Shared::KeyState k_state = {};
+    typename Shared::ValueState v_state = {};
+    for (; job.exists(); k_state.advance(), v_state.advance()) {
       const typename Walk::Job next = walk.next();
       const KeySource<> source = {walk.block.kv_begin + job.tile * kConfig.block_kv, walk.kv_head(),
                                   walk.block.tensor_batch};
       walk.features.prefetch(WarpTeam(), walk.block, walk.block.head, walk.q_tile_index, job.tile);
-      const uint32 k_stage = k_turn.slot(), v_stage = v_turn.slot();
-      ptx::barrier_wait(shared.k_empty(k_stage), k_turn.empty());
+      const uint32 k_stage = k_state.slot(), v_stage = v_state.slot();
+      ptx::barrier_wait(shared.k_empty(k_stage), k_state.empty());
       if (ptx::elect_lane()) {
-        Shared::put(shared.job(k_turn.turn + 1), next);
+        Shared::put(shared.job(k_state.index + 1), next);
         load<kConfig.padded_head_dim()>(
             shared.k(k_stage), params.k, params.k_tail,
             job.hides ? shared.k_landed(k_stage) : shared.k_full(k_stage), source);
       }
-      ptx::barrier_wait(shared.v_empty(v_stage), v_turn.empty());
+      ptx::barrier_wait(shared.v_empty(v_stage), v_state.empty());
       if (ptx::elect_lane()) {
         load<kConfig.padded_head_dim_v()>(
             shared.v(v_stage), params.v, params.v_tail,
@@ -127,15 +127,14 @@ struct DqWgmmaZeroFill {
   Shared shared;
   DqWgmmaWalk<kConfig, Features> walk;
 
-  ATTNJIT_DEVICE DqWgmmaZeroFill(const DqWgmmaParams& p, const Features& f)
-      : walk(p.base, f) {}
+  ATTNJIT_DEVICE DqWgmmaZeroFill(const DqWgmmaParams& p, const Features& f) : walk(p.base, f) {}
 
   ATTNJIT_DEVICE void run() {
     walk.begin();
-    typename Shared::KeyTurn k_turn = {};
-    typename Shared::ValueTurn v_turn = {};
+    typename Shared::KeyState k_state = {};
+    typename Shared::ValueState v_state = {};
     uint32 k_phases = 0, v_phases = 0;  // of k_landed() and v_landed(), a bit for each stage
-    for (;; k_turn.advance(), v_turn.advance()) {
+    for (;; k_state.advance(), v_state.advance()) {
       const auto job = walk.next();
       if (!job.exists()) return;
       if (!job.hides) continue;
@@ -145,7 +144,7 @@ struct DqWgmmaZeroFill {
         const int key = StridedKeyOrder::key(kConfig.block_kv, 32 * i + ptx::lane_index());
         hidden.set(i, ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key)));
       }
-      const uint32 k_stage = k_turn.slot(), v_stage = v_turn.slot();
+      const uint32 k_stage = k_state.slot(), v_stage = v_state.slot();
       clear<kConfig.padded_head_dim()>(shared.k(k_stage), shared.k_landed(k_stage),
                                        shared.k_full(k_stage), k_phases >> k_stage & 1, hidden);
       clear<kConfig.padded_head_dim_v()>(shared.v(v_stage), shared.v_landed(v_stage),

@@ -3,7 +3,7 @@
 #include "attnjit/backward/job.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
-#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/pipeline_state.cuh"
 
 namespace attnjit::kernel {
 
@@ -12,8 +12,8 @@ namespace attnjit::kernel {
 template <DqWgmmaConfig kConfig>
 struct DqWgmmaShared : BackwardJobs {
   static constexpr int kKeyStages = kConfig.k_stages, kValueStages = kConfig.v_stages;
-  using KeyTurn = RingTurn<kKeyStages>;
-  using ValueTurn = RingTurn<kValueStages>;
+  using KeyState = PipelineState<kKeyStages>;
+  using ValueState = PipelineState<kValueStages>;
 
   uint32 base = ptx::shared_base();
 
@@ -47,7 +47,7 @@ struct DqWgmmaShared : BackwardJobs {
     ptx::barrier_init_fence();
   }
 
-  // The place of job `index` of the walk. The first travels with Q, each of the others with the K
+  // The address of job `index` of the walk. The first travels with Q, each of the others with the K
   // of the tile before, so that no warp waits for it.
   ATTNJIT_DEVICE uint32 job(uint32 index) const {
     return base + kConfig.control_offset() + kJobsOffset + 8 * (index % kJobs);

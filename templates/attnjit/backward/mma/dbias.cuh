@@ -35,7 +35,7 @@ struct BackwardDbiasMma : GradientScores<kConfig, Features> {
   Tile sum[Base::kSpans];
 
   ATTNJIT_DEVICE BackwardDbiasMma(const BackwardParams& p, const BiasPlanes& b, const Features& f,
-                               const BiasGrad& g)
+                                  const BiasGrad& g)
       : Base(p, f), planes(b), bias_grad(g) {}
 
   ATTNJIT_DEVICE uint32 stage(int slot) const {
@@ -149,7 +149,7 @@ struct BackwardDbiasMma : GradientScores<kConfig, Features> {
 
 template <BackwardMmaConfig kConfig, class BiasGrad, class... Features>
 ATTNJIT_DEVICE void backward_dbias_mma(const BackwardParams& params, const BiasPlanes& planes,
-                                   const BiasGrad& bias_grad, Features... features) {
+                                       const BiasGrad& bias_grad, Features... features) {
   using Set = GradientFeatures<Features...>;
   BackwardDbiasMma<kConfig, Set, BiasGrad>(params, planes, Set(features...), bias_grad).run();
 }

@@ -289,7 +289,7 @@ struct BackwardDkvMma : KeyTileWalk<GradientScores<kConfig, Features>> {
 
 template <BackwardMmaConfig kConfig, class BiasGrad, class... Features>
 ATTNJIT_DEVICE void backward_dkv_mma(const BackwardParams& params, const BiasGrad& bias_grad,
-                                 Features... features) {
+                                     Features... features) {
   using Set = GradientFeatures<Features...>;
   BackwardDkvMma<kConfig, Set, BiasGrad>(params, Set(features...), bias_grad).run();
 }

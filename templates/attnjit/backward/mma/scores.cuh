@@ -177,7 +177,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     if constexpr (Features::kTransforms) {
       p *= scale;
       scale = 1.0f;
-      features.differentiate(p, slopes);
+      features.differentiate(block, p, slopes, first_key);
     }
     features.add(block, p, scale, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);

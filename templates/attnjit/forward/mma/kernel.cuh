@@ -140,7 +140,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
-    if constexpr (Features::kTransforms) features.transform(scores);
+    if constexpr (Features::kTransforms) features.transform(block, scores, first_key);
     features.add(block, scores, kConfig.scale_first ? params.score_scale : 1.0f, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     maxima.see(scores);
@@ -199,7 +199,7 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     }
   }
 
-  // The place of a row in arrays of a number per row and split.
+  // The index of a row in arrays of a number per row and split.
   ATTNJIT_DEVICE int64 split_slot(const RowOwner& owner) const {
     return lse_index<kPacked>(params, block, owner) * params.num_splits + split();
   }

@@ -14,10 +14,10 @@ struct ForwardWgmmaConfig {
   int head_dim_v;          // columns of v and out, a multiple of 8 up to 256
   int gqa_ratio;           // query heads that share one kv head
   bool scale_first;        // scale the scores before the features see them (bias, or scale <= 0)
-  bool pack_gqa;         // rows are the query heads of a kv head, query by query
+  bool pack_gqa;           // rows are the query heads of a kv head, query by query
   int block_q;             // query rows of a block of rows, 64 for each consumer warpgroup
   int block_kv;            // keys of a tile
-  int piece_kv;            // keys of a tile that lie in one place: all, or those of a page
+  int piece_kv;            // keys of a tile that follow one another: all, or those of a page
   int num_stages;          // tiles of K and of V in the ring
   int producer_registers;  // of a thread that loads: 24 to 56, a multiple of 8
   bool row_max;            // the largest scores of rows are kept
@@ -26,7 +26,7 @@ struct ForwardWgmmaConfig {
 
   static constexpr int kMaxSharedBytes = 227 * 1024;
   static constexpr int kControlBytes = 512;  // of barriers and jobs
-  static constexpr int kPlanBytes = 80;      // of places that are planned
+  static constexpr int kPlanBytes = 80;      // of work tiles that are planned
   static constexpr int kPartRows = 64;       // of a consumer's part of Q
   static constexpr int kOnesBytes = 2048;    // of 16 rows of ones, as many as a product is deep
   static constexpr int min_blocks = 1;       // per SM; setmaxnreg needs the launch bound

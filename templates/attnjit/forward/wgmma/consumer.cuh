@@ -28,7 +28,7 @@ namespace attnjit::kernel {
 // A tile of zeros precedes the first, so the loop needs no prologue, which would take 10 % of the
 // compile time.
 //
-// Warpgroups take turns with the tensor cores, so that one multiplies while the other
+// Warpgroups alternate at the tensor cores, so that one multiplies while the other
 // exponentiates.
 template <ForwardWgmmaConfig kConfig, class Features, ScoreShape kShape = kConfig.scores()>
 struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
@@ -39,7 +39,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   using Epilogue::kSummedGroups;
   using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
   using typename Epilogue::Rows, typename Epilogue::Shared;
-  using QueryTurn = typename Shared::QueryTurn;
+  using QueryState = typename Shared::QueryState;
   // The largest scores are looked for among changed ones.
   static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
 
@@ -56,9 +56,9 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   const uint64 ones_descriptor;  // of the last product of P, see multiply_p_v()
   uint64 q_descriptor = 0;       // of the rows at hand
   ForwardJob job;
-  static constexpr uint32 kNoTurn = ~0u;
-  uint32 turn = kNoTurn;                     // blocks of rows before the one at hand
-  typename Shared::TileTurn tile_turn = {};  // of the job's K, and of V of the tile before
+  static constexpr uint32 kNoRows = ~0u;
+  uint32 rows_index = kNoRows;                 // blocks of rows before the one at hand
+  typename Shared::TileState tile_state = {};  // of the job's K, and of V of the tile before
   Rows rows;
   Probabilities<1, kGroups> probabilities = {};  // of the tile before
   bool adds = false;                             // `out` holds products already
@@ -70,9 +70,9 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
         ones_descriptor(describe_ones()) {}
 
   ATTNJIT_DEVICE void run() {
-    ptx::barrier_wait(shared.q_full(part_of(query_turn(0))), 0);
+    ptx::barrier_wait(shared.q_full(part_of(query_state(0))), 0);
     job = ForwardJob::from(shared.take(Shared::kFirstJob));
-    if (warpgroup == kWarpgroups - 1) pass_turn();  // the very first one
+    if (warpgroup == kWarpgroups - 1) scheduler_arrive();  // the very first one
     // The first product overwrites `out`, but ptxas 12.4 to 12.8 serialises all products (C7515)
     // where its registers have no value before the loop.
     out = 0.0f;
@@ -90,18 +90,19 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   }
 
  private:
-  ATTNJIT_DEVICE QueryTurn query_turn(uint32 rows) const {
-    return Shared::query_turn(rows, warpgroup);
+  ATTNJIT_DEVICE QueryState query_state(uint32 rows) const {
+    return Shared::query_state(rows, warpgroup);
   }
-  ATTNJIT_DEVICE uint32 part_of(const QueryTurn& of) const {
+  ATTNJIT_DEVICE uint32 part_of(const QueryState& of) const {
     return Shared::part(of.slot(), warpgroup);
   }
 
-  // Turns: named barrier 1 + w opens when the warpgroup before w has issued its products.
-  ATTNJIT_DEVICE void await_turn() const {
+  // Warp-scheduler barriers: named barrier 1 + w opens when the warpgroup before w has issued its
+  // products.
+  ATTNJIT_DEVICE void scheduler_sync() const {
     if (kWarpgroups > 1) ptx::named_barrier_sync(1 + warpgroup, 256);
   }
-  ATTNJIT_DEVICE void pass_turn() const {
+  ATTNJIT_DEVICE void scheduler_arrive() const {
     if (kWarpgroups == 1) return;
     const int next = warpgroup + 1 == kWarpgroups ? 0 : warpgroup + 1;
     ptx::named_barrier_arrive(1 + next, 256);
@@ -116,15 +117,15 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   ATTNJIT_DEVICE bool step_at_edge() {
     constexpr Step kStep = kConfig.one_edge ? Step::kEdge : Step::kFirst;
     Rows closing = rows;
-    const uint32 closed = turn;
+    const uint32 closed = rows_index;
     const bool more = job.exists();
-    const bool closes = closed != kNoTurn && (!more || begins_rows<kStep>());
+    const bool closes = closed != kNoRows && (!more || begins_rows<kStep>());
     if (more) {
       step<kStep>();
     } else {
       end();
     }
-    if (closes) this->write(closing, query_turn(closed).slot(), closed);
+    if (closes) this->write(closing, query_state(closed).slot(), closed);
     return more;
   }
   template <Step kStep>
@@ -136,7 +137,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   ATTNJIT_DEVICE void step() {
     const bool begins = begins_rows<kStep>();
     if (begins) {
-      const QueryTurn now = query_turn(++turn);
+      const QueryState now = query_state(++rows_index);
       // With two buffers this Q may be waiting for the one that the rows before last left from.
       if constexpr (Shared::kQueries == 2) release_stored();
       ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
@@ -147,9 +148,9 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     // tile before are free.
     if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
     const int first_key = job.tile * kConfig.block_kv;
-    const uint32 slot = tile_turn.slot(), full = tile_turn.full();
+    const uint32 slot = tile_state.slot(), full = tile_state.full();
     if (waits()) ptx::barrier_wait(shared.k_full(slot), full);
-    await_turn();
+    scheduler_sync();
     const uint32 next_job = shared.take(Shared::job_word(slot));
 
     Fragments<1, kGroups> scores;
@@ -162,7 +163,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::wgmma_fence();
     multiply_p_v(slot);
     ptx::wgmma_commit();
-    pass_turn();
+    scheduler_arrive();
     // Beside the products, which need not wait for the addresses of new rows.
     if constexpr (kStep == Step::kFirst) fetch_operands<kStep>();
     if (!begins || Shared::kQueries == 3) release_stored();
@@ -175,7 +176,7 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
       // The last use of this Q; `out` leaves another way.
       const ForwardJob next = ForwardJob::from(next_job);
       const bool last = !next.exists() || next.first();
-      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_turn(turn))));
+      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_state(rows_index))));
     }
 
     Probabilities<1, kGroups> fresh;
@@ -191,20 +192,20 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
                                 features, rows.block, first_key, p.score_scale, p.exponent_scale},
                             correct);
     } else {
-      if constexpr (Features::kTransforms) features.transform(scores);
+      if constexpr (Features::kTransforms) features.transform(rows.block, scores, first_key);
       features.begin_add(rows.block, first_key);
       corrects = rows.softmax.step(
           begins, scores, fresh,
           SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
               features, kept, p.score_scale, p.exponent_scale},
           correct);
-      maxima.see(turn, scores);
+      maxima.see(rows_index, scores);
     }
 
     ptx::wgmma_wait<0>();
     hold_operands();
     ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
-    tile_turn.advance();
+    tile_state.advance();
     // An operation, for the compiler would let both sets of probabilities share registers
     // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
     // C7513).
@@ -223,10 +224,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 
   // After the last step: the P V that it left.
   ATTNJIT_DEVICE void end() {
-    ptx::barrier_wait(shared.v_full(tile_turn.slot()), tile_turn.full());
+    ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());
     hold_operands();
     ptx::wgmma_fence();
-    multiply_p_v(tile_turn.slot());
+    multiply_p_v(tile_state.slot());
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     hold_operands();
@@ -235,13 +236,13 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   }
 
   ATTNJIT_DEVICE void begin_rows() {
-    const RowsPlace place = shared.take_place(Shared::place_word(part_of(query_turn(turn))));
-    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, place);
-    rows.split = place.split;
+    const RowWorkTile work = shared.next_work(Shared::work_word(part_of(query_state(rows_index))));
+    rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, work);
+    rows.split = work.split;
     rows.block.thread_row = rows.block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
     rows.block.thread_key = ScoreShape(kShape).lane_key(lane);
     rows.softmax.begin(params.base.exponent_scale);
-    maxima.begin(turn);
+    maxima.begin(rows_index);
     features.begin(rows.block);
   }
   template <Step kStep>
@@ -260,17 +261,17 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     features.fetch(rows.block, inside ? first_key : 0, use);
   }
 
-  // The descriptor of the rows at hand. A part of Q that has a single place stays there: ptxas
+  // The descriptor of the rows at hand. A part of Q that has a single buffer stays there: ptxas
   // would keep the descriptors of all its columns through the loop, in registers that the products
   // need (D256: 36, and 60 more R2UR a step), were they not computed from what it does not know.
-  ATTNJIT_DEVICE uint64 q_of_turn() const {
+  ATTNJIT_DEVICE uint64 q_at_hand() const {
     if constexpr (Shared::kParts > kWarpgroups) return q_descriptor;
-    const uint32 place = shared.q(query_turn(turn).slot(), warpgroup);
-    return ptx::matrix_descriptor(ptx::opaque(place), 16, 1024);
+    const uint32 buffer = shared.q(query_state(rows_index).slot(), warpgroup);
+    return ptx::matrix_descriptor(ptx::opaque(buffer), 16, 1024);
   }
   // scores = Q K^T
   ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
-    const uint64 q = q_of_turn();
+    const uint64 q = q_at_hand();
     const uint64 k = k_descriptor + slot * (kConfig.k_bytes() / 16);
 #pragma unroll
     for (int i = 0; i < kConfig.depth() / 16; ++i) {

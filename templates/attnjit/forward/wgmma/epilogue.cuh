@@ -58,9 +58,9 @@ struct ForwardEpilogue {
     stored = kNothingStored;
   }
 
-  // Writes `out` and lse of the rows whose turn `turn` was, and their largest scores where these
+  // Writes `out` and lse of the rows of index `rows_index`, and their largest scores where these
   // are wanted.
-  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 turn) {
+  ATTNJIT_DEVICE void write(Rows& closing, uint32 slot, uint32 rows_index) {
     const ForwardParams& p = params.base;
     ClosedRow closed[2];
 #pragma unroll
@@ -70,7 +70,7 @@ struct ForwardEpilogue {
       state.divisor = out[0][kOutGroups][2 * h];
       closed[h] = close_row<kConfig.packed_heads()>(features, closing.block, state, 8 * h);
       if constexpr (kConfig.row_max) {
-        state.max = maxima.of(turn, h) * scale;
+        state.max = maxima.of(rows_index, h) * scale;
         features.write_max(features, closing.block, closed[h].owner, state,
                            split_slot(closing, closed[h].owner));
       }
@@ -149,7 +149,7 @@ struct ForwardEpilogue {
       }
     }
   }
-  // The place of a row in arrays of a number per row and split.
+  // The index of a row in arrays of a number per row and split.
   ATTNJIT_DEVICE int64 split_slot(const Rows& of, const RowOwner& owner) const {
     return lse_index<kPacked>(params.base, of.block, owner) * params.base.num_splits + of.split;
   }

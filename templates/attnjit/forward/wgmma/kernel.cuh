@@ -19,7 +19,7 @@
 //   warpgroups 1 ..  64 rows each: multiply, exponentiate, write (forward/wgmma/consumer.cuh)
 //
 // Shared memory: [ Q, then O: 1 to 3 buffers, or a ring of parts of Q | K: num_stages tiles |
-// V: num_stages tiles | ones | barriers, jobs, planned places | maxima of rows, where they are
+// V: num_stages tiles | ones | barriers, jobs, planned work tiles | maxima of rows, where they are
 // kept ].
 namespace attnjit::kernel {
 

@@ -9,9 +9,9 @@
 
 namespace attnjit::kernel {
 
-// Plans the places of a thread block among packed sequences, while the warps that walk are busy
-// with the last tile of the place before; a thread does. Thread blocks share out the blocks of rows
-// by a count. The first place may be empty, because the consumers wait for one;
+// Plans the work tiles of a thread block among packed sequences, while the warps that walk are busy
+// with the last tile of the one before; a thread does. Thread blocks share out the blocks of rows
+// by a count. The first work tile may be empty, because the consumers wait for one;
 // split is -1 after the last.
 template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& features) {
@@ -21,25 +21,25 @@ ATTNJIT_DEVICE void plan_rows(const ForwardWgmmaParams& params, const Features& 
   const uint32 tiles = ptx::load_global_written(work.counts + PackedWork::kTiles);
   const uint32 section = ptx::load_global_written(work.counts + PackedWork::kSection);
   const uint32 blocks = tiles * params.base.num_planes;
-  RowsPlace place{};
-  for (typename ForwardShared<kConfig>::PlaceTurn turn; place.split == 0; turn.advance()) {
-    const uint32 slot = turn.slot();
-    ptx::barrier_wait(shared.place_wanted(), turn.turn & 1);
-    ptx::barrier_wait(shared.place_empty(slot), turn.empty());
+  RowWorkTile planned{};
+  for (typename ForwardShared<kConfig>::WorkState state; planned.split == 0; state.advance()) {
+    const uint32 slot = state.slot();
+    ptx::barrier_wait(shared.work_wanted(), state.index & 1);
+    ptx::barrier_wait(shared.work_empty(slot), state.empty());
     PackedPosition at{tiles, 0};
     const uint32 position = ptx::take_count(work.counts + PackedWork::kTaken);
     if (position < blocks) {
       at = packed_position(position, tiles, section);
-    } else if (turn.turn != 0) {
-      place.split = -1;
+    } else if (state.index != 0) {
+      planned.split = -1;
     }
     const ptx::Vector8 tile =
         ptx::load_global_written(reinterpret_cast<const ptx::Vector8*>(work.tiles + at.rank));
-    place.batch = static_cast<int>(tile.word[0]);
-    place.head = static_cast<int>(at.plane) * kConfig.packed_heads();
-    place.q_tile = static_cast<int>(tile.word[1]);
-    shared.put_place(shared.planned_word(slot), place);
-    ptx::barrier_arrive_if(true, shared.place_full(slot));
+    planned.batch = static_cast<int>(tile.word[0]);
+    planned.head = static_cast<int>(at.plane) * kConfig.packed_heads();
+    planned.q_tile = static_cast<int>(tile.word[1]);
+    shared.put_work(shared.planned_word(slot), planned);
+    ptx::barrier_arrive_if(true, shared.work_full(slot));
   }
 }
 

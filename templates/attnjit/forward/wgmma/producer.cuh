@@ -23,23 +23,23 @@ struct ForwardProducer {
   const ForwardWgmmaParams& params;
   Shared shared;
   Walk walk;
-  typename Shared::QueryTurn query_turn = {};
-  typename Shared::TileTurn k_turn = {}, v_turn = {};
+  typename Shared::QueryState query_state = {};
+  typename Shared::TileState k_state = {}, v_state = {};
 
-  // Parts of Q that have a place before the last products of the rows before. What these products
+  // Parts of Q that have a buffer before the last products of the rows before. What these products
   // still want, and K of the new rows, comes before the other parts.
   static constexpr int kSpareParts = Shared::kParts - Shared::kConsumers;
   static constexpr int kEarlyParts =
       kSpareParts < Shared::kConsumers ? kSpareParts : Shared::kConsumers;
-  // The place of a block of rows, its sequence's first row, and the batch element of the tensor.
+  // A work tile, its sequence's first row, and the batch element of the tensor.
   struct Queries {
-    RowsPlace place;
+    RowWorkTile work;
     int begin, batch;
   };
 
   static constexpr bool kPaged = Features::kPageSize > 0;
 
-  // The place of K and V of a job, and whether rows of V are to be hidden.
+  // Where K and V of a job lie, and whether rows of V are to be hidden.
   struct Source {
     TypeIf<kPaged, PagedTile<kConfig.block_kv, Features::kPageSize>, KeySource<>> keys;
     bool hides;
@@ -56,7 +56,7 @@ struct ForwardProducer {
     Source before = {key_source(round_up(params.base.seqlen_kv, kConfig.block_kv)), false};
     while (job.exists()) {
       const bool first = job.first();
-      const Queries queries = {walk.place, walk.block.q_begin, walk.block.tensor_batch};
+      const Queries queries = {walk.work_tile, walk.block.q_begin, walk.block.tensor_batch};
       if (first) load_q<0, kEarlyParts>(queries);
       const int first_key = job.tile * kConfig.block_kv;
       const Source now = {key_source(first_key), walk.hides_keys(job)};
@@ -96,9 +96,9 @@ struct ForwardProducer {
     constexpr int kTogether = Shared::kParts / Shared::kQueries;
 #pragma unroll 1
     for (int first = kBegin; first < kEnd; first += kTogether) {
-      const uint32 slot = query_turn.slot();
-      const uint32 empty = query_turn.empty();
-      query_turn.advance();
+      const uint32 slot = query_state.slot();
+      const uint32 empty = query_state.empty();
+      query_state.advance();
 #pragma unroll 1
       for (int consumer = first; consumer < first + kTogether; ++consumer) {
         ptx::barrier_wait(shared.q_empty(Shared::part(slot, consumer)), empty);
@@ -109,27 +109,27 @@ struct ForwardProducer {
   ATTNJIT_DEVICE void load_part_of_q(const Queries& queries, uint32 slot, int consumer) {
     const uint32 part = Shared::part(slot, consumer);
     const uint32 full = shared.q_full(part);
-    shared.put_place(Shared::place_word(part), queries.place);
+    shared.put_work(Shared::work_word(part), queries.work);
     ptx::barrier_arrive_expecting(full, kConfig.q_part_bytes());
-    const RowsPlace& place = queries.place;
-    const int row = place.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
+    const RowWorkTile& work = queries.work;
+    const int row = work.q_tile * kConfig.block_q + consumer * kConfig.kPartRows;
     const int query = queries.begin + row / kConfig.packed_heads();
     const uint32 first = shared.q(slot, consumer);
 #pragma unroll 1
     for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
       const uint32 target = first + slab * Shared::kQuerySlab;
       if constexpr (kConfig.pack_gqa) {
-        ptx::tensor_load(target, params.q, full, 64 * slab, 0, query,
-                         place.head / kConfig.gqa_ratio, queries.batch);
+        ptx::tensor_load(target, params.q, full, 64 * slab, 0, query, work.head / kConfig.gqa_ratio,
+                         queries.batch);
       } else {
-        ptx::tensor_load(target, params.q, full, 64 * slab, query, place.head, queries.batch);
+        ptx::tensor_load(target, params.q, full, 64 * slab, query, work.head, queries.batch);
       }
     }
   }
   ATTNJIT_DEVICE void load_k(const Source& source, const ForwardJob& next) {
-    const uint32 slot = k_turn.slot();
-    ptx::barrier_wait(shared.k_empty(slot), k_turn.empty());
-    k_turn.advance();
+    const uint32 slot = k_state.slot();
+    ptx::barrier_wait(shared.k_empty(slot), k_state.empty());
+    k_state.advance();
     const auto& boxes = boxes_of(source);
     if (!ptx::elect_lane()) return;
     shared.put(Shared::job_word(slot), next.as_word());
@@ -138,9 +138,9 @@ struct ForwardProducer {
     load_tile<kConfig.padded_head_dim()>(shared.k(slot), params.k, params.k_tail, full, boxes);
   }
   ATTNJIT_DEVICE void load_v(const Source& source) {
-    const uint32 slot = v_turn.slot();
-    ptx::barrier_wait(shared.v_empty(slot), v_turn.empty());
-    v_turn.advance();
+    const uint32 slot = v_state.slot();
+    ptx::barrier_wait(shared.v_empty(slot), v_state.empty());
+    v_state.advance();
     const auto& boxes = boxes_of(source);
     if (!ptx::elect_lane()) return;
     const uint32 full = source.hides ? shared.v_landed(slot) : shared.v_full(slot);
@@ -160,13 +160,13 @@ template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
   const ForwardShared<kConfig> shared;
   ForwardWalk<kConfig, Features> walk(params, features);
-  typename ForwardShared<kConfig>::TileTurn turn{1};  // the first V has zeros
+  typename ForwardShared<kConfig>::TileState state{1};  // the first V has zeros
   uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
-  for (;; turn.advance()) {
+  for (;; state.advance()) {
     const ForwardJob job = walk.next();
     if (!job.exists()) return;
     if (!walk.hides_keys(job)) continue;
-    const uint32 slot = turn.slot();
+    const uint32 slot = state.slot();
     // A bit for each row of the tile. All are asked about at once, for an answer may have to come
     // from memory.
     uint32 hidden[kConfig.block_kv / 32];
@@ -180,13 +180,13 @@ ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& 
     ptx::barrier_wait(shared.v_landed(slot), phases >> slot & 1);
     phases ^= 1u << slot;
     // Four rows at a time, eight lanes for the line of 128 bytes of each.
-    const uint32 place = shared.v(slot) + 16 * ptx::lane_index();
+    const uint32 line = shared.v(slot) + 16 * ptx::lane_index();
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 4; ++i) {
       const bool hides = (hidden[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
 #pragma unroll
       for (int slab = 0; slab < kConfig.padded_head_dim_v() / 64; ++slab) {
-        ptx::store_shared_16_if(hides, place + (slab * kConfig.block_kv + 4 * i) * 128, {});
+        ptx::store_shared_16_if(hides, line + (slab * kConfig.block_kv + 4 * i) * 128, {});
       }
     }
     ptx::fence_async_proxy();

@@ -7,7 +7,7 @@
 #include "attnjit/ptx/shuffle.cuh"
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
-#include "attnjit/tile/ring.cuh"
+#include "attnjit/tile/pipeline_state.cuh"
 #include "attnjit/tile/tile_use.h"
 
 // Memory that the warps of the Hopper forward share: buffers, barriers, and the jobs that travel
@@ -43,22 +43,22 @@ struct ForwardShared {
   static constexpr int kConsumers = kConfig.consumers();
   static constexpr bool kSplitsQ = kConfig.splits_q();
   static constexpr int kParts = kSplitsQ ? kQueries : kQueries * kConsumers;
-  using QueryTurn = RingTurn<kQueries>;
-  using TileTurn = RingTurn<kStages>;
-  static constexpr int kPlaces = 2;
-  using PlaceTurn = RingTurn<kPlaces>;
+  using QueryState = PipelineState<kQueries>;
+  using TileState = PipelineState<kStages>;
+  static constexpr int kWorkSlots = 2;
+  using WorkState = PipelineState<kWorkSlots>;
 
   uint32 base = ptx::shared_base();
 
   ATTNJIT_DEVICE uint32 q_buffer(uint32 slot) const {
     return base + slot * kConfig.q_buffer_bytes();
   }
-  // The turn of a consumer with the buffers of Q, after `rows` blocks of rows. One that is a part
+  // The state of a consumer in the ring of Q, after `rows` blocks of rows. One that is a part
   // alone serves consumer after consumer.
-  ATTNJIT_DEVICE static QueryTurn query_turn(uint32 rows, int consumer) {
+  ATTNJIT_DEVICE static QueryState query_state(uint32 rows, int consumer) {
     return {kSplitsQ ? rows * kConsumers + consumer : rows};
   }
-  // Each consumer has a part of Q with barriers and a place of its own, so that the next rows of
+  // Each consumer has a part of Q with barriers and a buffer of its own, so that the next rows of
   // one that is done with its part may come.
   ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
     return kSplitsQ ? slot : slot * kConsumers + consumer;
@@ -93,12 +93,13 @@ struct ForwardShared {
   // V has landed and still has rows to be set to zero.
   ATTNJIT_DEVICE uint32 v_landed(uint32 slot) const { return tile_barrier(4, slot); }
 
-  // The producers ask for a place to be planned; the plan waits until the walking warps are done.
-  ATTNJIT_DEVICE uint32 place_wanted() const { return plan() + 8 * 2 * kPlaces; }
-  ATTNJIT_DEVICE uint32 place_full(uint32 slot) const { return plan() + 8 * slot; }
-  ATTNJIT_DEVICE uint32 place_empty(uint32 slot) const { return plan() + 8 * (kPlaces + slot); }
+  // The producers ask for a work tile to be planned; the plan waits until the walking warps are
+  // done.
+  ATTNJIT_DEVICE uint32 work_wanted() const { return plan() + 8 * 2 * kWorkSlots; }
+  ATTNJIT_DEVICE uint32 work_full(uint32 slot) const { return plan() + 8 * slot; }
+  ATTNJIT_DEVICE uint32 work_empty(uint32 slot) const { return plan() + 8 * (kWorkSlots + slot); }
 
-  // The place of a thread's first maximum, where the config keeps them.
+  // The address of a thread's first maximum, where the config keeps them.
   ATTNJIT_DEVICE uint32 maxima(int consumer_thread) const {
     return base + kConfig.maxima_offset() + 4 * consumer_thread;
   }
@@ -118,34 +119,34 @@ struct ForwardShared {
       ptx::barrier_init(v_landed(i), 1);
     }
     if constexpr (kConfig.packs_sequences) {
-      ptx::barrier_init(place_wanted(), 1);
-      for (int i = 0; i < kPlaces; ++i) {
-        ptx::barrier_init(place_full(i), 1);
-        ptx::barrier_init(place_empty(i), 2);  // the producer and the warp that hides keys
+      ptx::barrier_init(work_wanted(), 1);
+      for (int i = 0; i < kWorkSlots; ++i) {
+        ptx::barrier_init(work_full(i), 1);
+        ptx::barrier_init(work_empty(i), 2);  // the producer and the warp that hides keys
       }
     }
     ptx::barrier_init_fence();
   }
 
-  // Words that travel from the walk to those that multiply: with a part of Q the four of its place;
-  // with K the job after the one whose K it is, so that it is known a tile ahead; in the last word
-  // the very first job.
+  // Words that travel from the walk to those that multiply: with a part of Q the four of its work
+  // tile; with K the job after the one whose K it is, so that it is known a tile ahead; in the last
+  // word the very first job.
   static constexpr int kFirstJob = 4 * kParts + kStages;
   ATTNJIT_DEVICE static int job_word(uint32 tile_slot) {
     return 4 * kParts + static_cast<int>(tile_slot);
   }
-  ATTNJIT_DEVICE static int place_word(uint32 part) { return static_cast<int>(4 * part); }
-  ATTNJIT_DEVICE static int planned_word(uint32 place_slot) {
-    return kFirstPlanned + static_cast<int>(4 * place_slot);
+  ATTNJIT_DEVICE static int work_word(uint32 part) { return static_cast<int>(4 * part); }
+  ATTNJIT_DEVICE static int planned_word(uint32 work_slot) {
+    return kFirstPlanned + static_cast<int>(4 * work_slot);
   }
-  ATTNJIT_DEVICE void put_place(int word, const RowsPlace& place) const {
-    put(word, static_cast<uint32>(place.batch));
-    put(word + 1, static_cast<uint32>(place.head));
-    put(word + 2, static_cast<uint32>(place.q_tile));
-    put(word + 3, static_cast<uint32>(place.split));
+  ATTNJIT_DEVICE void put_work(int word, const RowWorkTile& work) const {
+    put(word, static_cast<uint32>(work.batch));
+    put(word + 1, static_cast<uint32>(work.head));
+    put(word + 2, static_cast<uint32>(work.q_tile));
+    put(word + 3, static_cast<uint32>(work.split));
   }
   // For the whole warp.
-  ATTNJIT_DEVICE RowsPlace take_place(int word) const {
+  ATTNJIT_DEVICE RowWorkTile next_work(int word) const {
     const uint32 mine[4] = {take(word), take(word + 1), take(word + 2), take(word + 3)};
     const auto all = [&](int i) { return static_cast<int>(ptx::warp_broadcast(mine[i], 0)); };
     return {all(0), all(1), all(2), all(3)};
@@ -163,8 +164,8 @@ struct ForwardShared {
   static constexpr int kWordsOffset = 8 * (2 * kParts + 5 * kStages);
   static_assert(kWordsOffset + 4 * (kFirstJob + 1) <= ForwardWgmmaConfig::kControlBytes);
   static constexpr int kFirstPlanned =
-      (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kPlaces + 1) - kWordsOffset) / 4;
-  static_assert(32 * kPlaces + 8 <= ForwardWgmmaConfig::kPlanBytes);
+      (ForwardWgmmaConfig::kControlBytes + 8 * (2 * kWorkSlots + 1) - kWordsOffset) / 4;
+  static_assert(32 * kWorkSlots + 8 <= ForwardWgmmaConfig::kPlanBytes);
 
   ATTNJIT_DEVICE uint32 plan() const {
     return base + kConfig.control_offset() + ForwardWgmmaConfig::kControlBytes;

@@ -51,7 +51,7 @@ struct ChangedExponents {
   ATTNJIT_DEVICE bool fit() const { return features.in_exponents_fit(); }
   template <class S>
   ATTNJIT_DEVICE void settle(S& scores) const {
-    if constexpr (Features::kTransforms) features.transform(scores);
+    if constexpr (Features::kTransforms) features.transform(block, scores, first_key);
     features.add(block, scores, kScaled ? score_scale : 1.0f, first_key);
   }
 };

@@ -14,27 +14,27 @@ namespace attnjit::kernel {
 
 // The walk of a thread block, by a warp. Each lane finds out about one of 32 tiles of keys, so that
 // one that a mask empties costs nothing. Of packed sequences, one of two warps that walk asks for
-// the places of both.
+// the addresses of both.
 template <ForwardWgmmaConfig kConfig, class Features, bool kAsks = false>
 struct ForwardWalk {
   const ForwardWgmmaParams& params;
   Features features;
   Block block;
   KeyRange keys;
-  TileRange tiles;      // yet to be looked at
-  RowsPlace place;      // of the block of rows
-  uint32 left, masked;  // of the 32 tiles at hand, the last of them first: to come, with a mask
-  int last;             // of these
-  int round;            // of the schedule or the plan, the next one
-  bool first;           // no tile of the block of rows has been named
-  bool more;            // of packed sequences: the plan has not ended
-  bool asked;           // of packed sequences: for the next place
+  TileRange tiles;        // yet to be looked at
+  RowWorkTile work_tile;  // of the block of rows
+  uint32 left, masked;    // of the 32 tiles at hand, the last of them first: to come, with a mask
+  int last;               // of these
+  int round;              // of the schedule or the plan, the next one
+  bool first;             // no tile of the block of rows has been named
+  bool more;              // of packed sequences: the plan has not ended
+  bool asked;             // of packed sequences: for the next work tile
 
   ATTNJIT_DEVICE ForwardWalk(const ForwardWgmmaParams& p, const Features& f)
       : params(p),
         features(f),
         tiles{0, 0},
-        place{},
+        work_tile{},
         left(0),
         masked(0),
         last(0),
@@ -102,36 +102,36 @@ struct ForwardWalk {
     first = false;
     return {tile, needs};
   }
-  // Asks for the next place with the last tile of the one at hand: no earlier, so that thread
+  // Asks for the next work tile with the last tile of the one at hand: no earlier, so that thread
   // blocks which are done sooner take more of them.
   ATTNJIT_DEVICE void ask() {
     const bool wants = kAsks && !asked && ptx::lane_index() == 0;
-    ptx::barrier_arrive_if(wants, ForwardShared<kConfig>().place_wanted());
+    ptx::barrier_arrive_if(wants, ForwardShared<kConfig>().work_wanted());
     asked = true;
   }
-  // The next place of plan_rows().
+  // The next work tile of plan_rows().
   ATTNJIT_DEVICE void take_planned() {
     ask();
     asked = false;
     const ForwardShared<kConfig> shared;
-    const typename ForwardShared<kConfig>::PlaceTurn turn{static_cast<uint32>(round++)};
-    ptx::barrier_wait(shared.place_full(turn.slot()), turn.full());
-    place = shared.take_place(shared.planned_word(turn.slot()));
-    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.place_empty(turn.slot()));
-    more = place.split >= 0;
+    const typename ForwardShared<kConfig>::WorkState state{static_cast<uint32>(round++)};
+    ptx::barrier_wait(shared.work_full(state.slot()), state.full());
+    work_tile = shared.next_work(shared.planned_word(state.slot()));
+    ptx::barrier_arrive_if(ptx::lane_index() == 0, shared.work_empty(state.slot()));
+    more = work_tile.split >= 0;
   }
   ATTNJIT_DEVICE void begin_rows(const ForwardWork& work) {
-    place = find_rows<kConfig.block_q, kConfig.packed_heads()>(
+    work_tile = find_rows<kConfig.block_q, kConfig.packed_heads()>(
         params.base, features, {static_cast<uint32>(work.plane), static_cast<uint32>(work.part)});
     enter_rows();
   }
   ATTNJIT_DEVICE void enter_rows() {
     const ForwardParams& p = params.base;
-    block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, place);
+    block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(p, features, work_tile);
     features.begin(block);
     keys = {0, block.kv_len};
     features.narrow(WarpTeam(), block, keys);
-    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits, place.split);
+    tiles = split_tiles(keys, kConfig.block_kv, p.num_splits, work_tile.split);
     first = true;
   }
 };

@@ -11,7 +11,7 @@ namespace attnjit::kernel {
 // What a thread block of the Hopper backward works on at a time: a tile of keys of one kv head, or
 // a share of its queries, and the first tile of these. One that does not exist comes after the
 // last.
-struct BackwardPlace {
+struct KeyWorkTile {
   static constexpr uint32 kNone = ~0u;  // plane
 
   PlanePart at;
@@ -20,45 +20,44 @@ struct BackwardPlace {
   ATTNJIT_DEVICE bool exists() const { return at.plane != kNone; }
 };
 
-// The places of a thread block, one after another, as the warp that loads queries finds them: its
-// own by index; or those that a count gives, where thread blocks share places, so that none is
-// idle while there are some; or all tiles of every num_blocks-th kv head, where it takes whole
-// planes.
+// The work tiles of a thread block, one after another, as the warp that loads queries finds them:
+// its own by index; or those that a count gives, where thread blocks share work, so that none is
+// idle while there is some; or all tiles of every num_blocks-th kv head, where it owns kv heads.
 //
-// Thread blocks wait for places of lower numbers, for zeros and for turns. Those are at work then:
+// Thread blocks wait for work tiles of lower numbers, for zeros and at dq. Those are at work then:
 // the hardware begins thread blocks in the order of their indices, and a count gives to those that
 // have begun alone.
 template <DkvWgmmaConfig kConfig>
-class BackwardPlaces {
+class KeyWorkTiles {
  public:
-  ATTNJIT_DEVICE explicit BackwardPlaces(const DkvWgmmaParams& params)
+  ATTNJIT_DEVICE explicit KeyWorkTiles(const DkvWgmmaParams& params)
       : params_(params), next_(kConfig.owns_kv_head ? 0 : ptx::block_index()) {
     ask();
   }
 
-  // Asks for the next place, so that the answer is there with take(): as late as that allows, for
-  // somebody else might be free before.
+  // Asks for the next work tile, so that the answer is there with take(): as late as that allows,
+  // for another thread block might be free before.
   ATTNJIT_DEVICE void ask() {
-    if (!kConfig.shares_places || ptx::lane_index() != 0) return;
-    next_ = ptx::take_count(params_.places_taken);
+    if (!kConfig.shares_work || ptx::lane_index() != 0) return;
+    next_ = ptx::take_count(params_.work_taken);
   }
-  // The next place, or none.
+  // The next work tile, or none.
   ATTNJIT_DEVICE PlanePart take() {
     const uint32 tiles = params_.base.num_kv_tiles, planes = params_.base.num_planes;
     if constexpr (kConfig.owns_kv_head) {
       const uint32 number = next_++;
       const uint32 plane = ptx::block_index() + number / tiles * params_.num_blocks;
-      return {plane < planes ? plane : BackwardPlace::kNone, number % tiles};
+      return {plane < planes ? plane : KeyWorkTile::kNone, number % tiles};
     }
-    const uint32 index = kConfig.shares_places ? ptx::warp_broadcast(next_, 0) : next_;
+    const uint32 index = kConfig.shares_work ? ptx::warp_broadcast(next_, 0) : next_;
     const uint32 parts = tiles * params_.base.num_splits;
-    if (index >= parts * planes) return {BackwardPlace::kNone, 0};
+    if (index >= parts * planes) return {KeyWorkTile::kNone, 0};
     return find_plane_part(params_.base, parts, index);
   }
 
  private:
   const DkvWgmmaParams& params_;
-  uint32 next_;  // lane 0's, where thread blocks share places
+  uint32 next_;  // lane 0's, where thread blocks share work
 };
 
 }  // namespace attnjit::kernel
