@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report({kPlaneDq, "ptx::barrier_arrive_expecting(shared.sums_full(warp), kBytes);", ""},
                 plane(400), {"deadlock", "0 of 1 arrivals"});
   // Both parts of a tile come back to the places of the tile before.
-  expect_report({kPlaneDq, "ptx::warp_sync();  // all places have been read", ""}, plane(400, 128),
+  expect_report({kPlaneDq, "ptx::warp_sync();  // all buffers have been read", ""}, plane(400, 128),
                 {"bulk_load: writes shared memory at +", "which thread"});
   expect_report({kPlaneDq, "ptx::tensor_store_commit();", ""}, plane(400), {"dq:"});
 }

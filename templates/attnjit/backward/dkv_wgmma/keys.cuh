@@ -170,8 +170,8 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::wgmma_commit();
     ptx::wgmma_wait<1>();
     hold(dp);
-    ptx::barrier_arrive_if(lane == 0 && !next.exists(),
-                           shared.v_empty());  // the work tile's last dP
+    // The last dP of the work tile is done with V.
+    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
       this->load(weights.word, slot);
