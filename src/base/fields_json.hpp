@@ -111,7 +111,7 @@ Patch<T> parse_patch(const Json& json, const std::string& what) {
             for (const auto& set : inner) set(object.*member);
           });
     } else {
-      const bool tag = HasTag<T> && patch.empty() && f.name == std::get<0>(kFields<T>).name;
+      const bool tag = std::string_view(f.name) == std::get<0>(kFields<T>).name;
       patch.push_back([tag, member = f.member,
                        parsed = from_json_value<Member>(json[f.name], place)](T& object) {
         object.*member = parsed;

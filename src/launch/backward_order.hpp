@@ -8,6 +8,6 @@ namespace attnjit::launch {
 /// these meet their queries: who waits for whom at dq, what is in L2, and who is last depend on it.
 /// docs/lab/hopper-backward.md, "The order of places", has what was measured.
 void order_work_tiles(BackwardGrid& grid, const BackwardPlanSpec& spec,
-                  const problem::BackwardProblem& problem);
+                      const problem::BackwardProblem& problem);
 
 }  // namespace attnjit::launch

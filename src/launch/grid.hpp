@@ -30,10 +30,10 @@ struct SplitCosts {
 std::int32_t choose_splits(std::int64_t blocks, std::int64_t tiles, std::int64_t slots,
                            const SplitCosts& costs);
 
-/// How many planes' tiles alternate under a causal mask: its last rows take longest (its first
-/// keys in the backward), so the long ones of several planes go first, and the device runs dry at
-/// the end of a section only. What `sharers` planes read together, `bytes` in all, should stay in
-/// L2: 16 MiB is four heads of 8192 keys (D128).
+/// The number of planes whose tiles alternate under a causal mask: its last rows take longest (its
+/// first keys in the backward), so the long ones of several planes go first, and the device runs
+/// dry at the end of a section only. What `sharers` planes read together, `bytes` in all, should
+/// stay in L2: 16 MiB is four heads of 8192 keys (D128).
 std::int32_t choose_section(std::int64_t bytes, std::int64_t sharers, std::int64_t planes);
 
 /// Into how many sections the blocks of rows of packed sequences go: of equal numbers of kv heads,

@@ -7,7 +7,7 @@
 
 namespace attnjit::launch {
 
-/// What a pass keeps for later calls that leaves no tensor maps.
+/// In place of maps, for a pass that keeps none for later calls.
 struct NoMaps {};
 
 /// The driver's cuTensorMapEncodeTiled and cuTensorMapReplaceAddress, or functions that stand for

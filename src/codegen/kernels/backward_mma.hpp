@@ -4,7 +4,8 @@
 #include "codegen/kernels/rows.hpp"
 #include "codegen/kernels/score_kernel.hpp"
 
-/// What the backward kernels of templates/attnjit/backward/mma share: for dk and dv, dq, and dbias.
+/// Parts common to the backward kernels of templates/attnjit/backward/mma: dk and dv, dq, and
+/// dbias.
 namespace attnjit::codegen {
 
 kernel::BackwardMmaConfig backward_mma_config(const problem::BackwardFamily& family,

@@ -2,8 +2,8 @@
 #include "codegen/kernels/rows.hpp"
 #include "codegen/kernels/score_kernel.hpp"
 
-/// What the backward kernels by wgmma share, each of which has one width of keys or queries, and as
-/// many threads as its warpgroups take.
+/// Parts common to the backward kernels by wgmma, each of which has one width of keys or queries,
+/// and as many threads as its warpgroups take.
 namespace attnjit::codegen {
 
 /// The rule that `tile` breaks in the kernel of `what`, such as "dkv", that has `config`.

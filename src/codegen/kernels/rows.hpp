@@ -2,8 +2,8 @@
 #include "codegen/kernels/main_kernels.hpp"
 #include "codegen/tunable_rules.hpp"
 
-/// What each file of codegen/kernels defines of its kernel: its config and facts, the rule that
-/// tunables break, as a sentence, and its source.
+/// The functions that each file of codegen/kernels defines of its kernel: its config and facts, the
+/// rule that tunables break, as a sentence, and its source.
 namespace attnjit::codegen {
 
 /// Whether the copy engine brings the bias to kernels that have keys in rows, see score/bias.cuh.

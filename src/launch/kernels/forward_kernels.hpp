@@ -5,12 +5,12 @@
 #include "codegen/kernels/main_kernels.hpp"
 #include "launch/tensor_map_table.hpp"
 
-/// What a launch of attn_fwd has beside the parameters that all its kernels have.
+/// Parameters of a launch of attn_fwd beyond those that all its kernels have.
 namespace attnjit::launch {
 
-/// What a forward leaves to later calls of its problem under its plan: the tensor maps that it
-/// needs, in the parameters that they are part of, and in these, beside zeros, the addresses that
-/// q, k, v and out had. Nothing for a kernel without maps.
+/// The tensor maps that a forward leaves to later calls of its problem under its plan, in the
+/// parameters that they are part of, and in these, beside zeros, the addresses that q, k, v and out
+/// had. Nothing for a kernel without maps.
 using KeptMaps = std::optional<kernel::ForwardWgmmaParams>;
 
 /// Parameters as a call begins with them: zeros, or those of `kept`.

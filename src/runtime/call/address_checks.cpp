@@ -36,7 +36,7 @@ void check_member(const cuda::Driver& driver, const char* what, const std::optio
 void check_member(const cuda::Driver& driver, const char*, const ForwardArgs& args) {
   check_addresses(driver, args);
 }
-// What holds no address.
+// Members without an address.
 void check_member(const cuda::Driver&, const char*, const PlaneOrder&) {}
 template <std::integral T>
 void check_member(const cuda::Driver&, const char*, T) {}

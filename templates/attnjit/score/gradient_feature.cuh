@@ -7,8 +7,7 @@ namespace attnjit::kernel {
 // a warp computes, and two more, which a feature may lack:
 //
 //   TileUse tile_use(batch, head, q_tile, kv_tile)   what a whole tile needs
-//   void prefetch(team, block, head, q_tile, kv_tile)   the tile is next; the team calls it
-//   together
+//   void prefetch(team, block, head, q_tile, kv_tile)   the tile is next; all of the team call it
 template <class... Features>
 struct GradientFeatures : FeatureSet<Features...> {
   using FeatureSet<Features...>::FeatureSet;

@@ -15,8 +15,7 @@
 // A thread block keeps block_kv keys of one kv head and walks over the queries of all heads that
 // share it. Its warps have roles:
 //
-//   warpgroup 0        warp 0 finds the work tiles, walks over the tiles of queries and loads Q and
-//   dO;
+//   warpgroup 0        warp 0 finds the work tiles, walks over the queries and loads Q and dO;
 //                      warp 1 sets rows to zero that must not be read; warp 2 orders the sums of dq
 //                      (backward/dkv_wgmma/dq_semaphore.cuh) or sets its sums to zero
 //                      (backward/dkv_wgmma/zeros_ahead.cuh), and dbias where it has no tile
