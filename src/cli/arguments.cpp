@@ -51,7 +51,7 @@ void add_problem(CLI::App& verb, WorkloadOptions& options,
 
 void add_path(CLI::App& verb, WorkloadOptions& options) {
   verb.add_option("--path", options.path,
-                  "Instructions of the main loops: auto (default), mma or wgmma");
+                  "Main loops: auto (default), mma, wgmma or single_tile");
 }
 
 void add_archs(CLI::App& verb, WorkloadOptions& options, const char* help) {

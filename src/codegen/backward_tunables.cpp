@@ -30,13 +30,16 @@ Rule why_dbias_method_unfit(const BackwardTunables& t, const BackwardFamily& f) 
   const DbiasMethod natural = default_dbias_method(f), method = t.dbias_method;
   const bool reduces = natural == DbiasMethod::kAdd || natural == DbiasMethod::kKernel;
   const bool asked_to = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel ||
-                        method == DbiasMethod::kPerPlane;
+                        method == DbiasMethod::kPerPlane || method == DbiasMethod::kPerBlock;
   const bool keeps_all = natural == DbiasMethod::kStore && method == DbiasMethod::kPerPlane;
   if (method != natural && !(reduces && asked_to) && !keeps_all) {
     return "dbias_method: it does not support the axes that dbias keeps";
   }
   if (f.deterministic && method == DbiasMethod::kAdd) {
     return "dbias_method: add is not deterministic; use kernel";
+  }
+  if (method == DbiasMethod::kPerBlock && t.dkv.path != Path::kSingleTile) {
+    return "dbias_method: per_block needs path single_tile; use add or kernel";
   }
   if (method == DbiasMethod::kPerPlane) {
     if (const Rule rule = why_no_parts(f)) {
@@ -122,6 +125,13 @@ DbiasMethod default_dbias_method(const BackwardFamily& f) {
   // Tiles that no sequence reaches are to be 0, and no walk comes by.
   if (!f.dbias_reduces_planes && !f.scores.packed) return DbiasMethod::kStore;
   return f.deterministic ? DbiasMethod::kKernel : DbiasMethod::kAdd;
+}
+
+Rule why_unfit(const BackwardTunables& tunables, const problem::BackwardPlanKey& key,
+               const Arch& arch) {
+  if (auto rule = why_unfit(tunables, key.family, arch)) return rule;
+  if (tunables.dkv.path != Path::kSingleTile) return std::nullopt;
+  return why_longer_than(tunables.dkv, key);
 }
 
 Rule why_unfit(const BackwardTunables& tunables, const BackwardFamily& f, const Arch& arch) {

@@ -5,6 +5,9 @@
 namespace attnjit::codegen {
 
 std::string describe_tile(const BackwardTile& t) {
+  if (t.path == Path::kSingleTile) {
+    return fmt::format("single_tile q{} kv{} b{}", t.block_q, t.block_kv, t.min_blocks);
+  }
   if (t.path == Path::kWgmma) {
     return fmt::format("wgmma q{} kv{} s{}", t.block_q, t.block_kv, t.num_stages);
   }
@@ -16,7 +19,8 @@ std::string describe_tile(const BackwardTile& t) {
 
 std::string describe_tile(const BackwardTunables& t) {
   std::string text = describe_tile(t.dkv);
-  if (t.dq_method == DqMethod::kOwnKvHead) text += " own_kv_head";
+  if (t.dq_method == DqMethod::kOwnKvHead && t.dkv.path != Path::kSingleTile)
+    text += " own_kv_head";
   if (t.dq_method == DqMethod::kFirstStores) text += " first_stores";
   if (t.dq_method == DqMethod::kKernel) text += ", dq " + describe_tile(t.dq);
   if (t.dbias_method == DbiasMethod::kKernel) text += ", dbias " + describe_tile(t.dbias);

@@ -74,7 +74,9 @@ kernel::BackwardPreprocessConfig preprocess_config(const BackwardFamily& f,
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
           .pieces = dkv.whole_tiles,
-          .dq_columns = tunables.dq_method == DqMethod::kOwnKvHead ? f.scores.head_dim : 0,
+          .dq_columns = tunables.dq_method == DqMethod::kOwnKvHead && !dkv.single_tile
+                            ? f.scores.head_dim
+                            : 0,
           .sink = f.scores.sink,
           .sink_dtype = kernel_dtype(f.scores.sink_dtype),
           .row_mask = f.scores.mask == Extent::kPerQuery,
@@ -111,7 +113,8 @@ std::optional<kernel::BiasSumConfig> bias_sum_config(const BackwardFamily& f, Db
                                .over_queries = f.dbias_scalar,
                                .packed = f.scores.packed && method == DbiasMethod::kRows,
                                .groups = f.dbias_groups_batch && method != DbiasMethod::kAdd &&
-                                         method != DbiasMethod::kKernel};
+                                         method != DbiasMethod::kKernel &&
+                                         method != DbiasMethod::kPerBlock};
 }
 
 }  // namespace attnjit::codegen

@@ -5,6 +5,7 @@
 
 #include "attnjit/backward/dkv_wgmma/config.h"
 #include "attnjit/backward/mma/config.h"
+#include "attnjit/backward/mma/single_tile_config.h"
 #include "attnjit/forward/mma/config.h"
 #include "base/fields.hpp"
 #include "problem/problem.hpp"
@@ -37,6 +38,10 @@ inline std::string literal(kernel::Fresh value) {
 inline std::string literal(kernel::DqOrder value) {
   constexpr const char* kNames[] = {"kAny", "kFirstStores", "kKeys"};
   return fmt::format("DqOrder::{}", kNames[static_cast<int>(value)]);
+}
+inline std::string literal(kernel::PlaneDbias value) {
+  constexpr const char* kNames[] = {"kNone", "kStore", "kSum"};
+  return fmt::format("PlaneDbias::{}", kNames[static_cast<int>(value)]);
 }
 inline std::string literal(problem::Extent value) {
   switch (value) {

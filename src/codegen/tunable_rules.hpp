@@ -50,6 +50,16 @@ Rule why_out_of_range(const Tunables& tunables) {
   return rule;
 }
 
+/// The rule of a tile that holds whole planes.
+template <class Tile, class PlanKey>
+Rule why_longer_than(const Tile& tile, const PlanKey& key) {
+  if (key.bucket_q <= tile.block_q && key.bucket_kv <= tile.block_kv) return std::nullopt;
+  return fmt::format(
+      "path: single_tile holds at most {} rows and {} keys, and the problem may have "
+      "{} and {}; use mma or wgmma",
+      tile.block_q, tile.block_kv, key.bucket_q, key.bucket_kv);
+}
+
 /// The rule of members that a tile's path has not, see lacks().
 template <base::HasTag Tile>
 Rule why_lacking(const Tile& tile) {

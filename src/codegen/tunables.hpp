@@ -9,6 +9,7 @@
 #include "base/fields.hpp"
 #include "codegen/arch.hpp"
 #include "problem/backward_problem.hpp"
+#include "problem/plan_key.hpp"
 
 /// Everything that can be chosen for a problem's kernels: what tuning searches, records keep and
 /// --config sets. A kernel's config is made from its family and these.
@@ -16,8 +17,9 @@ namespace attnjit::codegen {
 
 /// The main loop of a kernel.
 enum class Path {
-  kMma,    ///< mma.sync, for every architecture
-  kWgmma,  ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
+  kMma,         ///< mma.sync, for every architecture
+  kWgmma,       ///< wgmma and TMA, for sm_90a; of a backward the kernels of dk and dv, and of dq
+  kSingleTile,  ///< mma.sync, for planes of up to 64 rows and keys; all gradients at once
 };
 
 /// Everything that can be chosen for a forward, see kernel::ForwardMmaConfig and
@@ -39,11 +41,12 @@ constexpr auto fields(const ForwardTunables*) {
       base::Field{"min_blocks", &T::min_blocks}, base::Field{"softmax", &T::softmax});
 }
 
-/// Whether tiles of a path have no such member: those of Path::kWgmma have as many warps as their
-/// rows take, and an SM each.
+/// Whether tiles of a path have no such member: those of Path::kWgmma and kSingleTile have as many
+/// warps as their rows take, the former an SM each, the latter a tile of keys for a whole plane.
 constexpr bool lacks(const ForwardTunables& tunables, std::string_view member) {
-  return tunables.path == Path::kWgmma &&
-         (member == "num_warps" || member == "min_blocks" || member == "softmax");
+  if (tunables.path == Path::kMma) return false;
+  if (member == "num_warps" || member == "softmax") return true;
+  return member == (tunables.path == Path::kWgmma ? "min_blocks" : "num_stages");
 }
 constexpr std::array<base::Renamed, 1> renamed(const ForwardTunables*) {
   return {{{"pack_heads", "pack_gqa"}}};
@@ -66,6 +69,7 @@ enum class DbiasMethod {
   kAdd,       ///< planes are reduced: added up in fp32 by the kernel of dk and dv, by atomics
   kKernel,    ///< planes are reduced: by a kernel of its own that computes the scores again
   kPerPlane,  ///< a few planes are reduced: each is stored, in 16 bits, and a kernel adds them up
+  kPerBlock,  ///< planes are reduced: each thread block adds up its own, and a kernel adds those up
 };
 
 /// Whether the kernel of dk and dv writes dS tile by tile: to dbias, or plane by plane beside it.
@@ -94,9 +98,11 @@ constexpr auto fields(const BackwardTile*) {
 
 /// As of a forward.
 constexpr bool lacks(const BackwardTile& tile, std::string_view member) {
-  return tile.path == Path::kWgmma &&
-         (member == "num_warps" || member == "query_warps" || member == "min_blocks" ||
-          member == "late" || member == "fresh");
+  if (tile.path == Path::kMma) return false;
+  if (member == "num_warps" || member == "query_warps" || member == "late" || member == "fresh") {
+    return true;
+  }
+  return member == (tile.path == Path::kWgmma ? "min_blocks" : "num_stages");
 }
 
 /// Everything that can be chosen for a backward.
@@ -143,12 +149,23 @@ constexpr bool fits_pages(int block_kv, int page_size) {
 }
 std::optional<std::string> why_no_wgmma(const problem::BackwardFamily& family, const Arch& arch);
 
+/// The rule that keeps every forward of `family`, or every backward, from Path::kSingleTile, or
+/// nullopt.
+std::optional<std::string> why_no_single_tile(const problem::Family& family);
+std::optional<std::string> why_no_single_tile(const problem::BackwardFamily& family);
+
 /// The rule that keeps `tunables` from running problems of `family` on `arch`, as a sentence, or
 /// nullopt.
 std::optional<std::string> why_unfit(const ForwardTunables& tunables, const problem::Family& family,
                                      const Arch& arch);
 std::optional<std::string> why_unfit(const BackwardTunables& tunables,
                                      const problem::BackwardFamily& family, const Arch& arch);
+
+/// The same of all problems of `key`: lengths may be too large for the kernel.
+std::optional<std::string> why_unfit(const ForwardTunables& tunables, const problem::PlanKey& key,
+                                     const Arch& arch);
+std::optional<std::string> why_unfit(const BackwardTunables& tunables,
+                                     const problem::BackwardPlanKey& key, const Arch& arch);
 
 /// "q64 pack_gqa kv128 s2 w8 b1 max_free": for titles and tables.
 std::string describe_tile(const ForwardTunables& tunables);
@@ -165,7 +182,8 @@ std::string describe_tile(const BackwardTunables& tunables);
 template <>
 struct attnjit::base::Words<attnjit::codegen::Path> {
   using enum codegen::Path;
-  static constexpr Word<codegen::Path> kAll[] = {{"mma", kMma}, {"wgmma", kWgmma}};
+  static constexpr Word<codegen::Path> kAll[] = {
+      {"mma", kMma}, {"wgmma", kWgmma}, {"single_tile", kSingleTile}};
 };
 template <>
 struct attnjit::base::Words<attnjit::kernel::SoftmaxPolicy> {
@@ -198,7 +216,7 @@ template <>
 struct attnjit::base::Words<attnjit::codegen::DbiasMethod> {
   using enum codegen::DbiasMethod;
   static constexpr Word<codegen::DbiasMethod> kAll[] = {
-      {"none", kNone}, {"rows", kRows},     {"store", kStore},       {"columns", kColumns},
-      {"add", kAdd},   {"kernel", kKernel}, {"per_plane", kPerPlane}};
+      {"none", kNone}, {"rows", kRows},     {"store", kStore},        {"columns", kColumns},
+      {"add", kAdd},   {"kernel", kKernel}, {"per_plane", kPerPlane}, {"per_block", kPerBlock}};
   static constexpr Renamed kRenamed[] = {{"parts", "per_plane"}};
 };

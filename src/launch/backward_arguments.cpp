@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "launch/dbias_shares.hpp"
 #include "launch/feature_values.hpp"
 #include "launch/grid.hpp"
 #include "launch/mask_plan.hpp"
@@ -37,6 +38,7 @@ BackwardArguments::BackwardArguments(const BackwardPlanSpec& spec,
   set_sums(problem.forward);
   if (args.dbias && spec.tunables.dbias_method != DbiasMethod::kNone)
     set_dbias(problem, *args.dbias);
+  if (spec.dkv.single_tile) set_single_tile(problem, args);
   set_maps(problem, args, maker);
   if (spec.sink_sum) set_dsink(problem, *args.dsink);
   set_shapes(problem);
@@ -253,6 +255,24 @@ void BackwardArguments::set_bias_sum(const problem::BackwardProblem& problem,
             std::int64_t{g.batches} * g.heads * sum.row.size * sum.num_column_blocks);
 }
 
+// Thread blocks of path single_tile stay on their SMs.
+void BackwardArguments::set_single_tile(const problem::BackwardProblem& problem,
+                                        const BackwardArgs& args) {
+  const problem::Problem& p = problem.forward;
+  values_.single_tile = {.base = values_.dkv.base,
+                         .out = args.forward.out.data,
+                         .lse = args.forward.lse,
+                         .dlse = args.dlse,
+                         .out_strides = row_strides(p.out)};
+  values_.planes = walked_planes(spec_, problem);
+  kernel::Grouped<kernel::BiasGradParams>& walk = values_.dkv_dbias;
+  if (spec_.tunables.dbias_method == DbiasMethod::kPerBlock) return;
+  walk.shares = layout_.grid.dbias_shares;
+  if (spec_.tunables.dbias_method == DbiasMethod::kStore) return;
+  walk.batches_per_plane = p.run_length(values_.planes.batches, p.bias.cycle);
+  walk.cycle = batch_cycle(p.bias.cycle);
+}
+
 void BackwardArguments::set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink) {
   const problem::Problem& p = problem.forward;
   const std::int64_t rows = layout_.grid.padded_rows();
@@ -293,7 +313,9 @@ void BackwardArguments::set_shapes(const problem::BackwardProblem& problem) {
 // The order of the parameters that codegen/render.hpp tells.
 void BackwardArguments::list_parameters() {
   codegen::FeatureValues& features = values_.features;
-  if (codegen::dbias_in_dkv(spec_.tunables.dbias_method)) {
+  if (spec_.dkv.single_tile) {
+    list(BackwardStep::kDkv, {&values_.single_tile, &values_.planes, &values_.dkv_dbias}, features);
+  } else if (codegen::dbias_in_dkv(spec_.tunables.dbias_method)) {
     list(BackwardStep::kDkv, {&values_.dkv, &values_.dkv_dbias}, features);
   } else {
     list(BackwardStep::kDkv, {&values_.dkv}, features);

@@ -28,9 +28,10 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
 
   /// The parameter values.
   struct Values {
-    kernel::DkvWgmmaParams dkv{};    ///< of this kernel; mma takes the base alone
-    kernel::DqWgmmaParams dq{};      ///< of this kernel; mma takes the base alone
-    kernel::BackwardParams dbias{};  ///< of this kernel
+    kernel::DkvWgmmaParams dkv{};                    ///< of this kernel; mma takes the base alone
+    kernel::BackwardSingleTileParams single_tile{};  ///< the same on path single_tile
+    kernel::DqWgmmaParams dq{};                      ///< of this kernel; mma takes the base alone
+    kernel::BackwardParams dbias{};                  ///< of this kernel
     kernel::BiasPlanes planes{};
     kernel::Grouped<kernel::BiasGradParams> dkv_dbias{};    ///< where that of dk and dv puts dS
     kernel::Grouped<kernel::BiasGradParams> dbias_dbias{};  ///< where the kernel of dbias does
@@ -53,6 +54,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
   void set_dbias(const problem::BackwardProblem& problem, const Tensor& dbias);
   void set_bias_sum(const problem::BackwardProblem& problem, const DbiasParts& parts,
                     const Tensor& dbias);
+  void set_single_tile(const problem::BackwardProblem& problem, const BackwardArgs& args);
   void set_dsink(const problem::BackwardProblem& problem, const Tensor& dsink);
   void set_shapes(const problem::BackwardProblem& problem);
   void list_parameters();

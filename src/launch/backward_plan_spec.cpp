@@ -75,9 +75,11 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
     add(BackwardStep::kMaskPack, codegen::render_mask_pack(*spec.mask_pack, templates),
         *spec.mask_pack, spec.mask_pack->shared_bytes());
   }
-  const auto preprocess = codegen::preprocess_config(family, tunables, spec.dkv);
-  add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
-      preprocess, 0);
+  if (!spec.dkv.reads_out) {
+    const auto preprocess = codegen::preprocess_config(family, tunables, spec.dkv);
+    add(BackwardStep::kPreprocess, codegen::render_backward_preprocess(preprocess, templates),
+        preprocess, 0);
+  }
   add_dkv(spec, arch, templates);
   const auto add_sum = [&](BackwardStep kind, int columns, bool stored = false,
                            bool overlaps = false) {
@@ -87,7 +89,7 @@ BackwardPlanSpec make_backward_plan_spec(const problem::BackwardFamily& family,
   };
   if (spec.dq_kernel) {
     add_dq(spec, templates);
-  } else if (!spec.owns_kv_head()) {
+  } else if (spec.adds_dq()) {
     add_sum(BackwardStep::kDqSum, family.scores.head_dim, spec.dkv.orders_dq(),
             spec.dkv.takes_orders && arch.dependent_launch);
   }
@@ -137,10 +139,15 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
   grid.dbias_queries =
       kernel::round_up(dbias.queries, whole_tiles ? spec.dkv.block_q : kPieceQueries);
   grid.dbias_keys = kernel::round_up(dbias.keys, whole_tiles ? spec.dkv.block_kv : kPieceKeys);
-  if (spec.dbias_kernel) grid.dbias_shares = dbias_shares(spec, problem);
+  if (spec.dbias_kernel || spec.dkv.single_tile) grid.dbias_shares = dbias_shares(spec, problem);
   grid.q_planes = std::int64_t{p.tensor_batch()} * p.num_heads_q;
   grid.kv_planes = std::int64_t{p.tensor_batch()} * p.num_heads_kv;
   if (spec.tunables.split && !p.packed) grid.splits = query_splits(grid, spec, p);
+  if (spec.dkv.single_tile) {
+    const kernel::BiasPlanes planes = walked_planes(spec, problem);
+    grid.dkv_blocks = std::int64_t{planes.batches} * planes.heads * grid.dbias_shares;
+    return grid;
+  }
   grid.dkv_blocks =
       spec.owns_kv_head()
           ? std::min<std::int64_t>(grid.kv_planes, grid.kv_tiles > 0 ? spec.block_slots : 0)
@@ -172,15 +179,18 @@ BackwardLayout workspace_layout(const BackwardPlanSpec& spec,
   const std::int64_t rows = layout.grid.rows();
   const auto columns = [](int head_dim) { return kernel::round_up(head_dim, kGroup); };
   constexpr std::int64_t kFloat = sizeof(float);
-  layout.lse = take(rows * kFloat);
-  layout.delta = take(rows * kFloat);
-  layout.live = take(rows / 8);
+  if (!spec.dkv.reads_out) {
+    layout.lse = take(rows * kFloat);
+    layout.delta = take(rows * kFloat);
+    layout.live = take(rows / 8);
+  }
   if (spec.dkv.whole_tiles) layout.row_pieces = take(rows * kernel::kRowPieceBytes);
   const DbiasMethod dbias = spec.tunables.dbias_method;
   if (dbias == DbiasMethod::kRows) layout.ds_rows = take(rows * kFloat);
   if (spec.sink_sum) layout.dsink_rows = take(rows * kFloat);
   if (spec.mask_pack) layout.mask = take(mask_layout(*spec.mask_pack, p).bytes);
-  if (layout.grid.dbias_shares > 1) {
+  if (layout.grid.dbias_shares > 1 &&
+      (dbias == DbiasMethod::kKernel || dbias == DbiasMethod::kPerBlock)) {
     layout.dbias_parts =
         take(std::int64_t{layout.grid.dbias_shares} * problem.dbias.batches * problem.dbias.heads *
              problem.dbias.queries * dbias_part_keys(problem) * kFloat);

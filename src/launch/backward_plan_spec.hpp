@@ -10,7 +10,7 @@ namespace attnjit::launch {
 /// The kernels of a backward, in the order in which they run.
 enum class BackwardStep {
   kMaskPack,    ///< where there is a mask over keys that is not prepared
-  kPreprocess,  ///< rows, and sums set to zero
+  kPreprocess,  ///< rows, and sums set to zero; not where kDkv computes delta
   kDkv,         ///< dk and dv, and what else the tunables give it
   kDq,          ///< dq, where it has a kernel of its own
   kDqSum,       ///< rounds dq, where it is added up
@@ -42,9 +42,13 @@ struct BackwardPlanSpec {
   Steps<BackwardStep> steps;
 
   bool has_dq_kernel() const { return dq_kernel.has_value(); }
-  bool owns_kv_head() const { return tunables.dq_method == codegen::DqMethod::kOwnKvHead; }
+  /// Whether thread blocks of the kernel of dk and dv add up dq of a kv head, each in memory of its
+  /// own.
+  bool owns_kv_head() const {
+    return tunables.dq_method == codegen::DqMethod::kOwnKvHead && !dkv.single_tile;
+  }
   /// Whether dq is added up in fp32 by the kernel of dk and dv.
-  bool adds_dq() const { return !has_dq_kernel() && !owns_kv_head(); }
+  bool adds_dq() const { return !has_dq_kernel() && !owns_kv_head() && !dkv.single_tile; }
   /// The kernel of dk and dv.
   std::size_t main_step() const { return steps.find(BackwardStep::kDkv); }
 };
@@ -72,8 +76,9 @@ struct BackwardGrid {
   /// Sections that the kernel of dk and dv sets sums of dq to zero before other thread blocks add
   /// to them; 0 where all of them are zeros before.
   std::int32_t zeros_ahead = 0;
-  /// Of the batch elements and heads that a plane of dbias sums, in the kernel of dbias; each has
-  /// sums of its own where there are several.
+  /// Of the batch elements and heads that a plane of dbias sums, in the kernel of dbias or on path
+  /// single_tile, there of any that thread blocks walk over; each has sums of its own where there
+  /// are several.
   std::int32_t dbias_shares = 1;
   /// Of a plane of dbias while it is added up: whole pieces of 16 queries by 32 keys, and whole
   /// tiles on path wgmma.

@@ -42,6 +42,7 @@ std::optional<DbiasParts> dbias_parts(const BackwardPlanSpec& spec,
     case DbiasMethod::kStore:
       return std::nullopt;
     case DbiasMethod::kKernel:
+    case DbiasMethod::kPerBlock:
       if (layout.grid.dbias_shares == 1) return std::nullopt;
       set_planes(memory, g.queries, dbias_part_keys(problem), g.heads);
       share_planes();

@@ -11,14 +11,36 @@ constexpr SplitCosts kSharerSplitCosts{.start = 2, .combine = 4, .shares_per_til
 
 }  // namespace
 
+kernel::BiasPlanes walked_planes(const BackwardPlanSpec& spec,
+                                 const problem::BackwardProblem& problem) {
+  const problem::BiasGradient& g = problem.dbias;
+  const problem::Operand& bias = problem.forward.bias;
+  switch (spec.tunables.dbias_method) {
+    case codegen::DbiasMethod::kPerBlock:
+      return {g.batches, g.heads, g.queries, g.keys};
+    case codegen::DbiasMethod::kNone:
+      if (bias.extent != problem::Extent::kAbsent) {
+        return {bias.num_batches, bias.num_heads, bias.queries, bias.keys};
+      }
+      [[fallthrough]];
+    default:
+      return {1, 1, 1, 1};
+  }
+}
+
 std::int32_t dbias_shares(const BackwardPlanSpec& spec, const problem::BackwardProblem& problem) {
+  const problem::Problem& p = problem.forward;
+  const std::int64_t pairs = std::int64_t{p.batch} * p.num_heads_q;
+  if (spec.dkv.single_tile) {
+    const kernel::BiasPlanes walked = walked_planes(spec, problem);
+    const std::int64_t planes = std::int64_t{walked.batches} * walked.heads;
+    return choose_splits(planes, pairs / planes, spec.block_slots, kSharerSplitCosts);
+  }
   const problem::BiasGradient& g = problem.dbias;
   const std::int64_t planes = std::int64_t{g.batches} * g.heads;
   const std::int64_t tiles = std::int64_t{kernel::ceil_div(g.queries, spec.dbias_kernel->block_q)} *
                              kernel::ceil_div(g.keys, spec.dbias_kernel->block_kv);
-  const std::int64_t sharers =
-      std::int64_t{problem.forward.batch} * problem.forward.num_heads_q / planes;
-  return choose_splits(planes * tiles, sharers, spec.dbias_slots, kSharerSplitCosts);
+  return choose_splits(planes * tiles, pairs / planes, spec.dbias_slots, kSharerSplitCosts);
 }
 
 }  // namespace attnjit::launch

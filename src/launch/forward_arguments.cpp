@@ -56,6 +56,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
         packed_mask(problem, prepared_layout(problem, mask), mask.data).packed,
         batch_cycle(problem.mask.cycle)};
   }
+  if (spec.facts.single_tile && runs(ForwardStep::kForward)) share_out_planes(spec, problem);
   if (spec.facts.persistent && runs(ForwardStep::kForward)) {
     std::visit(
         [&](const auto& config) { set_maps(config, problem, args, maker, kept, values_.forward); },
@@ -65,7 +66,7 @@ ForwardArguments::ForwardArguments(const ForwardPlanSpec& spec, const problem::P
     share_out_work(problem, layout.grid, blocks, values_.forward);
     if (spec.packed_order) set_order(problem, layout, blocks, base);
   }
-  list_parameters();
+  list_parameters(spec);
 }
 
 void ForwardArguments::set_forward(const ForwardPlanSpec& spec, const problem::Problem& problem,
@@ -161,9 +162,28 @@ void ForwardArguments::set_order(const problem::Problem& problem, const Workspac
   set_shape(ForwardStep::kPackedOrder, 1);
 }
 
-void ForwardArguments::list_parameters() {
-  // The base is the first member, so that one address serves either path.
-  list(ForwardStep::kForward, {&values_.forward}, values_.features);
+// Thread blocks stay on their SMs. Batch elements that share a plane of the bias follow each other.
+void ForwardArguments::share_out_planes(const ForwardPlanSpec& spec,
+                                        const problem::Problem& problem) {
+  limit_blocks(ForwardStep::kForward, static_cast<unsigned>(spec.block_slots));
+  const bool has_bias = problem.bias.extent != problem::Extent::kAbsent;
+  const std::int32_t planes = has_bias ? problem.bias.num_batches : 1;
+  values_.single_tile = {
+      .base = values_.forward.base,
+      .order = {.batch = problem.batch,
+                .sharers = problem.batch / planes,
+                .run = problem.run_length(planes, problem.bias.cycle),
+                .cycle = batch_cycle(problem.bias.cycle)},
+      .num_blocks = static_cast<kernel::int32>(shape(ForwardStep::kForward).grid[0])};
+}
+
+void ForwardArguments::list_parameters(const ForwardPlanSpec& spec) {
+  // The base is the first member, so that one address serves other paths.
+  if (spec.facts.single_tile) {
+    list(ForwardStep::kForward, {&values_.single_tile}, values_.features);
+  } else {
+    list(ForwardStep::kForward, {&values_.forward}, values_.features);
+  }
   list(ForwardStep::kMaskPack, {&values_.mask_pack});
   list(ForwardStep::kPackedOrder, {&values_.packed_order});
   list(ForwardStep::kCombine, {&values_.combine});

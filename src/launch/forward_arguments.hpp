@@ -26,6 +26,7 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
   /// The parameter values, for tests that compare two calls.
   struct Values {
     kernel::ForwardWgmmaParams forward;  ///< of which other paths have the base alone
+    kernel::ForwardSingleTileParams single_tile;
     codegen::FeatureValues features{};
     kernel::MaskPackParams mask_pack{};
     kernel::PackedOrderParams packed_order{};
@@ -45,7 +46,8 @@ class ForwardArguments : public StepArguments<ForwardPlanSpec, 1> {
                 const ForwardArgs& args, const WorkspaceLayout& layout, std::byte* workspace);
   void set_order(const problem::Problem& problem, const WorkspaceLayout& layout,
                  kernel::int32 blocks, std::byte* workspace);
-  void list_parameters();
+  void share_out_planes(const ForwardPlanSpec& spec, const problem::Problem& problem);
+  void list_parameters(const ForwardPlanSpec& spec);
 
   Values values_;
 };

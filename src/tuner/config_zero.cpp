@@ -48,16 +48,22 @@ DbiasMethod wgmma_dbias_method(const problem::BackwardFamily& f, DbiasMethod met
   return stores || codegen::why_no_parts(f) ? method : DbiasMethod::kPerPlane;
 }
 
-[[noreturn]] void refuse_wgmma(const std::string& why) {
-  throw Error(ErrorKind::kUnsupported, fmt::format("path {}; use path auto or path mma", why));
+// The paths that configuration 0 may take beside Path::kMma.
+struct Paths {
+  bool wgmma = true, single_tile = true;
+};
+
+Traits limited(Traits traits, const Paths& paths) {
+  traits.wgmma &= paths.wgmma;
+  traits.single_tile &= paths.single_tile;
+  return traits;
 }
 
-}  // namespace
-
-codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
-                                     const Defaults& defaults) {
-  const bool packs = pack_gqa(key, arch);
-  codegen::ForwardTunables config = defaults.forward.find(traits(key, packs, arch)).use;
+codegen::ForwardTunables config_within(const Paths& paths, const problem::PlanKey& key,
+                                       const codegen::Arch& arch, const Defaults& defaults) {
+  const bool packs = pack_gqa(key, paths.wgmma ? arch : codegen::without_wgmma(arch));
+  codegen::ForwardTunables config =
+      defaults.forward.find(limited(traits(key, packs, arch), paths)).use;
   config.pack_gqa = packs;
   // 32 keys fit the pages of any family that wgmma serves.
   const bool boxes = config.path == codegen::Path::kWgmma;
@@ -67,36 +73,75 @@ codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen:
   return config;
 }
 
-codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
-                                      const codegen::Arch& arch, const Defaults& defaults) {
+codegen::BackwardTunables config_within(const Paths& paths, const problem::BackwardPlanKey& key,
+                                        const codegen::Arch& arch, const Defaults& defaults) {
   const problem::BackwardFamily& f = key.family;
   const DbiasMethod method = codegen::default_dbias_method(f);
-  const Traits t = traits(key, method, arch);
-  const codegen::BackwardTile dkv = defaults.dkv.find(t).use;
-  const bool wgmma = dkv.path == codegen::Path::kWgmma;
+  const Traits t = limited(traits(key, method, arch), paths);
   // The path mma is not deterministic when it adds.
-  const DqMethod mma_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd;
-  return {.dq_method = wgmma ? wgmma_dq_method(key) : mma_method,
-          .dbias_method = wgmma ? wgmma_dbias_method(f, method) : method,
-          .split = !f.deterministic,
-          .dkv = dkv,
-          .dq = defaults.dq.find(t).use,
-          .dbias = defaults.dbias.find(t).use};
+  codegen::BackwardTunables config{
+      .dq_method = f.deterministic ? DqMethod::kKernel : DqMethod::kAdd,
+      .dbias_method = method,
+      .split = !f.deterministic,
+      .dkv = defaults.dkv.find(t).use,
+      .dq = defaults.dq.find(t).use,
+      .dbias = defaults.dbias.find(t).use};
+  if (config.dkv.path == codegen::Path::kWgmma) {
+    config.dq_method = wgmma_dq_method(key);
+    config.dbias_method = wgmma_dbias_method(f, method);
+  } else if (config.dkv.path == codegen::Path::kSingleTile) {
+    const bool reduces = method == DbiasMethod::kAdd || method == DbiasMethod::kKernel;
+    config.dq_method = DqMethod::kOwnKvHead;
+    if (reduces) config.dbias_method = DbiasMethod::kPerBlock;
+    config.split = false;
+  }
+  return config;
+}
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorKind::kUnsupported, fmt::format("path {}; use path auto or path mma", why));
+}
+
+// That rule, or why configuration 0 takes another path where `what` serves the problem.
+template <class PlanKey>
+[[noreturn]] void refuse_single_tile(const PlanKey& key) {
+  refuse(codegen::why_no_single_tile(key.family)
+             .value_or("single_tile is for planes of 17 to 64 rows and keys, heads of up to 64 "
+                       "columns that share no keys"));
+}
+
+}  // namespace
+
+codegen::ForwardTunables config_zero(const problem::PlanKey& key, const codegen::Arch& arch,
+                                     const Defaults& defaults) {
+  return config_within(Paths{}, key, arch, defaults);
+}
+
+codegen::BackwardTunables config_zero(const problem::BackwardPlanKey& key,
+                                      const codegen::Arch& arch, const Defaults& defaults) {
+  return config_within(Paths{}, key, arch, defaults);
 }
 
 codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanKey& key,
                                         const codegen::Arch& arch) {
-  if (path == codegen::Path::kMma) return config_zero(key, codegen::without_wgmma(arch));
-  const codegen::ForwardTunables config = config_zero(key, arch);
-  if (config.path != codegen::Path::kWgmma) refuse_wgmma(why_mma(key, arch));
-  return config;
+  const Paths paths{.wgmma = path == codegen::Path::kWgmma,
+                    .single_tile = path == codegen::Path::kSingleTile};
+  const codegen::ForwardTunables config = config_within(paths, key, arch, built_in_defaults());
+  if (config.path == path) return config;
+  if (path == codegen::Path::kSingleTile) refuse_single_tile(key);
+  refuse(why_mma(key, arch));
 }
 
 codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
                                          const codegen::Arch& arch) {
-  if (path == codegen::Path::kMma) return config_zero(key, codegen::without_wgmma(arch));
-  if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse_wgmma(*rule);
-  return config_zero(key, arch);
+  const Paths paths{.wgmma = path == codegen::Path::kWgmma,
+                    .single_tile = path == codegen::Path::kSingleTile};
+  if (paths.wgmma) {
+    if (const auto rule = codegen::why_no_wgmma(key.family, arch)) refuse(*rule);
+  }
+  const codegen::BackwardTunables config = config_within(paths, key, arch, built_in_defaults());
+  if (paths.single_tile && config.dkv.path != path) refuse_single_tile(key);
+  return config;
 }
 
 std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch) {

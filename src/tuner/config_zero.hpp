@@ -20,8 +20,8 @@ codegen::ForwardTunables config_zero_on(codegen::Path path, const problem::PlanK
 codegen::BackwardTunables config_zero_on(codegen::Path path, const problem::BackwardPlanKey& key,
                                          const codegen::Arch& arch);
 
-/// The reason why configuration 0 that takes Path::kMma on `arch`, in a backward for dk and dv, does
-/// not take wgmma.
+/// The reason why configuration 0 that takes Path::kMma on `arch`, in a backward for dk and dv,
+/// does not take wgmma.
 std::string why_mma(const problem::PlanKey& key, const codegen::Arch& arch);
 std::string why_mma(const problem::BackwardPlanKey& key, const codegen::Arch& arch);
 

@@ -98,7 +98,7 @@ TunablesFor<PlanKey> config_of(const Json& object, const BasicTuneKey<PlanKey>& 
   const codegen::Arch& arch = codegen::find_arch(key.device.arch);
   const auto config = base::patched(config_zero(key.plan, arch),
                                     base::parse_patch<TunablesFor<PlanKey>>(object, "config"));
-  const auto rule = codegen::why_unfit(config, key.plan.family, arch);
+  const auto rule = codegen::why_unfit(config, key.plan, arch);
   if (rule) refuse("config: {}", *rule);
   return config;
 }

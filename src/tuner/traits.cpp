@@ -8,6 +8,8 @@ namespace {
 using problem::Extent;
 using problem::Family;
 
+constexpr std::int32_t kSingleTile = 64;  // its rows and keys
+
 bool wide_bias(const Family& f) { return f.bias_vectorized && f.bias_dtype != DType::kFloat32; }
 
 Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch& arch) {
@@ -30,6 +32,13 @@ Traits shared_traits(const Family& f, bool mask, bool bias, const codegen::Arch&
           .softcap = f.softcap};
 }
 
+// Whether planes fill a tile of 64 rows and keys, and no other path has less to do.
+template <class PlanKey>
+bool fills_single_tile(const PlanKey& key) {
+  return key.bucket_q == kSingleTile && key.bucket_kv == kSingleTile &&
+         !codegen::why_no_single_tile(key.family);
+}
+
 }  // namespace
 
 Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& arch) {
@@ -40,6 +49,7 @@ Traits traits(const problem::PlanKey& key, bool pack_gqa, const codegen::Arch& a
   t.pack_gqa = pack_gqa;
   // Packed, 64 rows and more are to hold whole queries.
   t.wgmma = (!pack_gqa || 64 % f.gqa_ratio == 0) && !codegen::why_no_wgmma(f, arch);
+  t.single_tile = !pack_gqa && fills_single_tile(key);
   t.wide = !bias || wide_bias(f);
   t.tail_mask = f.tail_mask;
   return t;
@@ -52,6 +62,7 @@ Traits traits(const problem::BackwardPlanKey& key, codegen::DbiasMethod dbias,
   Traits t = shared_traits(f, mask, bias, arch);
   t.rows = key.bucket_q;
   t.wgmma = !codegen::why_no_wgmma(key.family, arch);
+  t.single_tile = fills_single_tile(key);
   t.wide = (!mask || f.mask_vectorized) && (!bias || wide_bias(f));
   t.dbias = dbias;
   t.deterministic = key.family.deterministic;

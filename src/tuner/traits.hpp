@@ -12,9 +12,10 @@ enum class Operands { kNone, kMask, kBias, kBoth };
 struct Traits {
   int head_dim = 0;  ///< the wider one of head_dim and head_dim_v
   DType dtype = DType::kBFloat16;
-  int rows = 0;        ///< bucket of the rows of a plane; of packed heads together
-  int shared_kib = 0;  ///< that a thread block may have
-  bool wgmma = false;  ///< codegen::Path::kWgmma serves it
+  int rows = 0;              ///< bucket of the rows of a plane; of packed heads together
+  int shared_kib = 0;        ///< that a thread block may have
+  bool wgmma = false;        ///< codegen::Path::kWgmma serves it
+  bool single_tile = false;  ///< codegen::Path::kSingleTile serves it
   Operands operands = Operands::kNone;
   bool aligned = false;    ///< q, k, v and the like move in 16-byte pieces
   bool wide = true;        ///< so do the operands, and a bias has 16 bits
@@ -37,9 +38,10 @@ constexpr auto fields(const Traits*) {
   return base::fields_of<T>(
       base::Field{"head_dim", &T::head_dim}, base::Field{"dtype", &T::dtype},
       base::Field{"rows", &T::rows}, base::Field{"shared_kib", &T::shared_kib},
-      base::Field{"wgmma", &T::wgmma}, base::Field{"operands", &T::operands},
-      base::Field{"aligned", &T::aligned}, base::Field{"wide", &T::wide},
-      base::Field{"fp32_bias", &T::fp32_bias}, base::Field{"mask_per_pair", &T::mask_per_pair},
+      base::Field{"wgmma", &T::wgmma}, base::Field{"single_tile", &T::single_tile},
+      base::Field{"operands", &T::operands}, base::Field{"aligned", &T::aligned},
+      base::Field{"wide", &T::wide}, base::Field{"fp32_bias", &T::fp32_bias},
+      base::Field{"mask_per_pair", &T::mask_per_pair},
       base::Field{"bias_per_pair", &T::bias_per_pair},
       base::Field{"bounded_left", &T::bounded_left},
       base::Field{"bounded_right", &T::bounded_right}, base::Field{"seqlens", &T::seqlens},

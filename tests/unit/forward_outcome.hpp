@@ -152,6 +152,13 @@ inline void put(Members& m, const kernel::ForwardCombineParams& params) {
                              strides.row, num_heads_q, seqlen_q, num_splits,
                              fmt::ptr(partial_row_max), fmt::ptr(row_max));
 }
+inline void put(Members& m, const kernel::ForwardSingleTileParams& params) {
+  const auto& [base, order, num_blocks] = params;
+  const auto& [batch, sharers, run, cycle] = order;
+  put(m, base);
+  m["order"] =
+      fmt::format("{} {} {} {} {} {}", batch, sharers, run, cycle.planes, cycle.period, num_blocks);
+}
 inline void put(Members& m, const kernel::MaxLogitsParams& params) {
   const auto& [row_max, max_logits, batch, num_heads_q, seqlen_q] = params;
   m["max_logits"] = fmt::format("{} {} {} {} {}", fmt::ptr(row_max), fmt::ptr(max_logits), batch,
@@ -192,7 +199,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   const auto layout = launch::workspace_layout(spec, o.problem);
   const launch::ForwardArguments arguments(spec, o.problem, args, layout, fake_address(9),
                                            encode_hash);
-  const auto& [forward, features, mask_pack, packed_order, combine, max_logits] =
+  const auto& [forward, single_tile, features, mask_pack, packed_order, combine, max_logits] =
       arguments.values();
   const auto& [sequences, seqlens, softcap, bias, row_mask, packed_mask, byte_mask, band, sink,
                alibi, row_max, pages, tail_mask, backward_mask] = features;
@@ -201,6 +208,7 @@ inline Outcome outcome(const ForwardArgs& args, const codegen::Arch& arch) {
   } else {
     put(o.values, forward.base);
   }
+  if (spec.facts.single_tile) put(o.values, single_tile);
   put(o.values, band);
   put(o.values, sequences);
   put(o.values, seqlens);

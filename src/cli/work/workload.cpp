@@ -59,7 +59,8 @@ std::optional<codegen::Path> read_path(const std::string& flag) {
   if (flag == "auto") return std::nullopt;
   if (flag == "mma") return codegen::Path::kMma;
   if (flag == "wgmma") return codegen::Path::kWgmma;
-  usage_error("--path: '{}'; expected one of auto, mma, wgmma", flag);
+  if (flag == "single_tile") return codegen::Path::kSingleTile;
+  usage_error("--path: '{}'; expected one of auto, mma, wgmma, single_tile", flag);
 }
 
 std::optional<std::string> read_config(const std::string& flag) {

@@ -21,6 +21,7 @@ std::string key_dbias_policy(const BackwardFamily& f, const BackwardTunables& t)
     case DbiasMethod::kNone:
     case DbiasMethod::kRows:
     case DbiasMethod::kKernel:
+    case DbiasMethod::kPerBlock:  // unfit
       break;
   }
   return "NoKeyBiasGrad{}";

@@ -21,6 +21,7 @@ std::string dbias_policy(const BackwardFamily& f, const BackwardTunables& t) {
     case DbiasMethod::kRows:
     case DbiasMethod::kKernel:
     case DbiasMethod::kPerPlane:  // unfit
+    case DbiasMethod::kPerBlock:  // unfit
       break;
   }
   return "NoBiasGrad{}";

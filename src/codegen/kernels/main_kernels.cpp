@@ -26,11 +26,13 @@ BackwardFamily reading_bits(BackwardFamily family) {
 
 ForwardKernel forward_kernel(const Family& family, const ForwardTunables& tunables) {
   if (tunables.path == Path::kMma) return forward_mma_config(family, tunables);
+  if (tunables.path == Path::kSingleTile) return forward_single_tile_config(family, tunables);
   return forward_wgmma_config(family, tunables);
 }
 
 DkvKernel dkv_kernel(const BackwardFamily& family, const BackwardTunables& tunables) {
   if (tunables.dkv.path == Path::kMma) return dkv_mma_config(family, tunables);
+  if (tunables.dkv.path == Path::kSingleTile) return backward_single_tile_config(family, tunables);
   if (separates_dq(family)) return dkv_wgmma_d256_config(family, tunables);
   return dkv_wgmma_config(family, tunables);
 }

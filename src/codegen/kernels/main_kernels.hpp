@@ -5,7 +5,9 @@
 #include "attnjit/backward/dkv_wgmma_d256/config.h"
 #include "attnjit/backward/dq_wgmma/config.h"
 #include "attnjit/backward/mma/config.h"
+#include "attnjit/backward/mma/single_tile_config.h"
 #include "attnjit/forward/mma/config.h"
+#include "attnjit/forward/mma/single_tile_config.h"
 #include "attnjit/forward/wgmma/config.h"
 #include "codegen/source.hpp"
 #include "codegen/tunables.hpp"
@@ -16,10 +18,11 @@
 namespace attnjit::codegen {
 
 /// attn_fwd.
-using ForwardKernel = std::variant<kernel::ForwardMmaConfig, kernel::ForwardWgmmaConfig>;
+using ForwardKernel = std::variant<kernel::ForwardMmaConfig, kernel::ForwardWgmmaConfig,
+                                   kernel::ForwardSingleTileConfig>;
 /// attn_bwd_dkv: dk and dv, and what else the tunables give it.
-using DkvKernel =
-    std::variant<kernel::BackwardMmaConfig, kernel::DkvWgmmaConfig, kernel::DkvWgmmaD256Config>;
+using DkvKernel = std::variant<kernel::BackwardMmaConfig, kernel::DkvWgmmaConfig,
+                               kernel::DkvWgmmaD256Config, kernel::BackwardSingleTileConfig>;
 /// attn_bwd_dq, with DqMethod::kKernel.
 using DqKernel = std::variant<kernel::BackwardMmaConfig, kernel::DqWgmmaConfig>;
 /// attn_bwd_dbias, with DbiasMethod::kKernel.
@@ -36,7 +39,8 @@ struct ForwardFacts {
   int block_q = 0, block_kv = 0;
   int packed_heads = 1;
   bool scale_first = false;
-  bool persistent = false;  ///< thread blocks stay on their SMs and share out the blocks of rows
+  bool persistent = false;   ///< thread blocks stay on their SMs and share out the blocks of rows
+  bool single_tile = false;  ///< the same of planes, by kernel::PlaneOrder
 };
 ForwardFacts facts(const ForwardKernel& kernel);
 
@@ -54,6 +58,9 @@ struct DkvFacts {
   /// parameters say so.
   bool takes_orders = false;
   kernel::DqOrder dq_order = kernel::DqOrder::kAny;
+  /// Thread blocks share out planes, by kernel::BiasPlanes, and compute all gradients of each.
+  bool single_tile = false;
+  bool reads_out = false;  ///< computes delta itself, so that no kernel ahead prepares rows
 
   /// Whether the first keys store their part of dq and others wait for them.
   bool orders_dq() const { return dq_order != kernel::DqOrder::kAny; }
@@ -63,14 +70,17 @@ DkvFacts facts(const DkvKernel& kernel);
 /// Whether a kernel multiplies by wgmma, whose products a compiler may serialise.
 constexpr bool multiplies_by_wgmma(const kernel::ForwardMmaConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const kernel::BackwardMmaConfig&) { return false; }
+constexpr bool multiplies_by_wgmma(const kernel::ForwardSingleTileConfig&) { return false; }
+constexpr bool multiplies_by_wgmma(const kernel::BackwardSingleTileConfig&) { return false; }
 constexpr bool multiplies_by_wgmma(const auto&) { return true; }
 
-/// Takes ForwardParams, or ForwardWgmmaParams by its kernel, and the parameters of
-/// features(family, kForward).
+/// Takes ForwardParams, or ForwardWgmmaParams or ForwardSingleTileParams by its kernel, and the
+/// parameters of features(family, kForward).
 Source render_forward(const problem::Family& family, const ForwardTunables& tunables,
                       const TemplateSet& templates);
 /// Takes BackwardParams, or DkvWgmmaParams by its kernel, BiasGradParams where dbias_in_dkv(), and
-/// the parameters of features(family.scores, kBackward).
+/// the parameters of features(family.scores, kBackward); with Path::kSingleTile
+/// BackwardSingleTileParams, BiasPlanes, BiasGradParams and those.
 Source render_dkv(const problem::BackwardFamily& family, const BackwardTunables& tunables,
                   const TemplateSet& templates);
 /// Takes BackwardParams, or DqWgmmaParams by its kernel, and the features' parameters.

@@ -28,6 +28,14 @@ Rule why_unfit(const kernel::ForwardWgmmaConfig& config, const ForwardTunables& 
 Source render(const kernel::ForwardWgmmaConfig& config, const problem::Family& family,
               const ForwardTunables& tunables, const TemplateSet& templates);
 
+kernel::ForwardSingleTileConfig forward_single_tile_config(const problem::Family& family,
+                                                           const ForwardTunables& tunables);
+ForwardFacts facts(const kernel::ForwardSingleTileConfig& config);
+Rule why_unfit(const kernel::ForwardSingleTileConfig& config, const ForwardTunables& tunables,
+               const problem::Family& family, const Arch& arch);
+Source render(const kernel::ForwardSingleTileConfig& config, const problem::Family& family,
+              const ForwardTunables& tunables, const TemplateSet& templates);
+
 kernel::BackwardMmaConfig dkv_mma_config(const problem::BackwardFamily& family,
                                          const BackwardTunables& tunables);
 DkvFacts facts(const kernel::BackwardMmaConfig& config);
@@ -52,6 +60,16 @@ Rule why_dkv_unfit(const kernel::DkvWgmmaD256Config& config, const BackwardTunab
                    const problem::BackwardFamily& family, const Arch& arch);
 Source render_dkv(const kernel::DkvWgmmaD256Config& config, const problem::BackwardFamily& family,
                   const BackwardTunables& tunables, const TemplateSet& templates);
+
+/// Of all gradients.
+kernel::BackwardSingleTileConfig backward_single_tile_config(const problem::BackwardFamily& family,
+                                                             const BackwardTunables& tunables);
+DkvFacts facts(const kernel::BackwardSingleTileConfig& config);
+Rule why_dkv_unfit(const kernel::BackwardSingleTileConfig& config, const BackwardTunables& tunables,
+                   const problem::BackwardFamily& family, const Arch& arch);
+Source render_dkv(const kernel::BackwardSingleTileConfig& config,
+                  const problem::BackwardFamily& family, const BackwardTunables& tunables,
+                  const TemplateSet& templates);
 
 kernel::BackwardMmaConfig dq_mma_config(const problem::BackwardFamily& family,
                                         const BackwardTunables& tunables);

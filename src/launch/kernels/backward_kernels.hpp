@@ -18,9 +18,8 @@ struct DbiasTiles {
 };
 
 /// `dbias`: if the kernel writes that tile by tile.
-inline void set_maps(const kernel::BackwardMmaConfig&, const std::optional<DbiasTiles>&,
-                     const problem::BackwardProblem&, const BackwardArgs&, const TensorMapMaker&,
-                     kernel::DkvWgmmaParams&) {}
+inline void set_maps(const auto&, const std::optional<DbiasTiles>&, const problem::BackwardProblem&,
+                     const BackwardArgs&, const TensorMapMaker&, kernel::DkvWgmmaParams&) {}
 void set_maps(const kernel::DkvWgmmaConfig& config, const std::optional<DbiasTiles>& dbias,
               const problem::BackwardProblem& problem, const BackwardArgs& args,
               const TensorMapMaker& maker, kernel::DkvWgmmaParams& params);

@@ -14,8 +14,7 @@ namespace attnjit::launch {
 using KeptMaps = std::optional<kernel::ForwardWgmmaParams>;
 
 /// Parameters as a call begins with them: zeros, or those of `kept`.
-inline void begin_parameters(const kernel::ForwardMmaConfig&, const KeptMaps&,
-                             kernel::ForwardWgmmaParams& params) {
+inline void begin_parameters(const auto&, const KeptMaps&, kernel::ForwardWgmmaParams& params) {
   params.base = {};
 }
 inline void begin_parameters(const kernel::ForwardWgmmaConfig&, const KeptMaps& kept,
@@ -25,14 +24,14 @@ inline void begin_parameters(const kernel::ForwardWgmmaConfig&, const KeptMaps& 
 
 /// Fills in the tensor maps of `params`, or gives those of `kept` the addresses of `args` where
 /// they are others. Throws Error(kCuda) where the driver refuses one.
-inline void set_maps(const kernel::ForwardMmaConfig&, const problem::Problem&, const ForwardArgs&,
+inline void set_maps(const auto&, const problem::Problem&, const ForwardArgs&,
                      const TensorMapMaker&, const KeptMaps&, kernel::ForwardWgmmaParams&) {}
 void set_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,
               const ForwardArgs& args, const TensorMapMaker& maker, const KeptMaps& kept,
               kernel::ForwardWgmmaParams& params);
 
-inline KeptMaps keep_maps(const kernel::ForwardMmaConfig&, const problem::Problem&,
-                          const ForwardArgs&, const TensorMapMaker&) {
+inline KeptMaps keep_maps(const auto&, const problem::Problem&, const ForwardArgs&,
+                          const TensorMapMaker&) {
   return std::nullopt;
 }
 KeptMaps keep_maps(const kernel::ForwardWgmmaConfig& config, const problem::Problem& problem,

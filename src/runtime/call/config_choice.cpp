@@ -89,7 +89,7 @@ ConfigChoice<tuner::TunablesFor<PlanKey>> find_config(
     const auto match = engine.records().find(
         tuner::BasicTuneKey<PlanKey>{*device, key, engine.space<PlanKey>().name()});
     // A record's configuration is fit for its own problem; this may be its neighbour's.
-    if (match && !codegen::why_unfit(match->record.config, key.family, arch)) {
+    if (match && !codegen::why_unfit(match->record.config, key, arch)) {
       return from_match(*match, key, arch);
     }
   }

@@ -76,9 +76,10 @@ std::string metadata(const codegen::Source& source, const compiler::Facts& facts
   return meta.dump();
 }
 
-template <class Tunables, class Family>
-void expect_fit(const Tunables& config, const Family& family, const codegen::Arch& arch) {
-  if (const auto rule = codegen::why_unfit(config, family, arch)) {
+/// `problems`: a family, or a plan key.
+template <class Tunables, class Problems>
+void expect_fit(const Tunables& config, const Problems& problems, const codegen::Arch& arch) {
+  if (const auto rule = codegen::why_unfit(config, problems, arch)) {
     throw Error(ErrorKind::kInvalidProblem,
                 fmt::format("config {}: {}", codegen::describe_tile(config), *rule));
   }
@@ -107,6 +108,7 @@ Engine::Engine(base::Environment environment, base::Log::Sink sink, Spaces space
 launch::ForwardPlanSpec Engine::plan(const problem::Problem& problem, const codegen::Arch& arch,
                                      const std::optional<codegen::ForwardTunables>& config) {
   const problem::PlanKey key = problem::plan_key(problem);
+  if (config) expect_fit(*config, key, arch);
   return plan(key.family, arch, config.value_or(tuner::config_zero(key, arch)));
 }
 
@@ -114,6 +116,7 @@ launch::BackwardPlanSpec Engine::plan(const problem::BackwardProblem& problem,
                                       const codegen::Arch& arch,
                                       const std::optional<codegen::BackwardTunables>& config) {
   const problem::BackwardPlanKey key = problem::plan_key(problem);
+  if (config) expect_fit(*config, key, arch);
   return plan(key.family, arch, config.value_or(tuner::config_zero(key, arch)));
 }
 

@@ -33,10 +33,24 @@ struct BiasSum {
       return sum_run(part);
     }
   }
+  // Loads of several parts are under way at a time; they are added in order.
   ATTNJIT_DEVICE float sum_run(const float* part) const {
+    constexpr int kAtOnce = 8;
+    const int heads = params.head.parts, parts = params.batch.parts * heads;
     float total = 0.0f;
-    for (int b = 0; b < params.batch.parts; ++b, part += params.batch.part_stride) {
-      add_heads(total, part);
+    for (int first = 0; first < parts; first += kAtOnce) {
+      float values[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int at = first + i;
+        if (at >= parts) continue;
+        values[i] = ptx::load_global_written(part + at / heads * params.batch.part_stride +
+                                             at % heads * params.head.part_stride);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < parts) total += values[i];
+      }
     }
     return total;
   }

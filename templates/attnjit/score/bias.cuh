@@ -27,6 +27,9 @@ struct Bias : Feature {
   // Tiles that the end of the tensor does not cut are read without a look at their keys.
   static constexpr bool kWhole = kEarly && !kTransposed && kShape.strided_keys > 0;
   static constexpr bool kPerHead = true, kAdds = true;
+  // Whether a plane may stay in registers, see score/resident.cuh.
+  static constexpr bool kHasRegisters = !kTransposed;
+  static constexpr ScoreShape kScores = kShape;
   using ElementRegisters = TypeIf<kOwnRows, TransposedRegisters<kShape, kElementBytes>,
                                   KeyRegisters<kShape, kElementBytes>>;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,

@@ -40,6 +40,36 @@ ATTNJIT_DEVICE void add_scores(Fragments<kRowTiles, kGroups>& sum, const TileA& 
   }
 }
 
+// sum += A B, where A is in registers, rounded: the rows of a warp's scores, whose columns are keys
+// in KeyOrder. Two column groups of them are the 16 columns of one operand. Rows first_key ... of B
+// are the keys.
+template <DType kDType, int kRowTiles, int kGroups, int kOutGroups, class TileB>
+ATTNJIT_DEVICE void add_key_product(Fragments<kRowTiles, kOutGroups>& sum,
+                                    const uint32 (&a_words)[kRowTiles][kGroups][2],
+                                    const TileB& b_tile, int first_key) {
+  const int lane = ptx::lane_index();
+  const int key = first_key + KeyOrder::row(0, lane & 7) + 2 * (lane >> 3 & 1);
+  const auto b_cursor = cursor(b_tile, key, lane >> 4);
+#pragma unroll
+  for (int n = 0; n < kGroups; n += 2) {
+    ptx::FragmentA a[kRowTiles];
+#pragma unroll
+    for (int m = 0; m < kRowTiles; ++m) {
+      a[m] = {a_words[m][n][0], a_words[m][n][1], a_words[m][n + 1][0], a_words[m][n + 1][1]};
+    }
+#pragma unroll
+    for (int column = 0; column < kOutGroups; column += 2) {
+      const ptx::FragmentBPair b =
+          ptx::load_fragment_b_transposed(b_cursor.at(KeyOrder::row(n, 0), column));
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        ptx::multiply_accumulate<kDType>(sum[m][column], a[m], b.word[0]);
+        ptx::multiply_accumulate<kDType>(sum[m][column + 1], a[m], b.word[1]);
+      }
+    }
+  }
+}
+
 // The columns of a result that one of `kWarps` neighbouring warps computes: pairs of groups (16
 // columns) dealt out in order, the last warps left with fewer.
 template <int kColumns, int kWarps>

@@ -1,0 +1,285 @@
+#pragma once
+#include "attnjit/backward/mma/scores.cuh"
+#include "attnjit/backward/mma/single_tile_config.h"
+#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/score/resident.cuh"
+#include "attnjit/tile/store_warp_rows.cuh"
+
+// The backward of planes of one tile, as windows of an image are, for every GPU from sm_80 on. With
+// P and dS of backward/mma/scores.cuh, of all rows and keys of a plane,
+//
+//   dv = P^T dout        dk = scale dS^T q        dq = scale dS k
+//
+// all at once, so that nothing is added up in memory but dbias:
+//
+//                block_kv keys
+//              +---------------+       scores: each warp 16 rows, in its registers;
+//    warp 0    |               |       dq:     the same rows, by dS from registers;
+//    warp 1    |    P, dS      |       dk, dv: each warp 16 keys, by P and dS of all warps from
+//    ...       |               |               shared memory
+//              +---------------+
+//
+// A thread block stays on its SM and walks over (batch element, head) pairs that share a plane of
+// dbias, of which it adds up dS in registers; where several thread blocks share these, each writes
+// sums of its own, which backward/bias_sum.cuh adds up in a fixed order. While it works on a plane,
+// cp.async brings the next one. Shared memory:
+//
+//   [ Q | dO | K | V | lse and delta | O, where the kernel reads it ] twice, [ P | dS ]
+namespace attnjit::kernel {
+
+template <BackwardSingleTileConfig kConfig, class Features, class BiasGrad,
+          BackwardMmaConfig kMma = kConfig.mma()>
+struct BackwardSingleTile : GradientScores<kMma, Features> {
+  static_assert(why_invalid(kConfig) == nullptr,
+                "why_invalid(config) in backward/mma/single_tile_config.h");
+  using Base = GradientScores<kMma, Features>;
+  using Base::block, Base::features, Base::params;
+  using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Team,
+      typename Base::Tile, typename Base::VTile;
+  using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
+  static constexpr DType kDType = kConfig.dtype;
+  static constexpr int kColumns = kMma.padded_head_dim();
+  static constexpr int kColumnsV = kMma.padded_head_dim_v();
+  // A warp computes 16 rows of dk and dv, all of their columns.
+  using KShare = ColumnShare<kColumns, 1>;
+  using VShare = ColumnShare<kColumnsV, 1>;
+
+  const BackwardSingleTileParams& all_params;
+  const BiasPlanes& planes;
+  BiasGrad bias_grad;
+  int batch_plane;                         // over the batch: of dbias, or of sums
+  int first_batch, first_head, num_heads;  // that share the plane
+  int next_sharer, end_sharer;
+  Tile sum[Base::kSpans];  // of dS
+
+  ATTNJIT_DEVICE BackwardSingleTile(const BackwardSingleTileParams& p, const BiasPlanes& b,
+                                    const Features& f, const BiasGrad& g)
+      : Base(p.base, f), all_params(p), planes(b), bias_grad(g) {}
+
+  ATTNJIT_DEVICE static uint32 stage(int slot) {
+    return ptx::shared_base() + slot * kConfig.stage_bytes();
+  }
+  ATTNJIT_DEVICE static QTile q_tile(int slot) { return {stage(slot)}; }
+  ATTNJIT_DEVICE static DoutTile dout_tile(int slot) { return {stage(slot) + kMma.q_bytes()}; }
+  ATTNJIT_DEVICE static KTile k_tile(int slot) {
+    return {stage(slot) + kMma.q_bytes() + kMma.dout_bytes()};
+  }
+  ATTNJIT_DEVICE static VTile v_tile(int slot) {
+    return {stage(slot) + kMma.q_bytes() + kMma.dout_bytes() + kMma.k_bytes()};
+  }
+  ATTNJIT_DEVICE static uint32 rows(int slot) {
+    return stage(slot) + kConfig.inputs_bytes() - kMma.rows_bytes();
+  }
+  ATTNJIT_DEVICE static DoutTile out_tile(int slot) {
+    return {stage(slot) + kConfig.inputs_bytes()};
+  }
+  ATTNJIT_DEVICE static PTile p_tile() { return {stage(kConfig.kStages)}; }
+  ATTNJIT_DEVICE static PTile ds_tile() { return {stage(kConfig.kStages) + kMma.scores_bytes()}; }
+
+  // The thread block's plane of dbias, and which of the pairs that share it are the block's.
+  ATTNJIT_DEVICE void locate() {
+    const int plane = static_cast<int>(ptx::block_index());
+    num_heads = params.num_heads_q / planes.heads;
+    const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
+    batch_plane = plane / planes.heads;
+    first_batch = bias_grad.first_sharer(batch_plane / shares, num_batches);
+    first_head = plane % planes.heads * num_heads;
+    const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
+    next_sharer = batch_plane % shares * share;
+    end_sharer = next_sharer + share < sharers ? next_sharer + share : sharers;
+  }
+
+  // Turns to one of the pairs.
+  ATTNJIT_DEVICE void enter(int sharer) {
+    const int batch = first_batch + bias_grad.sharer_offset(sharer / num_heads);
+    this->enter_batch(batch, first_head + sharer % num_heads);
+    this->enter_tile(0);
+  }
+
+  // Starts loading the plane of a pair.
+  ATTNJIT_DEVICE void load(int slot, int sharer) {
+    enter(sharer);
+    const LiveRows live = kConfig.reads_out ? find_live(slot) : this->load_live(block.head, 0);
+    if constexpr (kConfig.reads_out) {
+      this->template load_queries<kConfig.head_dim_v>(out_tile(slot), all_params.out,
+                                                      all_params.out_strides, block.head, 0, live);
+    } else {
+      this->load_rows(rows(slot), block.head, 0);
+    }
+    this->template load_queries<kConfig.head_dim>(q_tile(slot), params.q, params.q_strides,
+                                                  block.head, 0, live);
+    this->template load_queries<kConfig.head_dim_v>(dout_tile(slot), params.dout,
+                                                    params.dout_strides, block.head, 0, live);
+    const KeyRange keys = this->keys_of_head();
+    this->template load_keys<kConfig.head_dim>(k_tile(slot), params.k, params.k_strides, 0, keys);
+    this->template load_keys<kConfig.head_dim_v>(v_tile(slot), params.v, params.v_strides, 0, keys);
+  }
+
+  // The first row of the plane in arrays of a number per row.
+  ATTNJIT_DEVICE int64 first_row() const {
+    return (static_cast<int64>(block.batch) * params.num_heads_q + block.head) * params.seqlen_q;
+  }
+  // The rows that have a live key, which lse tells. Writes lse to shared memory, +inf of the
+  // others: their probabilities become 0.
+  ATTNJIT_DEVICE LiveRows find_live(int slot) const {
+    LiveRows live;
+#pragma unroll
+    for (int i = 0; i < kConfig.block_q / 32; ++i) {
+      const int row = 32 * i + ptx::lane_index();
+      const float lse = row < block.seqlen_q ? ptx::load_global(all_params.lse + first_row() + row)
+                                             : -ptx::infinity();
+      const bool lives = lse != -ptx::infinity();
+      live.set(i, ptx::warp_ballot(lives));
+      if (this->warp == 0) {
+        ptx::store_shared_4(rows(slot) + 4 * row, ptx::as_bits(lives ? lse : ptx::infinity()));
+      }
+    }
+    return live;
+  }
+  // rowsum(dout out) - dlse of the thread's rows, 0 of dead ones.
+  ATTNJIT_DEVICE void compute_delta(typename Base::RowNumbers& delta,
+                                    const typename Base::RowNumbers& lse, int slot) const {
+    const int lane = ptx::lane_index();
+    const auto element = [](const ptx::Vector16& v, int i) {
+      return ptx::widen<kDType>(static_cast<uint16>(v.word[i / 2] >> (16 * (i & 1))));
+    };
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = this->warp_row() + 8 * h + lane / 4;
+      float sum = 0.0f;
+#pragma unroll
+      for (int first = 0; first < kColumnsV / 8; first += 4) {
+        const int chunk = first + (lane & 3);
+        if (kColumnsV % 32 != 0 && chunk >= kColumnsV / 8) continue;
+        const ptx::Vector16 out = ptx::load_shared_16(out_tile(slot).address(row, chunk));
+        const ptx::Vector16 dout = ptx::load_shared_16(dout_tile(slot).address(row, chunk));
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sum = fmaf(element(out, i), element(dout, i), sum);
+      }
+      delta[0][h] = ptx::quad_sum(sum);
+      if (all_params.dlse != nullptr && lse[0][h] != ptx::infinity()) {
+        delta[0][h] -= ptx::load_global(all_params.dlse + first_row() + row);
+      }
+    }
+  }
+
+  // P and dS of the warp's rows of the plane in `slot`, for all to read, and their dq.
+  ATTNJIT_DEVICE void compute_scores(int slot, Fragments<1, kColumns / 8>& dq) {
+    typename Base::RowNumbers lse, delta;
+    this->read_lse(lse, rows(slot));
+    if constexpr (kConfig.reads_out) {
+      compute_delta(delta, lse, slot);
+    } else {
+      this->read_delta(delta, rows(slot));
+    }
+    // The class of a packed mask's tile would take as long to read as its bits.
+    const TileUse use =
+        Features::kHasBits || features.tile_use(block.batch, block.head, 0, 0) != TileUse::kPlain
+            ? TileUse::kMasked
+            : TileUse::kPlain;
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) {
+      Tile p, ds;
+      typename Base::Slopes slopes;
+      this->scores(p, slopes, q_tile(slot), k_tile(slot), 0, span, use);
+      this->exponentiate(p, lse);
+      this->score_gradients(ds, p, delta, dout_tile(slot), v_tile(slot), span);
+      if constexpr (kConfig.probability_scale() != 1.0f) p *= kConfig.probability_scale();
+      this->store_scores(p_tile(), p, span);
+      if constexpr (kConfig.dbias == PlaneDbias::kSum) sum[span] += ds;
+      if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.add(*this, ds, 0, span);
+      this->apply(slopes, ds);
+      this->store_scores(ds_tile(), ds, span);
+      uint32 words[1][Base::kGroups][2];
+#pragma unroll
+      for (int n = 0; n < Base::kGroups; ++n) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          words[0][n][h] = ptx::pack<kDType>(ds[0][n][2 * h], ds[0][n][2 * h + 1]);
+        }
+      }
+      add_key_product<kDType>(dq, words, k_tile(slot), 32 * span);
+    }
+  }
+
+  // Works on the plane in `slot`.
+  ATTNJIT_DEVICE void attend(int slot) {
+    const int row = this->warp_row();
+    if constexpr (kConfig.dbias == PlaneDbias::kStore) bias_grad.enter_head(block);
+    Fragments<1, kColumns / 8> dq;
+    dq = 0.0f;
+    compute_scores(slot, dq);
+    write<kConfig.head_dim>(dq, params.dq, params.dq_strides, row, block.seqlen_q, params.scale);
+    ptx::block_sync();  // P and dS are complete
+    Fragments<1, VShare::kGroups> dv;
+    dv = 0.0f;
+    add_product<kDType, true, kConfig.block_q, 1>(dv, p_tile(), row, dout_tile(slot), VShare(0));
+    write<kConfig.head_dim_v>(dv, params.dv, params.dv_strides, row, block.seqlen_kv,
+                              1.0f / kConfig.probability_scale());
+    Fragments<1, KShare::kGroups> dk;
+    dk = 0.0f;
+    add_product<kDType, true, kConfig.block_q, 1>(dk, ds_tile(), row, q_tile(slot), KShare(0));
+    write<kConfig.head_dim>(dk, params.dk, params.dk_strides, row, block.seqlen_kv, params.scale);
+  }
+
+  ATTNJIT_DEVICE void run() {
+    locate();
+    if (next_sharer >= end_sharer && kConfig.dbias != PlaneDbias::kSum) return;
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) sum[span] = 0.0f;
+    if (next_sharer < end_sharer) load(0, next_sharer);
+    ptx::copy_async_commit();
+    for (int slot = 0; next_sharer < end_sharer; ++next_sharer, slot ^= 1) {
+      ptx::copy_async_wait<0>();
+      ptx::block_sync();  // the plane is there for all; all are done with the one before
+      if (next_sharer + 1 < end_sharer) load(slot ^ 1, next_sharer + 1);
+      ptx::copy_async_commit();
+      enter(next_sharer);
+      attend(slot);
+    }
+    if constexpr (kConfig.dbias == PlaneDbias::kSum) write_sums();
+  }
+
+ private:
+  // Writes the warp's 16 rows of a gradient.
+  template <int kValid, int kGroups>
+  ATTNJIT_DEVICE void write(const Fragments<1, kGroups>& part, void* base,
+                            const RowStrides& strides, int row, int num_rows, float factor) const {
+    uint16* const target =
+        Base::head_of(static_cast<uint16*>(base), strides, block.tensor_batch, block.head) +
+        row * strides.row;
+    store_warp_rows<kDType, kConfig.aligned, kValid>(
+        target, strides.row, num_rows - row, [&](int n, int e) { return part[0][n][e] * factor; });
+  }
+
+  ATTNJIT_DEVICE void write_sums() {
+    block.operand_queries = planes.queries;
+    block.operand_keys = planes.keys;
+    block.thread_key = ScoreShape(kConfig.scores()).lane_key(ptx::lane_index());
+    block.first_row = 0;
+    if (bias_grad.params.shares > 1) {
+      store(BiasGradStore<DType::kFloat32, true>(bias_grad.params));
+    } else {
+      store(bias_grad);
+    }
+  }
+  template <class Target>
+  ATTNJIT_DEVICE void store(Target target) {
+    target.enter_plane(batch_plane, first_head);
+#pragma unroll
+    for (int span = 0; span < Base::kSpans; ++span) target.add(*this, sum[span], 0, span);
+  }
+};
+
+template <BackwardSingleTileConfig kConfig, class BiasGrad, class... Features>
+ATTNJIT_DEVICE void backward_single_tile(const BackwardSingleTileParams& params,
+                                         const BiasPlanes& planes, const BiasGrad& bias_grad,
+                                         Features... features) {
+  constexpr int kSpans = kConfig.block_kv / 32;
+  using Set = GradientFeatures<ResidentOrPlain<Features, kSpans>...>;
+  BackwardSingleTile<kConfig, Set, BiasGrad>(
+      params, planes, Set(ResidentOrPlain<Features, kSpans>(features)...), bias_grad)
+      .run();
+}
+
+}  // namespace attnjit::kernel

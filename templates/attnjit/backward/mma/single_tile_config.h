@@ -1,0 +1,81 @@
+#pragma once
+#include "attnjit/backward/mma/config.h"
+
+namespace attnjit::kernel {
+
+// What becomes of dS, by the axes that dbias reduces.
+enum class PlaneDbias : int {
+  kNone = 0,   // it is not wanted
+  kStore = 1,  // each plane has its own
+  kSum = 2,    // planes are reduced
+};
+
+// Everything that specialises the backward kernel for planes of one tile, apart from its features.
+// A value of this type is the template argument of the kernel.
+struct BackwardSingleTileConfig {
+  DType dtype;       // of q, k, v, out and their gradients: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  bool aligned;      // all tensors move in 16-byte chunks; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  int block_q;       // rows of a plane at most: 32 or 64
+  int block_kv;      // keys of a plane at most: 32 or 64
+  int min_blocks;    // thread blocks per SM that registers are limited for
+  PlaneDbias dbias;
+  bool reads_out;  // computes delta; else a kernel ahead prepares GradientRows
+
+  static constexpr bool late = false;  // as in BackwardMmaConfig
+
+  static constexpr int kStages = 2;  // planes in shared memory
+
+  // The config of the scores that it computes: a warp has 16 rows, and all of their keys. No query
+  // heads share a kv head, for its dk and dv are sums over them.
+  ATTNJIT_CONSTEXPR BackwardMmaConfig mma() const {
+    return {.dtype = dtype,
+            .head_dim = head_dim,
+            .head_dim_v = head_dim_v,
+            .gqa_ratio = 1,
+            .aligned = aligned,
+            .scale_first = scale_first,
+            .adds_dq = false,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .num_stages = kStages,
+            .num_warps = block_q / 16,
+            .query_warps = block_q / 16,
+            .min_blocks = min_blocks,
+            .late = late,
+            .fresh = Fresh::kNone};
+  }
+  ATTNJIT_CONSTEXPR int num_threads() const { return 2 * block_q; }
+  ATTNJIT_CONSTEXPR float probability_scale() const { return kernel::probability_scale(dtype); }
+  ATTNJIT_CONSTEXPR ScoreShape scores() const { return mma().scores(); }
+
+  // Shared memory, in bytes: kStages times [Q | dO | K | V | lse and delta | O], P, dS.
+  ATTNJIT_CONSTEXPR int inputs_bytes() const { return mma().dbias_shared_bytes() / kStages; }
+  ATTNJIT_CONSTEXPR int stage_bytes() const {
+    return inputs_bytes() + (reads_out ? mma().dout_bytes() : 0);
+  }
+  ATTNJIT_CONSTEXPR int shared_bytes() const {
+    return kStages * stage_bytes() + 2 * mma().scores_bytes();
+  }
+};
+
+// Run-time arguments.
+struct BackwardSingleTileParams {
+  BackwardParams base;
+  // Of a config that reads_out.
+  const void* out;    // as q, head_dim_v wide
+  const float* lse;   // [batch, num_heads_q, seqlen_q]
+  const float* dlse;  // the same, or null
+  RowStrides out_strides;
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const BackwardSingleTileConfig& config) {
+  if (config.block_q != 32 && config.block_q != 64) return "block_q must be 32 or 64 rows";
+  if (config.block_kv != config.block_q) return "block_kv must be block_q";
+  return why_invalid(config.mma());
+}
+
+}  // namespace attnjit::kernel

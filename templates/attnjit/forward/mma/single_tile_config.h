@@ -1,0 +1,87 @@
+#pragma once
+#include "attnjit/forward/params.h"
+#include "attnjit/score/batch_groups_params.h"
+#include "attnjit/score/score_shape.h"
+#include "attnjit/types.h"
+
+namespace attnjit::kernel {
+
+// Everything that specialises the forward kernel for planes of one tile, apart from its features. A
+// value of this type is the template argument of the kernel.
+struct ForwardSingleTileConfig {
+  DType dtype;       // of q, k, v and out: 16 bits wide
+  int head_dim;      // columns of q and k, 1 ... 256
+  int head_dim_v;    // columns of v and out, 1 ... 256
+  int gqa_ratio;     // query heads that share one kv head
+  bool aligned;      // q, k, v and out move in 16-byte chunks; else element by element
+  bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
+  int block_q;       // rows of a plane at most
+  int block_kv;      // keys of a plane at most
+  int min_blocks;    // thread blocks per SM that registers are limited for
+
+  static constexpr int kStages = 2;  // planes in shared memory
+
+  // A warp has 16 rows.
+  ATTNJIT_CONSTEXPR int num_warps() const { return block_q / 16; }
+  ATTNJIT_CONSTEXPR int num_threads() const { return num_warps() * 32; }
+  ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
+  ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
+
+  // What features see of it.
+  ATTNJIT_CONSTEXPR ScoreShape scores() const {
+    return {.query_axis = QueryAxis::kRows,
+            .row_tiles = 1,
+            .groups = block_kv / 8,
+            .block_q = block_q,
+            .block_kv = block_kv,
+            .packed_heads = 1,
+            .gqa_ratio = gqa_ratio};
+  }
+
+  // Shared memory, in bytes: kStages times [Q | K | V].
+  ATTNJIT_CONSTEXPR int q_bytes() const { return block_q * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int k_bytes() const { return block_kv * padded_head_dim() * 2; }
+  ATTNJIT_CONSTEXPR int v_bytes() const { return block_kv * padded_head_dim_v() * 2; }
+  ATTNJIT_CONSTEXPR int stage_bytes() const { return q_bytes() + k_bytes() + v_bytes(); }
+  ATTNJIT_CONSTEXPR int shared_bytes() const { return kStages * stage_bytes(); }
+};
+
+// The order in which thread blocks take planes, which are (batch element, query head) pairs: head
+// by head, and of a head those after each other that share a plane of the bias. `sharers` batch
+// elements do, in runs of `run` neighbours.
+struct PlaneOrder {
+  int32 batch;
+  int32 sharers, run;
+  BatchCycle cycle;
+
+  // The batch element of the plane `index` of a head.
+  ATTNJIT_CONSTEXPR int batch_element(uint32 index) const {
+    const int sharer = static_cast<int>(index % sharers), planes = static_cast<int>(cycle.planes);
+    return cycle.first_run(index / sharers) * run + sharer / run * planes * run + sharer % run;
+  }
+};
+
+// Run-time arguments.
+struct ForwardSingleTileParams {
+  ForwardParams base;
+  PlaneOrder order;
+  int32 num_blocks;
+};
+
+// The rule that `config` breaks, or nullptr. Architecture limits (shared memory) are the host's.
+ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardSingleTileConfig& config) {
+  if (config.dtype == DType::kFloat32) return "dtype must be fp16 or bf16";
+  if (config.head_dim < 1 || config.head_dim > 256) return "head_dim must be 1 to 256";
+  if (config.head_dim_v < 1 || config.head_dim_v > 256) return "head_dim_v must be 1 to 256";
+  if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
+  if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
+    return "aligned needs head_dim and head_dim_v to be multiples of 8";
+  if (config.block_q < 16 || config.block_q > 128 || config.block_q % 16 != 0)
+    return "block_q must be a multiple of 16 rows up to 128";
+  if (config.block_kv < 32 || config.block_kv > 128 || config.block_kv % 32 != 0)
+    return "block_kv must be a multiple of 32 keys up to 128";
+  if (config.min_blocks < 1) return "min_blocks must be at least 1";
+  return nullptr;
+}
+
+}  // namespace attnjit::kernel

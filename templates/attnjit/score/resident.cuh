@@ -1,0 +1,48 @@
+#pragma once
+#include "attnjit/score/feature.cuh"
+#include "attnjit/score/positions.cuh"
+
+// A bias that stays in registers while a thread block walks over planes which share it.
+namespace attnjit::kernel {
+
+// A bias whose plane has kTiles tiles of keys, one after another. All of them are read when the
+// thread block turns to another plane of the bias, and not again before the next one.
+template <class Inner, int kTiles>
+struct Resident : Inner {
+  typename Inner::Registers held[kTiles];
+  const uint8* held_plane = nullptr;
+
+  ATTNJIT_DEVICE explicit Resident(const Inner& inner) : Inner(inner) {}
+
+  template <class Use>
+  ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use) {
+    if (this->plane != held_plane) {
+      held_plane = this->plane;
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i) held[i].read(*this, block, i * Inner::kScores.keys());
+    }
+    this->bias = held[first_key / Inner::kScores.keys()];
+  }
+  ATTNJIT_DEVICE void begin_add(const Block&, int) {}
+  template <class S>
+  ATTNJIT_DEVICE void add(const Block&, S& scores, float scale, int) {
+    for_each_score<Inner::kScores>(scores, [&](float& score, int line, int key) {
+      score = Inner::added(score, scale, line, key);
+    });
+  }
+};
+
+template <class F, int kTiles>
+struct ResidentIf {
+  using Type = F;
+};
+template <class F, int kTiles>
+requires F::kHasRegisters struct ResidentIf<F, kTiles> {
+  using Type = Resident<F, kTiles>;
+};
+
+// The policy of a feature in a kernel that walks over planes.
+template <class F, int kTiles>
+using ResidentOrPlain = typename ResidentIf<F, kTiles>::Type;
+
+}  // namespace attnjit::kernel

@@ -1,0 +1,140 @@
+// Kernels for planes of one tile, by thread blocks that walk over several planes each, and the same
+// without one of their safeguards at a time.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <random>
+#include <string>
+
+#include "mutations.hpp"
+
+namespace attnjit::executor_test::single_tile_test {
+namespace {
+
+using instance::ProblemSpec;
+
+const std::string kForward = "attnjit/forward/mma/single_tile.cuh";
+const std::string kBackward = "attnjit/backward/mma/single_tile.cuh";
+const std::string kResident = "attnjit/score/resident.cuh";
+
+// Windows of 7 by 7, a bias for each head.
+const ProblemSpec kWindows = [] {
+  ProblemSpec spec{.batch = 9, .heads_q = 3, .seqlen_q = 49, .seqlen_kv = 49, .head_dim = 32};
+  spec.bias = "1hqk";
+  return spec;
+}();
+
+ProblemSpec gradients(ProblemSpec spec) {
+  spec.backward = true;
+  spec.want_dbias = !spec.bias.empty();
+  return spec;
+}
+
+class SingleTile {
+ public:
+  /// Both passes on a device of one SM, whose thread blocks walk over several planes each.
+  void expect_right(const ProblemSpec& spec) {
+    CAPTURE(instance::describe(spec));
+    codegen::Arch arch = codegen::find_arch("sm_90a");
+    arch.sm_count = 1;
+    CHECK(bench_.forward(spec, arch, kPath) == "");
+    CHECK(bench_.backward(gradients(spec), arch, kDkvPath) == "");
+  }
+
+ private:
+  // Configuration 0 has that path; a rule that refuses it shows here.
+  const std::string kPath = R"({"path": "single_tile"})";
+  const std::string kDkvPath = R"({"dkv": {"path": "single_tile"}})";
+  Bench bench_;
+};
+
+TEST_CASE_FIXTURE(SingleTile, "single tile: planes of a bias, shared and not") {
+  for (const char* bias : {"", "1hqk", "bhqk", "11qk", "p1qk/3x1", "shqk/3", "b1q1"}) {
+    ProblemSpec spec = kWindows;
+    spec.bias = bias;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(SingleTile, "single tile: masks, dead rows and unread keys") {
+  for (const char* mask : {"b1qk", "p1qk/3x1", "b11k", "1hq1"}) {
+    ProblemSpec spec = kWindows;
+    spec.mask = mask;
+    spec.mask_kind = tensor::MaskKind::kDeadRows;
+    spec.want_dlse = spec.use_seqlens_q = spec.use_seqlens_kv = spec.poison_dropped_keys = true;
+    expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(SingleTile, "single tile: caps, sinks, slopes and bands") {
+  ProblemSpec spec = kWindows;
+  spec.softcap = 8.0f;
+  spec.use_sink = spec.want_dsink = true;
+  expect_right(spec);
+  spec = {.batch = 5, .heads_q = 2, .seqlen_q = 33, .seqlen_kv = 60, .head_dim = 40};
+  spec.dtype = DType::kFloat16;
+  spec.alibi = "h";
+  spec.window = {12, 5};
+  spec.diagonal = Diagonal::kBottomRight;
+  expect_right(spec);
+}
+
+// Lengths, widths and operands at random.
+void sweep(SingleTile& test, unsigned first, unsigned count) {
+  for (unsigned i = first; i < first + count; ++i) {
+    std::mt19937 random(i);
+    const auto one_of = [&](auto... values) {
+      const std::common_type_t<decltype(values)...> list[] = {values...};
+      return list[random() % sizeof...(values)];
+    };
+    const auto length = [&] { return std::int64_t{17} + random() % 48; };
+    ProblemSpec spec{.batch = one_of(1, 4, 6), .heads_q = one_of(1, 2, 3)};
+    spec.seqlen_q = length();
+    spec.seqlen_kv = one_of(true, false) ? spec.seqlen_q : length();
+    spec.head_dim = one_of(8, 17, 32, 40, 64);
+    spec.head_dim_v = one_of(0, 0, 16, 48);
+    spec.dtype = one_of(DType::kFloat16, DType::kBFloat16);
+    spec.bias = one_of("", "1hqk", "bhqk", "b1qk", "11qk");
+    if (one_of(true, false)) spec.bias_dtype = DType::kFloat32;
+    spec.mask = one_of("", "", "b1qk", "1h1k", "bhq1");
+    spec.deterministic = one_of(true, false);
+    test.expect_right(spec);
+  }
+}
+
+TEST_CASE_FIXTURE(SingleTile, "single tile: ten problems at random") { sweep(*this, 1, 10); }
+TEST_CASE_FIXTURE(SingleTile, "slow: single tile: 150 problems at random") {
+  sweep(*this, 100, 150);
+}
+
+// Without a walk, a thread block has no other plane whose data it could meet.
+TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a barrier or a copy that is missing") {
+  const Run forward = {kWindows}, backward = {gradients(kWindows)};
+  const std::string wait = "      ptx::copy_async_wait<0>();\n", sync = "      ptx::block_sync();";
+  expect_report({kForward, wait, ""}, forward, {"reads shared memory at +"});
+  expect_report({kForward, sync, ""}, forward, {"shared memory at +"});
+  expect_report({kBackward, wait, ""}, backward, {"reads shared memory at +"});
+  expect_report({kBackward, sync, ""}, backward, {"shared memory at +"});
+  expect_report({kBackward, "    ptx::block_sync();  // P and dS", "    // P and dS"}, backward,
+                {"reads shared memory at +"});
+}
+
+TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a bias of the plane before") {
+  expect_report({kResident, "this->plane != held_plane", "held_plane == nullptr"}, {kWindows},
+                {"out"});
+}
+
+TEST_CASE_FIXTURE(OneSmMutations,
+                  "caught in single tiles: a dead row or an unread key that is read") {
+  ProblemSpec spec = kWindows;
+  spec.mask = "b1qk";
+  spec.mask_kind = tensor::MaskKind::kDeadRows;
+  spec.want_dlse = spec.poison_dropped_keys = true;
+  expect_report({kBackward, "lse != -ptx::infinity();", "true;"}, {gradients(spec)}, {"dk"});
+  expect_report({kBackward, "lse[0][h] != ptx::infinity()", "true"}, {gradients(spec)}, {"dq"});
+  spec.mask = "b11k";
+  expect_report({kForward, "features.reads_key(key)", "true"}, {spec}, {"out"});
+}
+
+}  // namespace
+}  // namespace attnjit::executor_test::single_tile_test
