@@ -49,16 +49,16 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a wait that is missing")
                 {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
   expect_report({kShared, "ptx::barrier_wait(work_full(number), phase(number));", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
-  expect_report(
-      {kKeys,
-       "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    }\n    this->store",
-       "    }\n    this->store"},
-      kRun, {"store_matrices_transposed: writes shared memory at +"});
+  expect_report({kKeys,
+                 "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    }\n    "
+                 "this->store",
+                 "    }\n    this->store"},
+                kRun, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"}, kRun,
                 {"wgmma"});
   expect_report({kKeys, "    ptx::wgmma_wait<1>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
-  expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(p);", "    hold(p);"}, kRun,
+  expect_report({kKeys, "    ptx::wgmma_wait<0>();\n    hold(p, dv", "    hold(p, dv"}, kRun,
                 {"tensor_load: writes shared memory at +", "which the wgmma of warpgroup"});
   expect_report({kDq, "ptx::named_barrier_sync(Shared::ds_full(slot), Shared::kDsThreads);", ""},
                 kRun, {"load_shared_4_if: reads shared memory at +", "which thread 0 wrote"});
@@ -97,8 +97,9 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: an arrival that is missi
   expect_report({kClearRows, "ptx::barrier_arrive_if(ptx::lane_index() == 0, full);", ""}, kHidden,
                 {"deadlock", "0 of 1 arrivals"});
   expect_report(
-      {kKeys, "ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);", ""}, kRun,
-      {"deadlock", "128 of 384 threads arrived"});
+      {kKeys, "ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot()), Shared::kDsThreads);",
+       ""},
+      kRun, {"deadlock", "128 of 384 threads arrived"});
   expect_report({kParts, "ptx::tensor_store_commit();", ""}, kRun,
                 {"tensor_store_commit is missing"});
 }
@@ -147,11 +148,11 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   spec.deterministic = true;
   const Run run = {spec, wgmma_backward(64)};
   const std::string semaphore = "attnjit/backward/dkv_wgmma/dq_semaphore.cuh";
-  expect_report({semaphore, "ptx::barrier_arrive_if(lane == 0, shared.dq_acquired(taken.slot()));", ""},
-                run, {"deadlock", "0 of 1 arrivals"});
   expect_report(
-      {kDq, "ptx::barrier_arrive_if(lane == 0, shared.dq_complete(incomplete - 1));", ""}, run,
-      {"deadlock", "0 of 4 arrivals"});
+      {semaphore, "ptx::barrier_arrive_if(lane == 0, shared.dq_acquired(taken.slot()));", ""}, run,
+      {"deadlock", "0 of 1 arrivals"});
+  expect_report({kDq, "ptx::barrier_arrive_if(lane == 0, shared.dq_complete(incomplete - 1));", ""},
+                run, {"deadlock", "0 of 4 arrivals"});
   expect_report(
       {semaphore, "ptx::barrier_wait(shared.dq_complete(passed.slot()), passed.full());", ""}, run,
       {"deadlock", "0 of 1 arrivals"});
@@ -160,7 +161,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a turn that is not taken
   const std::vector<std::string> early = {"adds to byte", "of sums of dq",
                                           "which was never set to zero"};
   expect_report({semaphore, "ptx::await_count(own, wanted);", ""}, run, early);
-  expect_report({kDq, "ptx::barrier_wait(shared.dq_acquired(slot), state.full());", ""}, run, early);
+  expect_report({kDq, "ptx::barrier_wait(shared.dq_acquired(slot), state.full());", ""}, run,
+                early);
 }
 
 // Sums of three planes, of which the kernel before sets those of one to zero.
@@ -180,10 +182,10 @@ TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: a kernel that does not w
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wgmma backward: products without a fence") {
-  expect_fence(kKeys, "multiply<kConfig.depth()>(scores", kRun);
-  expect_fence(kKeys, "multiply<kConfig.depth_v()>(dp", kRun);
-  expect_fence(kKeys, "multiply_rows(dv", kRun);
-  expect_fence(kKeys, "multiply_rows(dk", kRun);
+  expect_fence(kKeys, "mma_abt<kDType>(scores", kRun);
+  expect_fence(kKeys, "mma_abt<kDType>(dp", kRun);
+  expect_fence(kKeys, "mma_ab<kDType>(dv", kRun);
+  expect_fence(kKeys, "mma_ab<kDType>(dk", kRun);
   expect_report({kDq, "ptx::wgmma_fence();", ""}, kRun, {"wgmma_fence is missing"});
 }
 
@@ -280,9 +282,8 @@ TEST_CASE_FIXTURE(Mutations, "slow: caught in wgmma backward: the slopes of a so
   spec.softcap = 0.5f;
   const Run run = {spec, wgmma_backward(64)};
   expect_report(
-      {kKeys,
-       "      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n      this->store",
-       "      this->store"},
+      {kKeys, "    ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());\n    this->store",
+       "    this->store"},
       run, {"store_matrices_transposed: writes shared memory at +"});
   expect_report({kKeys, "ptx::warp_sync();  // the warp's weights are there", ""}, run,
                 {"load_matrices_transposed: reads shared memory at +"});

@@ -60,8 +60,9 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a wait that is missing") {
       {kConsumer, "ptx::wgmma_wait<1>();", ""}, {kRows, kTiles},
       {"wgmma_wait: sums in registers of thread", "were changed while wgmma added to them"});
   expect_report(
-      {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::barrier_arrive_if",
-       "hold_operands();\n    ptx::barrier_arrive_if"},
+      {kConsumer,
+       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n    ptx::barrier_arrive_if",
+       "hold(out, probabilities[0]);\n    ptx::barrier_arrive_if"},
       {kRows, kTiles}, {"tensor_load: writes shared memory at +", "wgmma_wait is missing"});
 }
 
@@ -92,13 +93,13 @@ TEST_CASE_FIXTURE(OneSmMutations,
   expect_report(
       {kConsumer, "ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());", ""},
       {kRows, kTiles}, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
+  expect_report({kConsumer, "issue_p_v(tile_state.slot());",
+                 "multiply_p_v(tile_state.slot());\n    ptx::wgmma_commit();"},
+                {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(
-      {kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_p_v(tile_state.slot())",
-       "hold_operands();\n    multiply_p_v(tile_state.slot())"},
-      {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
-  expect_report(
-      {kConsumer, "ptx::wgmma_wait<0>();\n    hold_operands();\n    ptx::named_barrier_sync",
-       "hold_operands();\n    ptx::named_barrier_sync"},
+      {kConsumer,
+       "ptx::wgmma_wait<0>();\n    hold(out, probabilities[0]);\n    ptx::named_barrier_sync",
+       "hold(out, probabilities[0]);\n    ptx::named_barrier_sync"},
       {kRows, kTiles}, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
   expect_report(
       {kConsumer, "if constexpr (kConfig.stages_out()) ptx::tensor_store_wait_read();", ""},
@@ -120,10 +121,10 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: an arrival that is missing")
                    "ptx::barrier_arrive_if(true, full);"},
                   {kRows, kTiles}, {"reads shared memory at +", "tensor_load"});
   }
-  expect_report({kConsumer, "    scheduler_arrive();\n    // Beside", "    // Beside"}, {kRows, kTiles},
-                {"deadlock", "named barrier 2: 128 of 256 threads arrived"});
-  expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) scheduler_arrive();", ""}, {kRows, kTiles},
-                {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
+  expect_report({kConsumer, "    scheduler_arrive();\n    // Beside", "    // Beside"},
+                {kRows, kTiles}, {"deadlock", "named barrier 2: 128 of 256 threads arrived"});
+  expect_report({kConsumer, "if (warpgroup == kWarpgroups - 1) scheduler_arrive();", ""},
+                {kRows, kTiles}, {"deadlock", "named barrier 1: 128 of 256 threads arrived"});
 }
 
 TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a fence that is missing") {
@@ -133,9 +134,11 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in wgmma: a fence that is missing") {
                 {kRows, kTiles}, {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kShared, "ptx::fence_async_proxy();  // wgmma reads them", ""}, {kRows, kTiles},
                 {"multiply_async: ", "fence_async_proxy is missing"});
-  expect_report({kConsumer, "hold_operands();\n    ptx::wgmma_fence();\n    multiply_q_k",
-                 "hold_operands();\n    multiply_q_k"},
-                {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
+  expect_report(
+      {kConsumer,
+       "hold(out, probabilities[0]);\n    ptx::wgmma_fence();\n    mma_abt<kConfig.dtype>(scores",
+       "hold(out, probabilities[0]);\n    mma_abt<kConfig.dtype>(scores"},
+      {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report({kConsumer, "ptx::wgmma_fence();\n    multiply_p_v(slot)", "multiply_p_v(slot)"},
                 {kRows, kTiles}, {"begins a group of products: wgmma_fence is missing"});
   expect_report(

@@ -45,18 +45,19 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: a wait that is missing") 
   expect_report(
       {kProducer, "ptx::barrier_wait(shared.empty(Stream::kOutputs, stage), state.empty());", ""},
       kRun, {"tensor_load: writes shared memory at +"});
-  expect_report({kProduct, "ptx::barrier_wait(shared.full(kFirst, stage), state.full());", ""}, kRun,
-                {"shared memory at +", "barrier_wait is missing"});
+  expect_report({kProduct, "ptx::barrier_wait(shared.full(kFirst, stage), state.full());", ""},
+                kRun, {"shared memory at +", "barrier_wait is missing"});
   expect_report({kProduct, "ptx::barrier_wait(shared.keys_full(), 0);", ""}, kRun,
                 {"load_shared_4_if: reads shared memory at +"});
-  expect_report({kProduct, "    ptx::wgmma_wait<0>();\n    hold_scores();", "    hold_scores();"},
+  expect_report({kProduct, "    ptx::wgmma_wait<0>();\n    hold(scores);", "    hold(scores);"},
                 kRun, {"wgmma"});
   expect_report({kProduct, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kRoles, "ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);", ""},
                 kRun, {"load_shared_16: reads shared memory at +"});
   expect_report({kProduct, "ptx::barrier_wait(shared.full(kSecond, stage), state.full());", ""},
                 kRun, {"multiply_async: reads shared memory at +", "barrier_wait is missing"});
-  expect_report({kProduct, "ptx::wgmma_wait<0>();\n      hold_operands();", "hold_operands();"},
+  expect_report({kProduct, "ptx::wgmma_wait<0>();\n      hold(gradients, operand);",
+                 "hold(gradients, operand);"},
                 kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
 }
 
@@ -103,8 +104,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in wide backward: an order that is missing"
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: products without a fence") {
-  expect_fence(kProduct, "multiply(first_lines", kRun);
-  expect_fence(kProduct, "multiply_operand(second_lines", kRun);
+  expect_fence(kProduct, "multiply_resident(first", kRun);
+  expect_fence(kProduct, "mma_ab<kDType>(gradients", kRun);
 }
 
 TEST_CASE_FIXTURE(Mutations, "caught in wide backward: rows that are not hidden") {
@@ -133,8 +134,8 @@ TEST_CASE_FIXTURE(Mutations, "caught in the Hopper kernel of dq: a wait that is 
   expect_report({kDqConsumer, "    ptx::wgmma_wait<1>();\n", ""}, kRun, {"wgmma"});
   expect_report({kDqConsumer, "    ptx::wgmma_wait<0>();\n    hold(dp);", "    hold(dp);"}, kRun,
                 {"dq:", "not finite"});
-  expect_report({kDqConsumer, "ptx::wgmma_wait<0>();\n      hold_operands();", "hold_operands();"},
-                kRun, {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
+  expect_report({kDqConsumer, "ptx::wgmma_wait<0>();\n      hold(dq, ds);", "hold(dq, ds);"}, kRun,
+                {"ends while the wgmma of warpgroup", "wgmma_wait is missing"});
   expect_report({kDqProducer, "ptx::barrier_wait(landed, phase);", ""}, kHidden,
                 {"store_shared_16: writes shared memory at +", "barrier_wait is missing"});
 }
@@ -154,10 +155,10 @@ TEST_CASE_FIXTURE(Mutations,
   expect_report(
       {kDqProducer, "ptx::barrier_arrive_expecting(full, kConfig.block_kv * kColumns * 2);", ""},
       kRun, {"deadlock", "0 of 1 arrivals"});
-  expect_fence(kDqConsumer, "multiply<kConfig.depth()>(scores", kRun);
-  expect_fence(kDqConsumer, "multiply<kConfig.depth_v()>(dp", kRun);
-  expect_report({kDqConsumer, "hold_operands();\n    ptx::wgmma_fence();", "hold_operands();"},
-                kRun, {"wgmma_fence is missing"});
+  expect_fence(kDqConsumer, "mma_abt<kDType>(scores", kRun);
+  expect_fence(kDqConsumer, "mma_abt<kDType>(dp", kRun);
+  expect_report({kDqConsumer, "hold(dq, ds);\n    ptx::wgmma_fence();", "hold(dq, ds);"}, kRun,
+                {"wgmma_fence is missing"});
   expect_report({kDqShared, "ptx::barrier_init_fence();", ""}, kRun,
                 {"barrier_init_fence and a block_sync must come in between"});
   expect_report({kDqEntry, "ptx::block_sync();  // the barriers are there for all", ""}, kRun,

@@ -2,36 +2,26 @@
 #include "attnjit/backward/wgmma_params.h"
 #include "attnjit/ptx/elect.cuh"
 #include "attnjit/ptx/mbarrier.cuh"
-#include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/clear_rows.cuh"
 #include "attnjit/tile/live_rows.cuh"
+#include "attnjit/tile/load_slabs.cuh"
 
 // K and V of a Hopper backward that has keys at rest, on their way to shared memory.
 namespace attnjit::kernel {
-
-// Starts loading kRows rows by kColumns columns of a head; one thread does.
-template <int kColumns, int kRows>
-ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full, int row, int head,
-                               int batch) {
-#pragma unroll 1
-  for (int slab = 0; slab < kColumns / 64; ++slab) {
-    ptx::tensor_load(tile + slab * kRows * 128, map, full, 64 * slab, row, head, batch);
-  }
-}
 
 // Start loading K, or V, of the walk's keys; one thread does.
 template <auto kConfig, class Walk>
 ATTNJIT_DEVICE void load_resident_k(const DkvWgmmaParams& params, const Walk& walk, uint32 tile,
                                     uint32 full) {
-  load_slabs<kConfig.padded_head_dim(), kConfig.block_kv>(
+  load_slabs<SlabTile<kConfig.block_kv, kConfig.depth()>>(
       tile, params.k, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
       walk.block.tensor_batch);
 }
 template <auto kConfig, class Walk>
 ATTNJIT_DEVICE void load_resident_v(const DkvWgmmaParams& params, const Walk& walk, uint32 tile,
                                     uint32 full) {
-  load_slabs<kConfig.padded_head_dim_v(), kConfig.block_kv>(
+  load_slabs<SlabTile<kConfig.block_kv, kConfig.depth_v()>>(
       tile, params.v, full, walk.block.kv_begin + walk.kv_tile * kConfig.block_kv, walk.kv_head(),
       walk.block.tensor_batch);
 }
@@ -46,8 +36,8 @@ ATTNJIT_DEVICE bool hide_resident_keys(Walk& walk, uint32 k, uint32 v, uint32 la
   const LiveRows read = walk.read_keys(keys);
   const auto hidden = [&](int row) { return !read.has(row); };
   ptx::barrier_wait(landed, phase);
-  clear_rows<kConfig.padded_head_dim(), kConfig.block_kv>(k, hidden);
-  clear_rows<kConfig.padded_head_dim_v(), kConfig.block_kv>(v, hidden);
+  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth()>>(k, hidden);
+  clear_rows<SlabTile<kConfig.block_kv, kConfig.depth_v()>>(v, hidden);
   return true;
 }
 

@@ -7,14 +7,14 @@
 
 namespace attnjit::kernel {
 
-// Sets rows of a tile to zero, by a warp: four lines of 128 bytes at a time, eight lanes each.
-template <int kColumns, int kRows, class Hidden>
+// Sets rows of a SlabTile to zero, by a warp: four lines at a time, eight lanes each.
+template <class Tile, class Hidden>
 ATTNJIT_DEVICE void clear_rows(uint32 tile, Hidden hidden) {
   const int chunk = ptx::lane_index() & 7;
-  for (int row = ptx::lane_index() >> 3; row < kRows; row += 4) {
+  for (int row = ptx::lane_index() >> 3; row < Tile::kHeight; row += 4) {
     if (!hidden(row)) continue;
-    for (int slab = 0; slab < kColumns / 64; ++slab) {
-      ptx::store_shared_16(tile + (slab * kRows + row) * 128 + 16 * chunk, {});
+    for (int slab = 0; slab < Tile::kSlabs; ++slab) {
+      ptx::store_shared_16(tile + Tile::rows_on(slab * Tile::kHeight + row) + 16 * chunk, {});
     }
   }
 }

@@ -4,6 +4,7 @@
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/tile/slab_products.cuh"
 
 namespace attnjit::kernel {
 
@@ -30,8 +31,12 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   using Base::lane, Base::params, Base::shared, Base::walk, Base::warp;
   using typename Base::Part, typename Base::Shared, typename Base::Share;
 
+  using DsTile = typename Shared::DsTile;
+  using KTile = typename Shared::KTile;
+
   const BiasGrad bias_grad;
-  const uint64 ds_descriptor, k_descriptor;
+  const KMajor<DsTile> ds;
+  const MnMajor<KTile> k;
   uint32 k_buffer = 0;  // the work tile's
   // One more than the slot of the tile before, if its sums are not complete yet, and others wait.
   uint32 incomplete = 0;
@@ -39,8 +44,8 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   ATTNJIT_DEVICE BackwardDqSums(const DkvWgmmaParams& p, const Features& f, const BiasGrad& g)
       : Base(p, f),
         bias_grad(g),
-        ds_descriptor(ptx::matrix_descriptor(shared.ds(0), 16, 1024)),
-        k_descriptor(ptx::matrix_descriptor(shared.k(0), kConfig.block_kv * 128, 1024)) {}
+        ds(DsTile::k_major(shared.ds(0))),
+        k(KTile::mn_major(shared.k(0))) {}
 
   ATTNJIT_DEVICE void run() {
     typename Shared::SlotState state = {};
@@ -138,14 +143,15 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
       const int query = 64 * half + 16 * warp;
 #pragma unroll
       for (int slab = 0; slab < kConfig.block_kv / 64; ++slab) {
-        const uint32 lines = shared.ds(slot) + (slab * kConfig.block_q + query + row) * 128;
+        const uint32 lines =
+            shared.ds(slot) + DsTile::rows_on(slab * DsTile::kHeight + query + row);
         const uint32 buffer = this->acquire_buffer();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const int piece = i / 2, h = i % 2;  // of 32 keys, of 8 rows
           const int chunk = 4 * piece + (lane & 3);
           const ptx::Vector16 keys =
-              ptx::load_shared_16(lines + 8 * h * 128 + ((chunk ^ row) << 4));
+              ptx::load_shared_16(lines + DsTile::rows_on(8 * h) + ((chunk ^ row) << 4));
           const uint32 target = buffer + 4 * (512 * piece + 256 * h + 16 * row + 4 * (lane & 3));
           ptx::store_shared_16(target, widen(keys.word[0], keys.word[1]));
           ptx::store_shared_16(target + 4 * 128, widen(keys.word[2], keys.word[3]));
@@ -166,7 +172,7 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
   // Starts to write the tile of dS to dbias, a slab of 64 keys by each of the first warps.
   ATTNJIT_DEVICE void store_scores(const BackwardJob& job, uint32 slot) const {
     ptx::tensor_store_if(lane == 0 && warp < kConfig.block_kv / 64, params.dbias,
-                         shared.ds(slot) + warp * kConfig.block_q * 128,
+                         shared.ds(slot) + warp * DsTile::kSlabBytes,
                          walk.kv_tile * kConfig.block_kv + 64 * warp, job.tile * kConfig.block_q,
                          job.head, walk.block.batch);
     ptx::tensor_store_commit();
@@ -175,24 +181,24 @@ struct BackwardDqSums : BackwardPlaneDq<kConfig, Features, groups_per_tile<kConf
     }
   }
 
-  // dq = dS K for 64 queries and the 64 columns of a slab.
+  // dq = dS K for 64 queries and the 64 columns of a slab. With descriptors of the buffers that
+  // steps are added to, ptxas 13.0 spills (D128 where dq is added to in order: 40 bytes).
   ATTNJIT_DEVICE void multiply(Part& dq, uint32 slot, int half, int slab) const {
     hold(dq);
     ptx::wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 16; ++i) {
-      const int ds = slot * kConfig.ds_bytes() + (i / 4) * kConfig.block_q * 128 + half * 64 * 128 +
-                     i % 4 * 32;
-      const int k = k_buffer * kConfig.k_bytes() + slab * kConfig.block_kv * 128 + i * 16 * 128;
-      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(
-          dq[0], ds_descriptor + ds / 16, k_descriptor + k / 16, kConfig.owns_kv_head || i != 0);
+      const int of_ds =
+          slot * DsTile::kBytes + DsTile::columns_on(16 * i) + DsTile::rows_on(64 * half);
+      const int of_k =
+          k_buffer * KTile::kBytes + KTile::columns_on(64 * slab) + KTile::rows_on(16 * i);
+      ptx::multiply_async<kConfig.dtype, ptx::Major::kColumns>(dq[0], ds.descriptor + of_ds / 16,
+                                                               k.descriptor + of_k / 16,
+                                                               kConfig.owns_kv_head || i != 0);
     }
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     hold(dq);
-  }
-  ATTNJIT_DEVICE static void hold(Part& dq) {
-    dq.for_each([](float& x, int, int, int) { ptx::hold(x); });
   }
 };
 

@@ -7,6 +7,7 @@
 #include "attnjit/score/kept_queries.cuh"
 #include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/slab_products.cuh"
 #include "attnjit/tile/team.cuh"
 
 namespace attnjit::kernel {
@@ -20,6 +21,7 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   static constexpr DType kDType = kConfig.dtype;
   static constexpr int kGroups = kConfig.block_q / 8;  // of 8 queries
   using Shared = BackwardShared<kConfig>;
+  using DsTile = typename Shared::DsTile;
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Weights = ScoreWeights<Features, kDType, kGroups, kConfig.keeps_floats()>;
@@ -124,18 +126,17 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
   // The lane's line of the warp's part of dS, which lies as [query][key].
   ATTNJIT_DEVICE uint32 line_of(uint32 slot) const {
-    const uint32 tile = shared.ds(slot) + warpgroup * kConfig.block_q * 128;
+    const uint32 slab = shared.ds(slot) + warpgroup * DsTile::kSlabBytes;
     const int query = (lane & 7) + 8 * (lane >> 4);
     const int chunk = 2 * (ptx::warp_index() & 3) + (lane >> 3 & 1);
-    return tile + query * 128 + ((chunk ^ (lane & 7)) << 4);
+    return slab + DsTile::rows_on(query) + ((chunk ^ (lane & 7)) << 4);
   }
   // Writes the warp's part, 16 queries at a time.
   ATTNJIT_DEVICE void store(const Operand& part, uint32 slot) const {
     const uint32 line = line_of(slot);
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::store_matrices_transposed(line + i * 16 * 128,
-                                     reinterpret_cast<const uint32(&)[4]>(part[2 * i]));
+      ptx::store_matrices_transposed(line + DsTile::rows_on(16 * i), operand_step(part, i));
     }
   }
   // Reads it back.
@@ -143,8 +144,7 @@ struct BackwardKeyScores : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>
     const uint32 line = line_of(slot);
 #pragma unroll
     for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      ptx::load_matrices_transposed(reinterpret_cast<uint32(&)[4]>(part[2 * i]),
-                                    line + i * 16 * 128);
+      ptx::load_matrices_transposed(operand_step(part, i), line + DsTile::rows_on(16 * i));
     }
   }
 };

@@ -8,6 +8,7 @@
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
 #include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/slab_products.cuh"
 
 namespace attnjit::kernel {
 
@@ -44,18 +45,28 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
   using Base::lane, Base::shared, Base::warp_row, Base::warpgroup;
   using typename Base::Scores, typename Base::Operand, typename Base::Weights,
       typename Base::Shared;
+  using StageState = typename Shared::StageState;
+  using SlotState = typename Shared::SlotState;
   using KeyRows = Fragments<1, kConfig.key_columns() / 8>;
   using ValueRows = Fragments<1, kConfig.value_columns() / 8>;
+  using KTile = typename Shared::KTile;
+  using VTile = typename Shared::VTile;
+  using QTile = typename Shared::QTile;
+  using DoutTile = typename Shared::DoutTile;
+  static constexpr int kStageBytes = QTile::kBytes + DoutTile::kBytes;
 
   const DkvWgmmaParams& wgmma_params;
   BiasGrad bias_grad;
-  uint64 k_descriptor;                           // rows of the warpgroup, of the work tile
-  const uint64 v_descriptor;                     // rows of the warpgroup
-  const uint64 q_descriptor, dout_descriptor;    // as operands of S and dP
-  const uint64 q_lines, dout_lines, rows_lines;  // as operands of dk and dv; of lse and delta
-  uint32 index = 0;  // of a tile of queries, which has a stage and a slot
-  bool begun;        // a tile of the work tile
-  uint32 v_phase;    // of the work tile's V
+  KMajor<KTile> k;                    // the warpgroup's rows, of the work tile
+  const KMajor<VTile> v;              // the warpgroup's rows
+  const KMajor<QTile> q;              // as operand of S
+  const KMajor<DoutTile> dout;        // of dP
+  const MnMajor<QTile> q_rows;        // of dk
+  const MnMajor<DoutTile> dout_rows;  // of dv
+  const uint64 row_pieces;            // of lse and delta
+  uint32 index = 0;                   // of a tile of queries, which has a stage and a slot
+  bool begun;                         // a tile of the work tile
+  uint32 v_phase;                     // of the work tile's V
   KeyRows dk;
   ValueRows dv;
 
@@ -64,12 +75,12 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       : Base(p.base, f, group),
         wgmma_params(p),
         bias_grad(g),
-        v_descriptor(ptx::matrix_descriptor(shared.v() + 64 * group * 128, 16, 1024)),
-        q_descriptor(ptx::matrix_descriptor(shared.q(0), 16, 1024)),
-        dout_descriptor(ptx::matrix_descriptor(shared.dout(0), 16, 1024)),
-        q_lines(ptx::matrix_descriptor(shared.q(0), kConfig.block_q * 128, 1024)),
-        dout_lines(ptx::matrix_descriptor(shared.dout(0), kConfig.block_q * 128, 1024)),
-        rows_lines(ptx::short_line_descriptor(shared.rows(0))) {}
+        v(VTile::k_major(shared.v() + group * VTile::rows_on(64))),
+        q(QTile::k_major(shared.q(0))),
+        dout(DoutTile::k_major(shared.dout(0))),
+        q_rows(QTile::mn_major(shared.q(0))),
+        dout_rows(DoutTile::mn_major(shared.dout(0))),
+        row_pieces(ptx::short_line_descriptor(shared.rows(0))) {}
 
   ATTNJIT_DEVICE void run() {
     for (uint32 number = 0;; ++number) {
@@ -79,7 +90,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       block.thread_key += warp_row;
       dk = 0.0f;
       dv = 0.0f;
-      k_descriptor = ptx::matrix_descriptor(shared.k(number) + 64 * warpgroup * 128, 16, 1024);
+      k = KTile::k_major(shared.k(number) + warpgroup * KTile::rows_on(64));
       ptx::barrier_wait(shared.k_full(number), Shared::phase(number));
       v_phase = number & 1;
       begun = false;
@@ -111,28 +122,76 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
   // Works on a job and returns the next.
   ATTNJIT_DEVICE BackwardJob step(const BackwardJob& job) {
-    const typename Shared::StageState stage_state = {index};
+    const StageState stage_state = {index};
     const uint32 stage = stage_state.slot();
     ptx::barrier_wait(shared.full(stage), stage_state.full());
-    constexpr int kStageBytes = kConfig.q_bytes() + kConfig.dout_bytes();
-    const uint64 rows = rows_lines + stage * (kConfig.rows_bytes() / 16);
+    const uint64 pieces = row_pieces + stage * (kConfig.rows_bytes() / 16);
     look_at(job, stage);
     Scores scores;
     Operand p, ds;
     Weights weights;
+    issue_scores(scores, stage, pieces);
+    if (begun || warpgroup == 1) scheduler_arrive();
+    await_v();
+    const BackwardJob next = Shared::take(shared.job(index + 1));
+    await_scores(scores, job);
+    this->exponentiate(scores, job.masks, stage, p, weights);
+    hold(p);
+    const SlotState slot_state = {index};
+    if constexpr (Features::kTransforms) put_weights(weights, slot_state);
+
+    // The same registers: ptxas would begin dP in others beforehand, and there are none.
+    Scores& dp = scores;
+    issue_dp(dp, stage, pieces);
+    hold(dv);
+    ptx::wgmma_fence();
+    mma_ab<kDType>(dv, p, dout_rows.of_buffer(stage, kStageBytes));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<1>();
+    hold(dp);
+    // The last dP of the work tile is done with V.
+    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());
+    put_ds(job, dp, p, weights, slot_state, ds);
+    scheduler_sync();
+    hold(ds, dk);
+    ptx::wgmma_fence();
+    mma_ab<kDType>(dk, ds, q_rows.of_buffer(stage, kStageBytes));
+    ptx::wgmma_commit();
+    ptx::fence_async_proxy();
+    ptx::named_barrier_arrive(Shared::ds_full(slot_state.slot()), Shared::kDsThreads);
+    ptx::wgmma_wait<0>();
+    hold(p, dv, ds, dk);
+    ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
+    ++index;
+    return next;
+  }
+
+  // Issues S = K Q^T - lse / scale.
+  ATTNJIT_DEVICE void issue_scores(Scores& scores, uint32 stage, uint64 pieces) const {
     [[maybe_unused]] Ones lse;
     if constexpr (!kConfig.scale_first) lse = ones(0);
     hold(scores);
     ptx::wgmma_fence();
-    multiply<kConfig.depth()>(scores, k_descriptor, q_descriptor + stage * (kStageBytes / 16));
-    if constexpr (!kConfig.scale_first) {
-      ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(scores[0], lse.word, rows, true);
-    }
+    mma_abt<kDType>(scores, k, q.of_buffer(stage, kStageBytes));
+    if constexpr (!kConfig.scale_first) subtract(scores, lse, pieces);
     ptx::wgmma_commit();
-    if (begun || warpgroup == 1) scheduler_arrive();
+  }
+  // Issues dP = V dO^T - delta.
+  ATTNJIT_DEVICE void issue_dp(Scores& dp, uint32 stage, uint64 pieces) const {
+    const Ones delta = ones(3);
+    hold(dp);
+    ptx::wgmma_fence();
+    mma_abt<kDType>(dp, v, dout.of_buffer(stage, kStageBytes));
+    subtract(dp, delta, pieces);
+    ptx::wgmma_commit();
+  }
+  // Waits for V in the first step of a work tile.
+  ATTNJIT_DEVICE void await_v() {
     if (!begun) ptx::barrier_wait(shared.v_full(), v_phase);
     begun = true;
-    const BackwardJob next = Shared::take(shared.job(index + 1));
+  }
+  // Waits for S and drops scores of it.
+  ATTNJIT_DEVICE void await_scores(Scores& scores, const BackwardJob& job) {
     const int first_key = kv_tile * kConfig.block_kv;
     [[maybe_unused]] typename Base::Kept kept;
     if constexpr (Base::kKeepsEarly) {
@@ -145,33 +204,18 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     } else if constexpr (!Base::kMasksLast) {
       if (job.masks) features.mask(block, scores, first_key);
     }
-    this->exponentiate(scores, job.masks, stage, p, weights);
-    hold(p);
-    const typename Shared::SlotState slot_state = {index};
+  }
+  // Leaves the weights in the place of dS.
+  ATTNJIT_DEVICE void put_weights(const Weights& weights, const SlotState& slot_state) const {
     const uint32 slot = slot_state.slot();
-    if constexpr (Features::kTransforms) {
-      ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
-      this->store(weights.word, slot);
-      ptx::warp_sync();  // the warp's weights are there
-    }
-
-    // The same registers: ptxas would begin dP in others, while it exponentiates, and there are
-    // none.
-    Scores& dp = scores;
-    const Ones delta = ones(3);
-    hold(dp);
-    ptx::wgmma_fence();
-    multiply<kConfig.depth_v()>(dp, v_descriptor, dout_descriptor + stage * (kStageBytes / 16));
-    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(dp[0], delta.word, rows, true);
-    ptx::wgmma_commit();
-    hold(dv);
-    ptx::wgmma_fence();
-    multiply_rows(dv, p, dout_lines + stage * (kStageBytes / 16));
-    ptx::wgmma_commit();
-    ptx::wgmma_wait<1>();
-    hold(dp);
-    // The last dP of the work tile is done with V.
-    ptx::barrier_arrive_if(lane == 0 && !next.exists(), shared.v_empty());
+    ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
+    this->store(weights.word, slot);
+    ptx::warp_sync();  // the warp's weights are there
+  }
+  // Computes dS and hands it to the warpgroup of dq.
+  ATTNJIT_DEVICE void put_ds(const BackwardJob& job, const Scores& dp, const Operand& p,
+                             Weights& weights, const SlotState& slot_state, Operand& ds) {
+    const uint32 slot = slot_state.slot();
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     if constexpr (Features::kTransforms) {
       this->load(weights.word, slot);
@@ -183,22 +227,6 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
       ptx::barrier_wait(shared.ds_empty(slot), slot_state.empty());
     }
     this->store(ds, slot);
-    scheduler_sync();
-    hold(ds);
-    hold(dk);
-    ptx::wgmma_fence();
-    multiply_rows(dk, ds, q_lines + stage * (kStageBytes / 16));
-    ptx::wgmma_commit();
-    ptx::fence_async_proxy();
-    ptx::named_barrier_arrive(Shared::ds_full(slot), Shared::kDsThreads);  // dS is complete
-    ptx::wgmma_wait<0>();
-    hold(p);
-    hold(dv);
-    hold(ds);
-    hold(dk);
-    ptx::barrier_arrive_if(lane == 0, shared.empty(stage));
-    ++index;
-    return next;
   }
 
   // Turns to a job, whose operands then begin to arrive.
@@ -211,16 +239,6 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
                    job.masks ? TileUse::kMasked : TileUse::kPlain);
   }
 
-  // sums = rows lines^T, kDepth deep, of the warpgroup's keys and a tile of queries.
-  template <int kDepth>
-  ATTNJIT_DEVICE static void multiply(Scores& sums, uint64 rows, uint64 lines) {
-#pragma unroll
-    for (int i = 0; i < kDepth / 16; ++i) {
-      const int column = i % 4 * 32, slab = i / 4 * 128;
-      ptx::multiply_async<kDType>(sums[0], rows + (column + slab * kConfig.block_kv) / 16,
-                                  lines + (column + slab * kConfig.block_q) / 16, i != 0);
-    }
-  }
   // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
   struct Ones {
     uint32 word[4];
@@ -235,27 +253,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     for (int i = 0; i < 4; ++i) ptx::hold(ones.word[i]);
     return ones;
   }
-  // sums += operand lines, where queries are the depth.
-  template <class Sums>
-  ATTNJIT_DEVICE static void multiply_rows(Sums& sums, const Operand& operand, uint64 lines) {
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      // Two groups are the 16 columns of one operand.
-      const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
-      ptx::multiply_async<kDType>(sums[0], a, lines + i * 16 * 128 / 16, true);
-    }
-  }
-
-  template <class F>
-  ATTNJIT_DEVICE static void hold(F& fragments) {
-    fragments.for_each([](float& x, int, int, int) { ptx::hold(x); });
-  }
-  ATTNJIT_DEVICE static void hold(Operand& operand) {
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) ptx::hold(operand[n][h]);
-    }
+  // sums += ones pieces^T: -lse / scale, or -delta, of each query.
+  ATTNJIT_DEVICE static void subtract(Scores& sums, const Ones& ones, uint64 pieces) {
+    ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(sums[0], ones.word, pieces, true);
   }
 
   // Writes dk and dv of the warp's keys.

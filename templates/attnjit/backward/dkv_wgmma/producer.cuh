@@ -92,10 +92,9 @@ struct BackwardProducer {
                                             kConfig.bias_bytes() + kConfig.rows_bytes());
     const int first_query = job.tile * kConfig.block_q;
     const int row = walk.block.q_begin + first_query, batch = walk.block.tensor_batch;
-    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), params.q, full, row,
-                                                           job.head, batch);
-    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), params.dout, full,
-                                                             row, job.head, batch);
+    load_slabs<typename Shared::QTile>(shared.q(stage), params.q, full, row, job.head, batch);
+    load_slabs<typename Shared::DoutTile>(shared.dout(stage), params.dout, full, row, job.head,
+                                          batch);
     load_rows<kRowPieceBytes / 4>(shared.rows(stage), params.row_pieces, full, job);
     if constexpr (kConfig.scale_first) {
       load_rows<1>(shared.lse(stage), params.base.rows.lse, full, job);
@@ -204,8 +203,8 @@ struct DkvWgmmaZeroFill {
         phases ^= 1u << stage;
         const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
         const auto dead = [&](int row) { return !live.has(row); };
-        clear_rows<kConfig.padded_head_dim(), kConfig.block_q>(shared.q(stage), dead);
-        clear_rows<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.dout(stage), dead);
+        clear_rows<typename Shared::QTile>(shared.q(stage), dead);
+        clear_rows<typename Shared::DoutTile>(shared.dout(stage), dead);
         show_rows(shared.full(stage));
       }
       if (!kConfig.loops_over_work()) return;

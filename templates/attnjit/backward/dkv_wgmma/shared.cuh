@@ -7,19 +7,24 @@
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/pipeline_state.cuh"
+#include "attnjit/tile/slab_tile.cuh"
 
 // Memory that the warps of the Hopper backward share: buffers, barriers, and the jobs that travel
 // from the walk to those that multiply.
 namespace attnjit::kernel {
 
-// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
-// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+// Addresses in shared memory.
 template <DkvWgmmaConfig kConfig>
 struct BackwardShared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   static constexpr int kSlots = kConfig.kSlots;
   using StageState = PipelineState<kStages>;
   using SlotState = PipelineState<kSlots>;
+  using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;
+  using VTile = SlabTile<kConfig.block_kv, kConfig.depth_v()>;
+  using QTile = SlabTile<kConfig.block_q, kConfig.depth()>;
+  using DoutTile = SlabTile<kConfig.block_q, kConfig.depth_v()>;
+  using DsTile = SlabTile<kConfig.block_q, kConfig.block_kv>;  // as [query][key]
 
   uint32 base = ptx::shared_base();
 
@@ -39,7 +44,6 @@ struct BackwardShared : BackwardJobs {
     return base + kConfig.rows_offset() + stage * kConfig.rows_bytes();
   }
   ATTNJIT_DEVICE uint32 lse(uint32 stage) const { return rows(stage) + kConfig.piece_bytes(); }
-  // dS as [query][key].
   ATTNJIT_DEVICE uint32 ds(uint32 slot) const {
     return base + kConfig.ds_offset() + slot * kConfig.ds_bytes();
   }

@@ -68,9 +68,8 @@ struct DkvD256Producer {
     constexpr Stream kStream = Stream::kQueries;
     const uint32 full = announce(kStream, job, stage,
                                  kConfig.q_bytes() + kConfig.row_bytes() + kConfig.bias_bytes());
-    load_slabs<kConfig.padded_head_dim(), kConfig.block_q>(shared.tile(kStream, stage), params.q,
-                                                           full, tensor_row(job), job.head,
-                                                           walk.block.tensor_batch);
+    load_slabs<typename Shared::QTile>(shared.tile(kStream, stage), params.q, full, tensor_row(job),
+                                       job.head, walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.lse, full, job);
     if constexpr (kConfig.bias_tiles) {
       Block block = walk.block;
@@ -83,9 +82,8 @@ struct DkvD256Producer {
   ATTNJIT_DEVICE void load_outputs(const typename Walk::Job& job, uint32 stage) {
     constexpr Stream kStream = Stream::kOutputs;
     const uint32 full = announce(kStream, job, stage, kConfig.dout_bytes() + kConfig.row_bytes());
-    load_slabs<kConfig.padded_head_dim_v(), kConfig.block_q>(shared.tile(kStream, stage),
-                                                             params.dout, full, tensor_row(job),
-                                                             job.head, walk.block.tensor_batch);
+    load_slabs<typename Shared::DoutTile>(shared.tile(kStream, stage), params.dout, full,
+                                          tensor_row(job), job.head, walk.block.tensor_batch);
     load_rows(shared.rows(kStream, stage), params.base.rows.delta, full, job);
   }
   ATTNJIT_DEVICE void load_rows(uint32 target, const float* rows, uint32 full,
@@ -124,17 +122,16 @@ struct DkvD256ZeroFill {
       const uint32 stage = state.slot(), phase = phases >> stage & 1;
       phases ^= 1u << stage;
       const LiveRows live = walk.looked_up.template broadcast<kConfig.block_q>(job.lane);
-      hide<Stream::kQueries, kConfig.padded_head_dim()>(stage, phase, live);
-      hide<Stream::kOutputs, kConfig.padded_head_dim_v()>(stage, phase, live);
+      hide<Stream::kQueries, typename Shared::QTile>(stage, phase, live);
+      hide<Stream::kOutputs, typename Shared::DoutTile>(stage, phase, live);
     }
   }
 
  private:
-  template <Stream kStream, int kColumns>
+  template <Stream kStream, class Tile>
   ATTNJIT_DEVICE void hide(uint32 stage, uint32 phase, const LiveRows& live) {
     ptx::barrier_wait(shared.landed(kStream, stage), phase);
-    clear_rows<kColumns, kConfig.block_q>(shared.tile(kStream, stage),
-                                          [&](int row) { return !live.has(row); });
+    clear_rows<Tile>(shared.tile(kStream, stage), [&](int row) { return !live.has(row); });
     show_rows(shared.full(kStream, stage));
   }
 };

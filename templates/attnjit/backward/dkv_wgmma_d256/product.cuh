@@ -6,6 +6,7 @@
 #include "attnjit/ptx/opaque.cuh"
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/ptx/wgmma.cuh"
+#include "attnjit/tile/slab_products.cuh"
 #include "attnjit/tile/team.cuh"
 
 namespace attnjit::kernel {
@@ -30,9 +31,11 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       kFirst == Stream::kQueries ? Stream::kOutputs : Stream::kQueries;
   static constexpr bool kOfValues = kFirst == Stream::kQueries;  // the gradients are dv
   static constexpr int kGroups = kConfig.block_q / 8;            // of 8 queries
-  static constexpr int kDepth = kOfValues ? kConfig.depth() : kConfig.depth_v();
   static constexpr int kColumns = kOfValues ? kConfig.head_dim_v : kConfig.head_dim;
   using Shared = DkvD256Shared<kConfig>;
+  using ResidentTile = TypeIf<kOfValues, typename Shared::KTile, typename Shared::VTile>;
+  using FirstTile = TypeIf<kOfValues, typename Shared::QTile, typename Shared::DoutTile>;
+  using SecondTile = TypeIf<kOfValues, typename Shared::DoutTile, typename Shared::QTile>;
   using Scores = Fragments<1, kGroups>;
   using Operand = uint32[kGroups][2];  // scores, rounded, as the operand of a product
   using Gradients = Fragments<1, round_up(kColumns, 32) / 8>;
@@ -40,7 +43,8 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
   Shared shared;
   const int warp_row = 16 * (ptx::warp_index() & 3);  // of the warp's 16 keys in the tile
   const int lane = ptx::lane_index();
-  const uint64 first_lines, second_lines;  // descriptors
+  const KMajor<FirstTile> first;
+  const MnMajor<SecondTile> second;
   typename Shared::StageState state = {};
   Scores scores;  // always the same registers: others would have to be set beside products
   Operand operand;
@@ -48,9 +52,8 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
 
   ATTNJIT_DEVICE DkvD256Product(const DkvWgmmaParams& p, const Features& f)
       : Base(p.base, f),
-        first_lines(ptx::matrix_descriptor(shared.tile(kFirst, 0), 16, 1024)),
-        second_lines(ptx::matrix_descriptor(shared.tile(kSecond, 0), kConfig.block_q * 128, 1024)) {
-  }
+        first(FirstTile::k_major(shared.tile(kFirst, 0))),
+        second(SecondTile::mn_major(shared.tile(kSecond, 0))) {}
 
   ATTNJIT_DEVICE void run() {
     this->locate();
@@ -64,7 +67,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
       begin(job);
       // The very first product stands alone: ptxas would have to copy sums that still change.
       ptx::wgmma_wait<0>();
-      hold_scores();
+      hold(scores);
       while (true) {
         finish_scores();
         const BackwardJob next = Shared::take(shared.job(state.index + 1));
@@ -74,7 +77,7 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
         begin(job);
       }
       ptx::wgmma_wait<0>();
-      hold_operands();
+      hold(gradients, operand);
     }
     write();
   }
@@ -82,24 +85,30 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
  private:
   ATTNJIT_DEVICE Derived& derived() { return static_cast<Derived&>(*this); }
 
+  // scores = resident tile^T. Were the descriptor of K or V not from what the compiler does not
+  // know, it would keep those of all columns through the loop.
+  ATTNJIT_DEVICE void multiply_resident(const KMajor<FirstTile>& tile) {
+    const uint32 resident = ptx::opaque(kOfValues ? shared.k() : shared.v());
+    mma_abt<kDType>(scores, ResidentTile::k_major(resident), tile);
+  }
   // Issues the first product of a job.
   ATTNJIT_DEVICE void begin(const BackwardJob& job) {
     const uint32 stage = state.slot();
     ptx::barrier_wait(shared.full(kFirst, stage), state.full());
     derived().begin(job, stage);
-    hold_scores();
+    hold(scores);
     ptx::wgmma_fence();
-    multiply(first_lines + stage * (Shared::tile_bytes(kFirst) / 16));
+    multiply_resident(first.of_buffer(stage));
     ptx::wgmma_commit();
   }
   // Sees the last product of the job before end, and then the first one of this.
   ATTNJIT_DEVICE void finish_scores() {
     const uint32 before = (state.index - 1) % Shared::kStages;
     ptx::wgmma_wait<1>();
-    hold_operands();
+    hold(gradients, operand);
     ptx::barrier_arrive_if(lane == 0 && state.index != 0, shared.empty(kSecond, before));
     ptx::wgmma_wait<0>();
-    hold_scores();
+    hold(scores);
   }
   // Issues the last product of a job.
   ATTNJIT_DEVICE void end(const BackwardJob& job) {
@@ -108,45 +117,11 @@ struct DkvD256Product : KeyTileWalk<BackwardBlock<kShape, Features, WarpTeam>> {
     ptx::warp_sync();  // all lanes have read what came with the tile
     ptx::barrier_arrive_if(lane == 0, shared.empty(kFirst, stage));
     ptx::barrier_wait(shared.full(kSecond, stage), state.full());
-    hold_operands();
+    hold(gradients, operand);
     ptx::wgmma_fence();
-    multiply_operand(second_lines + stage * (Shared::tile_bytes(kSecond) / 16));
+    mma_ab<kDType>(gradients, operand, second.of_buffer(stage));
     ptx::wgmma_commit();
     state.advance();
-  }
-
-  // scores = resident lines^T
-  ATTNJIT_DEVICE void multiply(uint64 lines) {
-    static_assert(kConfig.block_q == kConfig.block_kv);
-    // From what the compiler does not know, for it would keep the descriptors of all columns
-    // through the loop.
-    const uint32 tile = ptx::opaque(kOfValues ? shared.k() : shared.v());
-    const uint64 resident = ptx::matrix_descriptor(tile, 16, 1024);
-#pragma unroll
-    for (int i = 0; i < kDepth / 16; ++i) {
-      const int column = (i % 4 * 32 + i / 4 * kConfig.block_q * 128) / 16;
-      ptx::multiply_async<kDType>(scores[0], resident + column, lines + column, i != 0);
-    }
-  }
-  // gradients += operand lines, where queries are the depth.
-  ATTNJIT_DEVICE void multiply_operand(uint64 lines) {
-#pragma unroll
-    for (int i = 0; i < kConfig.block_q / 16; ++i) {
-      // Two groups are the 16 columns of one operand.
-      const auto& a = reinterpret_cast<const uint32(&)[4]>(operand[2 * i]);
-      ptx::multiply_async<kDType>(gradients[0], a, lines + i * 16 * 128 / 16, true);
-    }
-  }
-  ATTNJIT_DEVICE void hold_scores() {
-    scores.for_each([](float& x, int, int, int) { ptx::hold(x); });
-  }
-  ATTNJIT_DEVICE void hold_operands() {
-    gradients.for_each([](float& x, int, int, int) { ptx::hold(x); });
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) ptx::hold(operand[n][h]);
-    }
   }
 
   ATTNJIT_DEVICE void write() const {

@@ -43,19 +43,17 @@ struct DvWarpgroup
       features.template drop<KeptQueries<kConfig.scores()>>(block, scores, first_key);
     }
     exponentiate(shared.rows(Stream::kQueries, stage), weights);
-    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
       const auto& a = weights.rounded(operand[n], n);
       const auto& b = weights.rounded(operand[n + 1], n + 1);
-      ptx::store_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16,
-                           {a[0], a[1], b[0], b[1]});
+      ptx::store_shared_16(Shared::of_thread(shared.p(stage), n / 2), {a[0], a[1], b[0], b[1]});
     }
     if constexpr (hands_residuals<kConfig, Features>) {
 #pragma unroll
       for (int n = 0; n < kGroups; n += 4) {
         const auto& r = weights.residuals;
-        ptx::store_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16,
+        ptx::store_shared_16(Shared::of_thread(shared.residuals(stage), n / 4),
                              {r[n].word, r[n + 1].word, r[n + 2].word, r[n + 3].word});
       }
     }
@@ -119,18 +117,13 @@ struct DkWarpgroup : DkvD256Product<kConfig, Features, Stream::kOutputs,
         1.0f / (kConfig.probability_scale() * (kRestores ? Dropped::kFactor : 1.0f));
     bias_grad.begin_tile(block, job.head, kv_tile * kConfig.block_kv + warp_row);
     ptx::named_barrier_sync(Shared::p_full(stage), Shared::kPThreads);
-    const uint32 thread_offset = 16 * (ptx::thread_index() & 127);
     const uint32 delta = shared.rows(Stream::kOutputs, stage);
     [[maybe_unused]] ptx::Vector16 residuals;  // of four groups
 #pragma unroll
     for (int n = 0; n < kGroups; n += 2) {
-      const ptx::Vector16 p =
-          ptx::load_shared_16(shared.p(stage) + thread_offset + n / 2 * 128 * 16);
-      if constexpr (kRestores) {
-        if (n % 4 == 0) {
-          residuals =
-              ptx::load_shared_16(shared.residuals(stage) + thread_offset + n / 4 * 128 * 16);
-        }
+      const ptx::Vector16 p = ptx::load_shared_16(Shared::of_thread(shared.p(stage), n / 2));
+      if (kRestores && n % 4 == 0) {
+        residuals = ptx::load_shared_16(Shared::of_thread(shared.residuals(stage), n / 4));
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {

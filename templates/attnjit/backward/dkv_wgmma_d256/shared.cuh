@@ -5,6 +5,7 @@
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/score/feature.cuh"
 #include "attnjit/tile/pipeline_state.cuh"
+#include "attnjit/tile/slab_tile.cuh"
 
 // Memory that the warps of the Hopper backward of wide heads share: buffers, barriers and jobs.
 namespace attnjit::kernel {
@@ -13,12 +14,15 @@ namespace attnjit::kernel {
 // and dO, with delta. A ring for each, whose stages become full and empty by themselves.
 enum class Stream : int { kQueries = 0, kOutputs = 1 };
 
-// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
-// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+// Addresses in shared memory.
 template <DkvWgmmaD256Config kConfig>
 struct DkvD256Shared : BackwardJobs {
   static constexpr int kStages = kConfig.num_stages;
   using StageState = PipelineState<kStages>;
+  using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;
+  using VTile = SlabTile<kConfig.block_kv, kConfig.depth_v()>;
+  using QTile = SlabTile<kConfig.block_q, kConfig.depth()>;
+  using DoutTile = SlabTile<kConfig.block_q, kConfig.depth_v()>;
 
   uint32 base = ptx::shared_base();
 
@@ -45,6 +49,10 @@ struct DkvD256Shared : BackwardJobs {
   // The bits that it lost, if the config keeps_residuals.
   ATTNJIT_DEVICE uint32 residuals(uint32 stage) const {
     return p(stage) + kConfig.block_q * kConfig.block_kv * 2;
+  }
+  // 16 bytes of the thread, number `i` of those that it has of P or the residuals.
+  ATTNJIT_DEVICE static uint32 of_thread(uint32 place, int i) {
+    return place + 16 * (ptx::thread_index() & 127) + i * 128 * 16;
   }
   ATTNJIT_DEVICE uint32 bias(uint32 stage) const {
     return base + kConfig.bias_offset() + stage * kConfig.bias_bytes();

@@ -8,6 +8,7 @@
 #include "attnjit/score/kept_keys.cuh"
 #include "attnjit/score/score_weights.cuh"
 #include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/slab_products.cuh"
 #include "attnjit/tile/store_rows.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -48,7 +49,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   ATTNJIT_DEVICE DqWgmmaConsumer(const DqWgmmaParams& p, const Features& f, int group)
       : Base(p.base, f),
         warp_row(64 * group + 16 * (ptx::warp_index() & 3)),
-        group_rows(64 * group * 128) {}
+        group_rows(group * Shared::QTile::rows_on(64)) {}
 
   ATTNJIT_DEVICE void run() {
     this->locate();
@@ -64,8 +65,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       begin();
       // The very first products stand alone: ptxas would have to copy sums that still change.
       ptx::wgmma_wait<0>();
-      hold(scores);
-      hold(dp);
+      hold(scores, dp);
       while (true) {
         const BackwardJob next = Shared::take(shared.job(index + 1));
         compute(job);
@@ -75,7 +75,7 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
         begin();
       }
       ptx::wgmma_wait<0>();
-      hold_operands();
+      hold(dq, ds);
     }
     write();
   }
@@ -84,25 +84,28 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   ATTNJIT_DEVICE typename Shared::KeyState k_state() const { return {index}; }
   ATTNJIT_DEVICE typename Shared::ValueState v_state() const { return {index}; }
 
-  // Issues S and dP of a job.
+  // Issues S and dP of a job. ptxas would keep the descriptors of all columns of a tile through the
+  // loop, were they not computed from what it does not know.
   ATTNJIT_DEVICE void begin() {
     const uint32 k_stage = k_state().slot(), v_stage = v_state().slot();
     ptx::barrier_wait(shared.k_full(k_stage), k_state().full());
     hold(scores);
     ptx::wgmma_fence();
-    multiply<kConfig.depth()>(scores, rows_of(shared.q()), shared.k(k_stage));
+    mma_abt<kDType>(scores, Shared::QTile::k_major(ptx::opaque(shared.q() + group_rows)),
+                    Shared::KTile::k_major(ptx::opaque(shared.k(k_stage))));
     ptx::wgmma_commit();
     ptx::barrier_wait(shared.v_full(v_stage), v_state().full());
     hold(dp);
     ptx::wgmma_fence();
-    multiply<kConfig.depth_v()>(dp, rows_of(shared.dout()), shared.v(v_stage));
+    mma_abt<kDType>(dp, Shared::DoutTile::k_major(ptx::opaque(shared.dout() + group_rows)),
+                    Shared::VTile::k_major(ptx::opaque(shared.v(v_stage))));
     ptx::wgmma_commit();
   }
   // Computes dS of a job, once dq of the one before, S and dP have ended.
   ATTNJIT_DEVICE void compute(const BackwardJob& job) {
     const uint32 before = (index - 1) % Shared::kKeyStages;
     ptx::wgmma_wait<1>();
-    hold_operands();
+    hold(dq, ds);
     hold(scores);
     ptx::barrier_arrive_if(lane == 0 && index != 0, shared.k_empty(before));
     const int first_key = job.tile * kConfig.block_kv;
@@ -125,16 +128,10 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
   }
   // Issues dq of a job.
   ATTNJIT_DEVICE void end() {
-    const uint64 lines = ptx::matrix_descriptor(ptx::opaque(shared.k(k_state().slot())),
-                                                kConfig.block_kv * 128, 1024);
-    hold_operands();
+    const auto k = Shared::KTile::mn_major(ptx::opaque(shared.k(k_state().slot())));
+    hold(dq, ds);
     ptx::wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < kConfig.block_kv / 16; ++i) {
-      // Two groups are the 16 columns of one operand.
-      const auto& a = reinterpret_cast<const uint32(&)[4]>(ds[2 * i]);
-      ptx::multiply_async<kDType>(dq[0], a, lines + i * 16 * 128 / 16, true);
-    }
+    mma_ab<kDType>(dq, ds, k);
     ptx::wgmma_commit();
     ++index;
   }
@@ -151,35 +148,6 @@ struct DqWgmmaConsumer : QueryTileWalk<BackwardBlock<kShape, Features, WarpTeam>
       }
     });
   }
-  // The descriptor of the warpgroup's rows of Q or dO, which stay where they are: ptxas would keep
-  // the descriptors of all their columns through the loop, were they not computed from what it does
-  // not know.
-  ATTNJIT_DEVICE uint64 rows_of(uint32 tile) const {
-    return ptx::matrix_descriptor(ptx::opaque(tile + group_rows), 16, 1024);
-  }
-  // sums = rows tile^T, kDepth deep, of the warpgroup's queries and a tile of keys.
-  template <int kDepth>
-  ATTNJIT_DEVICE static void multiply(Scores& sums, uint64 rows, uint32 tile) {
-    const uint64 lines = ptx::matrix_descriptor(ptx::opaque(tile), 16, 1024);
-#pragma unroll
-    for (int i = 0; i < kDepth / 16; ++i) {
-      const int column = i % 4 * 32, slab = i / 4 * 128;
-      ptx::multiply_async<kDType>(sums[0], rows + (column + slab * kConfig.block_q) / 16,
-                                  lines + (column + slab * kConfig.block_kv) / 16, i != 0);
-    }
-  }
-  ATTNJIT_DEVICE static void hold(Scores& sums) {
-    sums.for_each([](float& x, int, int, int) { ptx::hold(x); });
-  }
-  ATTNJIT_DEVICE void hold_operands() {
-    dq.for_each([](float& x, int, int, int) { ptx::hold(x); });
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) ptx::hold(ds[n][h]);
-    }
-  }
-
   // Reads what the preprocess kernel tells of the thread's rows. Those past the end are dead.
   ATTNJIT_DEVICE void read_rows() {
     const auto [first, count] = this->padded_rows_of(block.head);

@@ -6,6 +6,7 @@
 #include "attnjit/ptx/warpgroup.cuh"
 #include "attnjit/tile/clear_rows.cuh"
 #include "attnjit/tile/key_order.h"
+#include "attnjit/tile/load_slabs.cuh"
 #include "attnjit/tile/strided_keys.cuh"
 #include "attnjit/tile/team.cuh"
 
@@ -98,17 +99,12 @@ struct DqWgmmaProducer {
   ATTNJIT_DEVICE void load_queries() {
     const uint32 full = shared.queries_full();
     ptx::barrier_arrive_expecting(full, kConfig.q_bytes() + kConfig.dout_bytes());
-    load_slabs<kConfig.padded_head_dim()>(shared.q(), params.q, full);
-    load_slabs<kConfig.padded_head_dim_v()>(shared.dout(), params.dout, full);
-  }
-  template <int kColumns>
-  ATTNJIT_DEVICE void load_slabs(uint32 tile, const TensorMap& map, uint32 full) {
     const Block& block = walk.block;
-#pragma unroll 1
-    for (int slab = 0; slab < kColumns / 64; ++slab) {
-      ptx::tensor_load(tile + slab * kConfig.block_q * 128, map, full, 64 * slab,
-                       block.q_begin + block.first_row, block.head, block.tensor_batch);
-    }
+    const int row = block.q_begin + block.first_row;
+    load_slabs<typename Shared::QTile>(shared.q(), params.q, full, row, block.head,
+                                       block.tensor_batch);
+    load_slabs<typename Shared::DoutTile>(shared.dout(), params.dout, full, row, block.head,
+                                          block.tensor_batch);
   }
   template <int kColumns>
   ATTNJIT_DEVICE void load(uint32 tile, const TensorMap& map, const TensorMap& tail, uint32 full,
@@ -145,21 +141,21 @@ struct DqWgmmaZeroFill {
         hidden.set(i, ptx::warp_ballot(walk.hides_key(job.tile * kConfig.block_kv + key)));
       }
       const uint32 k_stage = k_state.slot(), v_stage = v_state.slot();
-      clear<kConfig.padded_head_dim()>(shared.k(k_stage), shared.k_landed(k_stage),
-                                       shared.k_full(k_stage), k_phases >> k_stage & 1, hidden);
-      clear<kConfig.padded_head_dim_v()>(shared.v(v_stage), shared.v_landed(v_stage),
-                                         shared.v_full(v_stage), v_phases >> v_stage & 1, hidden);
+      clear<typename Shared::KTile>(shared.k(k_stage), shared.k_landed(k_stage),
+                                    shared.k_full(k_stage), k_phases >> k_stage & 1, hidden);
+      clear<typename Shared::VTile>(shared.v(v_stage), shared.v_landed(v_stage),
+                                    shared.v_full(v_stage), v_phases >> v_stage & 1, hidden);
       k_phases ^= 1u << k_stage;
       v_phases ^= 1u << v_stage;
     }
   }
 
  private:
-  template <int kColumns>
+  template <class Tile>
   ATTNJIT_DEVICE static void clear(uint32 tile, uint32 landed, uint32 full, uint32 phase,
                                    const LiveRows& hidden) {
     ptx::barrier_wait(landed, phase);
-    clear_rows<kColumns, kConfig.block_kv>(tile, [&](int row) { return hidden.has(row); });
+    clear_rows<Tile>(tile, [&](int row) { return hidden.has(row); });
     show_rows(full);
   }
 };

@@ -4,16 +4,20 @@
 #include "attnjit/ptx/mbarrier.cuh"
 #include "attnjit/ptx/memory.cuh"
 #include "attnjit/tile/pipeline_state.cuh"
+#include "attnjit/tile/slab_tile.cuh"
 
 namespace attnjit::kernel {
 
-// Memory that the warps of the Hopper kernel of dq share. Tiles lie as those of BackwardShared; a
-// job's tile is one of keys.
+// Memory that the warps of the Hopper kernel of dq share. A job's tile is one of keys.
 template <DqWgmmaConfig kConfig>
 struct DqWgmmaShared : BackwardJobs {
   static constexpr int kKeyStages = kConfig.k_stages, kValueStages = kConfig.v_stages;
   using KeyState = PipelineState<kKeyStages>;
   using ValueState = PipelineState<kValueStages>;
+  using QTile = SlabTile<kConfig.block_q, kConfig.depth()>;
+  using DoutTile = SlabTile<kConfig.block_q, kConfig.depth_v()>;
+  using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;
+  using VTile = SlabTile<kConfig.block_kv, kConfig.depth_v()>;
 
   uint32 base = ptx::shared_base();
 

@@ -147,7 +147,7 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardWgmmaConfig& config) {
 struct ForwardWgmmaParams {
   ForwardParams base;
   ForwardSchedule schedule;
-  uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::step()
+  uint32 zero;  // 0, unknown to the compiler: see ForwardConsumer::hand_on()
   // Boxes of 64 columns: of q of a part's rows, heads before queries where they are packed; of k
   // and v of a piece's rows in StridedKeyOrder, a quarter of a tile where sequences are packed and
   // in those of the tails, which serve a tile with a row past the last multiple of four; of out of

@@ -13,6 +13,7 @@
 #include "attnjit/score/feature.cuh"
 #include "attnjit/score/kept_keys.cuh"
 #include "attnjit/tile/fragments.cuh"
+#include "attnjit/tile/slab_products.cuh"
 
 namespace attnjit::kernel {
 
@@ -40,6 +41,9 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   using Epilogue::release_stored, Epilogue::shared, Epilogue::warp_row, Epilogue::warpgroup;
   using typename Epilogue::Rows, typename Epilogue::Shared;
   using QueryState = typename Shared::QueryState;
+  using QTile = typename Shared::QTile;
+  using KTile = typename Shared::KTile;
+  using VTile = typename Shared::VTile;
   // The largest scores are looked for among changed ones.
   static constexpr bool kInExponents = Features::kInExponents && !kConfig.row_max;
 
@@ -52,9 +56,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     kPlain,
   };
 
-  const uint64 k_descriptor, v_descriptor;
+  const KMajor<KTile> k;
+  const MnMajor<VTile> v;
   const uint64 ones_descriptor;  // of the last product of P, see multiply_p_v()
-  uint64 q_descriptor = 0;       // of the rows at hand
+  KMajor<QTile> q = {0};         // the rows at hand
   ForwardJob job;
   static constexpr uint32 kNoRows = ~0u;
   uint32 rows_index = kNoRows;                 // blocks of rows before the one at hand
@@ -65,8 +70,8 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 
   ATTNJIT_DEVICE ForwardConsumer(const ForwardWgmmaParams& p, const Features& f, int group)
       : Epilogue(p, f, group),
-        k_descriptor(ptx::matrix_descriptor(shared.k(0), 16, 1024)),
-        v_descriptor(ptx::matrix_descriptor(shared.v(0), kConfig.block_kv * 128, 1024)),
+        k(KTile::k_major(shared.k(0))),
+        v(VTile::mn_major(shared.v(0))),
         ones_descriptor(describe_ones()) {}
 
   ATTNJIT_DEVICE void run() {
@@ -133,17 +138,12 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     return kStep == Step::kFirst || (kStep == Step::kEdge && job.first());
   }
 
+  // A step: S = Q K^T of the job's tile and out += P V of the tile before, then the softmax of S
+  // beside the latter.
   template <Step kStep>
   ATTNJIT_DEVICE void step() {
     const bool begins = begins_rows<kStep>();
-    if (begins) {
-      const QueryState now = query_state(++rows_index);
-      // With two buffers this Q may be waiting for the one that the rows before last left from.
-      if constexpr (Shared::kQueries == 2) release_stored();
-      ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
-      q_descriptor = ptx::matrix_descriptor(shared.q(now.slot(), warpgroup), 16, 1024);
-      begin_rows();
-    }
+    if (begins) begin_rows();
     // Early, for operands take longer to arrive than Q K^T takes: as soon as the registers of the
     // tile before are free.
     if constexpr (kStep != Step::kFirst) fetch_operands<kStep>();
@@ -155,14 +155,12 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
 
     Fragments<1, kGroups> scores;
     hold(scores);
-    hold_operands();
+    hold(out, probabilities[0]);
     ptx::wgmma_fence();
-    multiply_q_k(scores, slot);
+    mma_abt<kConfig.dtype>(scores, q_at_hand(), k.of_buffer(slot));
     ptx::wgmma_commit();
     if (waits()) ptx::barrier_wait(shared.v_full(slot), full);
-    ptx::wgmma_fence();
-    multiply_p_v(slot);
-    ptx::wgmma_commit();
+    issue_p_v(slot);
     scheduler_arrive();
     // Beside the products, which need not wait for the addresses of new rows.
     if constexpr (kStep == Step::kFirst) fetch_operands<kStep>();
@@ -172,71 +170,88 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
     ptx::wgmma_wait<1>();
     hold(scores);
     ptx::barrier_arrive_if(lane == 0, shared.k_empty(slot));
-    if constexpr (!kConfig.stages_out()) {
-      // The last use of this Q; `out` leaves another way.
-      const ForwardJob next = ForwardJob::from(next_job);
-      const bool last = !next.exists() || next.first();
-      ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_state(rows_index))));
-    }
+    if constexpr (!kConfig.stages_out()) release_q(ForwardJob::from(next_job));
 
     Probabilities<1, kGroups> fresh;
     RowValues<1> correction;
+    const bool corrects = exponentiate<kStep>(begins, first_key, scores, kept, fresh, correction);
+    ptx::wgmma_wait<0>();
+    hold(out, probabilities[0]);
+    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
+    tile_state.advance();
+    hand_on(fresh);
+    adds = !begins;
+    if (adds && corrects) rescale(correction);
+    job = ForwardJob::from(next_job);
+  }
+
+  // P of the scores of the job's tile, in `fresh`. Returns whether `out` is to be multiplied by
+  // `correction` then.
+  template <Step kStep>
+  ATTNJIT_DEVICE bool exponentiate(bool begins, int first_key, Fragments<1, kGroups>& scores,
+                                   const KeptKeys<kShape>& kept, Probabilities<1, kGroups>& fresh,
+                                   RowValues<1>& correction) {
     const auto correct = [&](int m, int h, float factor) { correction[m][h] = factor; };
     const ForwardParams& p = params.base;
-    bool corrects;
     if constexpr (kStep == Step::kPlain && kInExponents) {
       features.begin_exponents(rows.block, first_key);
-      corrects =
-          rows.softmax.step(begins, scores, fresh,
-                            ChangedExponents<Features, kShape, kConfig.scale_first>{
-                                features, rows.block, first_key, p.score_scale, p.exponent_scale},
-                            correct);
+      return rows.softmax.step(
+          begins, scores, fresh,
+          ChangedExponents<Features, kShape, kConfig.scale_first>{features, rows.block, first_key,
+                                                                  p.score_scale, p.exponent_scale},
+          correct);
     } else {
       if constexpr (Features::kTransforms) features.transform(rows.block, scores, first_key);
       features.begin_add(rows.block, first_key);
-      corrects = rows.softmax.step(
+      const bool corrects = rows.softmax.step(
           begins, scores, fresh,
           SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
               features, kept, p.score_scale, p.exponent_scale},
           correct);
       maxima.see(rows_index, scores);
+      return corrects;
     }
-
-    ptx::wgmma_wait<0>();
-    hold_operands();
-    ptx::barrier_arrive_if(lane == 0, shared.v_empty(slot));
-    tile_state.advance();
-    // An operation, for the compiler would let both sets of probabilities share registers
-    // otherwise, and then wait for the product that reads one before it writes the other (ptxas,
-    // C7513).
+  }
+  // Makes `fresh` the operand of the next P V. By an operation, for the compiler would let both
+  // sets of probabilities share registers otherwise, and then wait for the product that reads one
+  // before it writes the other (ptxas, C7513).
+  ATTNJIT_DEVICE void hand_on(const Probabilities<1, kGroups>& fresh) {
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) probabilities[0][n][h] = fresh[0][n][h] ^ params.zero;
     }
-    adds = !begins;
-    if (adds && corrects) {
+  }
+  ATTNJIT_DEVICE void rescale(const RowValues<1>& correction) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
-    }
-    job = ForwardJob::from(next_job);
+    for (int h = 0; h < 2; ++h) out.scale_row(0, h, correction[0][h]);
+  }
+  // Hands the part of Q at hand on, if the job before `next` was the last one that uses it: `out`
+  // leaves another way.
+  ATTNJIT_DEVICE void release_q(const ForwardJob& next) const {
+    const bool last = !next.exists() || next.first();
+    ptx::barrier_arrive_if(lane == 0 && last, shared.q_empty(part_of(query_state(rows_index))));
   }
 
   // After the last step: the P V that it left.
   ATTNJIT_DEVICE void end() {
     ptx::barrier_wait(shared.v_full(tile_state.slot()), tile_state.full());
-    hold_operands();
-    ptx::wgmma_fence();
-    multiply_p_v(tile_state.slot());
-    ptx::wgmma_commit();
+    hold(out, probabilities[0]);
+    issue_p_v(tile_state.slot());
     ptx::wgmma_wait<0>();
-    hold_operands();
+    hold(out, probabilities[0]);
     ptx::named_barrier_sync(4 + warpgroup, 128);  // all of its warps are done with Q
     release_stored();
   }
 
+  // Turns to the next block of rows.
   ATTNJIT_DEVICE void begin_rows() {
-    const RowWorkTile work = shared.next_work(Shared::work_word(part_of(query_state(rows_index))));
+    const QueryState now = query_state(++rows_index);
+    // With two buffers this Q may be waiting for the one that the rows before last left from.
+    if constexpr (Shared::kQueries == 2) release_stored();
+    ptx::barrier_wait(shared.q_full(part_of(now)), now.full());
+    q = QTile::k_major(shared.q(now.slot(), warpgroup));
+    const RowWorkTile work = shared.next_work(Shared::work_word(part_of(now)));
     rows.block = locate_rows<kConfig.block_q, kConfig.packed_heads()>(params.base, features, work);
     rows.split = work.split;
     rows.block.thread_row = rows.block.first_row + warp_row + ScoreShape(kShape).lane_row(lane);
@@ -264,21 +279,10 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // The descriptor of the rows at hand. A part of Q that has a single buffer stays there: ptxas
   // would keep the descriptors of all its columns through the loop, in registers that the products
   // need (D256: 36, and 60 more R2UR a step), were they not computed from what it does not know.
-  ATTNJIT_DEVICE uint64 q_at_hand() const {
-    if constexpr (Shared::kParts > kWarpgroups) return q_descriptor;
+  ATTNJIT_DEVICE KMajor<QTile> q_at_hand() const {
+    if constexpr (Shared::kParts > kWarpgroups) return q;
     const uint32 buffer = shared.q(query_state(rows_index).slot(), warpgroup);
-    return ptx::matrix_descriptor(ptx::opaque(buffer), 16, 1024);
-  }
-  // scores = Q K^T
-  ATTNJIT_DEVICE void multiply_q_k(Fragments<1, kGroups>& scores, uint32 slot) const {
-    const uint64 q = q_at_hand();
-    const uint64 k = k_descriptor + slot * (kConfig.k_bytes() / 16);
-#pragma unroll
-    for (int i = 0; i < kConfig.depth() / 16; ++i) {
-      const int column = (i & 3) * 32 / 16, slab = i >> 2;
-      ptx::multiply_async<kConfig.dtype>(scores[0], q + column + slab * Shared::kQuerySlab / 16,
-                                         k + column + slab * kConfig.block_kv * 128 / 16, i != 0);
-    }
+    return QTile::k_major(ptx::opaque(buffer));
   }
   // out += P [V | 1], or = where `out` holds nothing yet: the sums of rounded probabilities, which
   // `out` is divided by, come with it. The ones lie behind the last 64 columns of V, at a distance
@@ -288,35 +292,28 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
   // The gain of a descriptor whose tile lies 16 bytes further on, and its ones 16 bytes nearer.
   static constexpr uint64 kNearer = kBehindV ? 1 - (1ull << 16) : 0;
   ATTNJIT_DEVICE uint64 describe_ones() const {
-    if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, 1024);
-    const uint32 slab = shared.v(0) + kFirst / 8 * kConfig.block_kv * 128;
-    return ptx::matrix_descriptor(slab, static_cast<int>(shared.ones() - slab), 1024);
+    if constexpr (!kBehindV) return ptx::matrix_descriptor(shared.ones(), 16, VTile::kGroupBytes);
+    const uint32 slab = shared.v(0) + VTile::columns_on(8 * kFirst);
+    return ptx::matrix_descriptor(slab, static_cast<int>(shared.ones() - slab), VTile::kGroupBytes);
+  }
+  ATTNJIT_DEVICE void issue_p_v(uint32 slot) {
+    ptx::wgmma_fence();
+    multiply_p_v(slot);
+    ptx::wgmma_commit();
   }
   ATTNJIT_DEVICE void multiply_p_v(uint32 slot) {
-    const uint64 v = v_descriptor + slot * (kConfig.v_bytes() / 16);
-    const uint64 ones = ones_descriptor + slot * (kConfig.v_bytes() / 16 * kNearer);
+    const MnMajor<VTile> tile = v.of_buffer(slot);
+    const uint64 ones = ones_descriptor + slot * (VTile::kBytes / 16 * kNearer);
     auto& first = reinterpret_cast<float(&)[kFirst == 0 ? 1 : kFirst][4]>(out[0]);
     auto& last = reinterpret_cast<float(&)[kSummedGroups - kFirst][4]>(out[0][kFirst]);
 #pragma unroll
     for (int i = 0; i < kConfig.block_kv / 16; ++i) {
-      // Two groups of P are the 16 columns of one operand.
-      const auto& a = reinterpret_cast<const uint32(&)[4]>(probabilities[0][2 * i]);
-      constexpr uint64 kRows = 16 * 128 / 16;
+      const auto& p = operand_step(probabilities[0], i);
+      constexpr uint64 kRows = VTile::rows_on(16) / 16;
       if constexpr (kFirst > 0) {
-        ptx::multiply_async<kConfig.dtype>(first, a, v + i * kRows, adds || i != 0);
+        ptx::multiply_async<kConfig.dtype>(first, p, tile.step(i), adds || i != 0);
       }
-      ptx::multiply_async<kConfig.dtype>(last, a, ones + i * kRows * kNearer, adds || i != 0);
-    }
-  }
-  ATTNJIT_DEVICE static void hold(Fragments<1, kGroups>& scores) {
-    scores.for_each([](float& x, int, int, int) { ptx::hold(x); });
-  }
-  ATTNJIT_DEVICE void hold_operands() {
-    out.for_each([](float& x, int, int, int) { ptx::hold(x); });
-#pragma unroll
-    for (int n = 0; n < kGroups; ++n) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) ptx::hold(probabilities[0][n][h]);
+      ptx::multiply_async<kConfig.dtype>(last, p, ones + i * kRows * kNearer, adds || i != 0);
     }
   }
 };

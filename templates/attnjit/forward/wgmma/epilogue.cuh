@@ -23,6 +23,7 @@ struct ForwardEpilogue {
   static constexpr bool kPacked = Features::kPacksSequences;
   static constexpr uint32 kNothingStored = ~0u;
   using Shared = ForwardShared<kConfig>;
+  using OutTile = typename Shared::OutTile;
   using Softmax = GivenStartSoftmax<kConfig.dtype, 1>;
 
   // The rows at hand.
@@ -108,21 +109,21 @@ struct ForwardEpilogue {
   // Puts the warp's rows of O in place of its rows of Q, which its warpgroup has read, and starts
   // their store.
   ATTNJIT_DEVICE void stage_out(const Block& block, const ClosedRow (&closed)[2], uint32 slot) {
-    const uint32 rows_of_warp = shared.q_buffer(slot) + warp_row * 128;
-    const uint32 line = rows_of_warp + (lane & 15) * 128;
+    const uint32 rows_of_warp = shared.q_buffer(slot) + OutTile::rows_on(warp_row);
+    const uint32 line = rows_of_warp + OutTile::rows_on(lane & 15);
 #pragma unroll
     for (int n = 0; n < kOutGroups; n += 2) {
       uint32 word[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) word[i] = packed(closed[i & 1], n + i / 2, i & 1);
       const uint32 chunk = (n & 7) + (lane >> 4);
-      ptx::store_matrices(line + n / 8 * kConfig.block_q * 128 + ((chunk ^ (lane & 7)) << 4), word);
+      ptx::store_matrices(line + n / 8 * OutTile::kSlabBytes + ((chunk ^ (lane & 7)) << 4), word);
     }
     ptx::fence_async_proxy();
     ptx::warp_sync();  // all lanes have written
 #pragma unroll
-    for (int slab = 0; slab < ceil_div(kConfig.head_dim_v, 64); ++slab) {
-      ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * kConfig.block_q * 128,
+    for (int slab = 0; slab < OutTile::kSlabs; ++slab) {
+      ptx::tensor_store_if(lane == 0, params.out, rows_of_warp + slab * OutTile::kSlabBytes,
                            64 * slab, block.q_begin + block.first_row + warp_row, block.head,
                            block.tensor_batch);
     }

@@ -116,8 +116,8 @@ struct ForwardProducer {
     const int query = queries.begin + row / kConfig.packed_heads();
     const uint32 first = shared.q(slot, consumer);
 #pragma unroll 1
-    for (int slab = 0; slab < kConfig.padded_head_dim() / 64; ++slab) {
-      const uint32 target = first + slab * Shared::kQuerySlab;
+    for (int slab = 0; slab < Shared::QTile::kSlabs; ++slab) {
+      const uint32 target = first + slab * Shared::QTile::kSlabBytes;
       if constexpr (kConfig.pack_gqa) {
         ptx::tensor_load(target, params.q, full, 64 * slab, 0, query, work.head / kConfig.gqa_ratio,
                          queries.batch);
@@ -158,9 +158,11 @@ struct ForwardProducer {
 // Walks along and sets the rows of hidden keys to zero.
 template <ForwardWgmmaConfig kConfig, class Features>
 ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& features) {
-  const ForwardShared<kConfig> shared;
+  using Shared = ForwardShared<kConfig>;
+  using VTile = typename Shared::VTile;
+  const Shared shared;
   ForwardWalk<kConfig, Features> walk(params, features);
-  typename ForwardShared<kConfig>::TileState state{1};  // the first V has zeros
+  typename Shared::TileState state{1};  // the first V has zeros
   uint32 phases = 0;  // of v_landed, which few tiles go through; a bit for each slot
   for (;; state.advance()) {
     const ForwardJob job = walk.next();
@@ -185,8 +187,8 @@ ATTNJIT_DEVICE void hide_keys(const ForwardWgmmaParams& params, const Features& 
     for (int i = 0; i < kConfig.block_kv / 4; ++i) {
       const bool hides = (hidden[i / 8] >> (4 * (i % 8) + ptx::lane_index() / 8) & 1) != 0;
 #pragma unroll
-      for (int slab = 0; slab < kConfig.padded_head_dim_v() / 64; ++slab) {
-        ptx::store_shared_16_if(hides, line + (slab * kConfig.block_kv + 4 * i) * 128, {});
+      for (int slab = 0; slab < VTile::kSlabs; ++slab) {
+        ptx::store_shared_16_if(hides, line + slab * VTile::kSlabBytes + VTile::rows_on(4 * i), {});
       }
     }
     ptx::fence_async_proxy();

@@ -8,6 +8,7 @@
 #include "attnjit/ptx/tensor_copy.cuh"
 #include "attnjit/ptx/thread.cuh"
 #include "attnjit/tile/pipeline_state.cuh"
+#include "attnjit/tile/slab_tile.cuh"
 #include "attnjit/tile/tile_use.h"
 
 // Memory that the warps of the Hopper forward share: buffers, barriers, and the jobs that travel
@@ -34,8 +35,7 @@ struct ForwardJob {
   }
 };
 
-// Addresses in shared memory. Tiles are slabs of 64 columns, a line of 128 bytes per row, whose
-// 16-byte chunk c lies at c ^ (row & 7): the 128-byte swizzle of the copy engine and of wgmma.
+// Addresses in shared memory.
 template <ForwardWgmmaConfig kConfig>
 struct ForwardShared {
   static constexpr int kStages = kConfig.num_stages;
@@ -45,6 +45,10 @@ struct ForwardShared {
   static constexpr int kParts = kSplitsQ ? kQueries : kQueries * kConsumers;
   using QueryState = PipelineState<kQueries>;
   using TileState = PipelineState<kStages>;
+  using QTile = SlabTile<kConfig.q_buffer_rows(), kConfig.depth()>;
+  using KTile = SlabTile<kConfig.block_kv, kConfig.depth()>;
+  using VTile = SlabTile<kConfig.block_kv, kConfig.out_columns()>;
+  using OutTile = SlabTile<kConfig.block_q, kConfig.head_dim_v>;  // in a buffer of Q
   static constexpr int kWorkSlots = 2;
   using WorkState = PipelineState<kWorkSlots>;
 
@@ -63,11 +67,10 @@ struct ForwardShared {
   ATTNJIT_DEVICE static uint32 part(uint32 slot, int consumer) {
     return kSplitsQ ? slot : slot * kConsumers + consumer;
   }
-  // The first 64 columns of a part; the next ones are kQuerySlab bytes on.
+  // A part, which is a QTile or the consumer's rows of one.
   ATTNJIT_DEVICE uint32 q(uint32 slot, int consumer) const {
-    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * kConfig.kPartRows * 128);
+    return q_buffer(slot) + (kSplitsQ ? 0 : consumer * QTile::rows_on(kConfig.kPartRows));
   }
-  static constexpr int kQuerySlab = kConfig.q_buffer_rows() * 128;
   ATTNJIT_DEVICE uint32 k(uint32 slot) const {
     return base + kConfig.k_offset() + slot * kConfig.k_bytes();
   }
