@@ -13,7 +13,10 @@ def main() -> None:
     carried = Path(__file__).parent / "bin" / "attnjit"
     command = str(carried) if carried.is_file() else shutil.which("attnjit")
     if command is None:
-        sys.exit("attnjit: there is no command line in the package and none in PATH")
+        sys.exit(
+            "attnjit: neither this package nor PATH has the command line; "
+            "install the wheel, or add the folder of attnjit to PATH"
+        )
     if nvrtc := _nvrtc.find():
         os.environ["ATTNJIT_NVRTC"] = nvrtc
     os.execv(command, [command, *sys.argv[1:]])

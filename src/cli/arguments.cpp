@@ -193,7 +193,7 @@ void add_cache(CLI::App& app, const std::shared_ptr<Flags>& flags, Run& chosen) 
   add("path", CacheVerb::kPath, "Print the directory");
   add("ls", CacheVerb::kList, "List the kernels");
   add("show", CacheVerb::kShow, "Print what is known of one kernel")
-      .add_option("key", flags->cache.key, "Its key, or the first digits of it")
+      .add_option("key", flags->cache.key, "The key of a kernel, or its first digits")
       ->required();
   add("stat", CacheVerb::kStat, "Count what is there, and say what the limits are");
   add("verify", CacheVerb::kVerify, "Read every kernel and record and check it");

@@ -23,9 +23,8 @@ template <class Function>
 void resolve(void* library, Function& function, const char* name) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) {
-    throw Error(ErrorKind::kNoCompiler, fmt::format("it is no NVRTC that attnjit can use, for "
-                                                    "it has no {}",
-                                                    name));
+    throw Error(ErrorKind::kNoCompiler,
+                fmt::format("attnjit cannot use it as NVRTC, because it lacks {}", name));
   }
 }
 

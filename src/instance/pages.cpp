@@ -51,10 +51,10 @@ void check_pages(const ProblemSpec& spec) {
         fmt::format("tail_mask: pattern '{}'; expected b or 1", base::excerpt(spec.tail_mask)));
   }
   if ((spec.paged() || !spec.tail_mask.empty()) && spec.backward) {
-    refuse_pages("page_size, tail_mask: set for a backward; expected neither");
+    refuse_pages("page_size, tail_mask: a backward takes neither; leave them out");
   }
   if (spec.packed && !spec.tail_mask.empty()) {
-    refuse_pages("tail_mask: set for packed sequences; expected a batch with an axis of its own");
+    refuse_pages("tail_mask: packed sequences take none; leave it out, or give q a batch axis");
   }
   if (spec.paged() && !spec.cu_seqlens_kv.empty()) {
     refuse_pages(

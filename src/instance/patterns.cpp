@@ -79,7 +79,7 @@ std::array<std::int64_t, 4> pattern_shape(const ProblemSpec& spec, std::string_v
   if (order.cycle > 0 && planes % order.cycle != 0) {
     refuse_pattern(
         what, pattern,
-        fmt::format(" has {} planes by turns; expected a divisor of {}", order.cycle, planes));
+        fmt::format(" has a cycle of {} planes; expected a divisor of {}", order.cycle, planes));
   }
   const bool packs_keys = letters[3] == 't';
   const bool in_one_row = spec.packed && !spec.paged() && letters[0] == '1' && letters[2] == '1';

@@ -91,7 +91,7 @@ void check_backward(const ProblemSpec& spec) {
         "forward; expected backward to be set");
   }
   if (spec.backward && !spec.want_lse) {
-    refuse("want_lse: unset for a backward; expected it to be set, for lse is an input");
+    refuse("want_lse: unset for a backward; expected it to be set, because lse is an input");
   }
   if (spec.want_dsink && !spec.use_sink) {
     refuse("want_dsink: set without a sink; expected use_sink to be set");

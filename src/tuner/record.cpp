@@ -53,7 +53,7 @@ PlanKey plan_key_of(const Json& object) {
   const bool buckets = problem::length_bucket(key.bucket_q) == key.bucket_q &&
                        problem::length_bucket(key.bucket_kv) == key.bucket_kv &&
                        problem::plane_bucket(key.bucket_planes) == key.bucket_planes;
-  if (!buckets) refuse("key: its buckets are none of this version's");
+  if (!buckets) refuse("key: its length buckets are not those of this version");
   const problem::Family& family = problem::scores(key);
   expect_size("head_dim", family.head_dim, kMaxHeadDim);
   expect_size("head_dim_v", family.head_dim_v, kMaxHeadDim);
@@ -186,7 +186,7 @@ std::string to_json(const AnyRecord& record) {
 AnyRecord record_from_json(std::string_view text) try {
   return read(base::parse_json(text));
 } catch (const Json::exception& error) {
-  refuse("{}", error.what());
+  refuse("a member is missing or of another type: {}", error.what());
 } catch (const Error& error) {
   if (error.kind() == ErrorKind::kCache) throw;
   refuse("{}", error.what());  // a config or an architecture that this version does not know

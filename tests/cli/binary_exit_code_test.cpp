@@ -85,7 +85,7 @@ TEST_CASE("a usage error says what to do") {
       {{"plan", "--scale", "much"}, "--scale: 'much'; expected a number"},
       {{}, "error: expected one of doctor, plan, emit, run, bench, tune, warmup, records, cache; "},
       {{"cache"}, "error: cache: expected one of path, ls, show, stat, verify, gc, clear, export"},
-      {{"cache", "show"}, "error: cache show: KEY is missing: Its key"},
+      {{"cache", "show"}, "error: cache show: KEY is missing: The key of a kernel"},
       {{"cache", "import"}, "error: cache import: FILE is missing: The bundle"},
       {{"records", "import"}, "FILES is missing: Files of records, JSON lines; attnjit records "},
       {{"plan", "--manifest", "/nonexistent"}, "No such file or directory; name a readable file"},

@@ -52,7 +52,7 @@ bool write_stream(const std::string& path, std::string_view bytes) {
 }  // namespace
 
 void write_file(const std::string& path, std::string_view bytes) {
-  std::string reason = "not all of it was taken";
+  std::string reason = "it cannot be opened, or did not take all bytes";
   if (is_stream(path)) {
     if (write_stream(path, bytes)) return;
   } else {

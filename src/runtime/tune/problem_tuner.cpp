@@ -46,10 +46,9 @@ auto watched(const TuneWatch<typename Pass::Tunables>& watch, const Trial<Pass>&
     if (!trial.context_lost()) throw;
     watch.context_lost(error.what());
     throw Error(ErrorKind::kCuda,
-                fmt::format("{} took the CUDA context along while it was tuned: {}; nothing runs "
-                            "in the context any more; attnjit tune finds such configurations in a "
-                            "process of its own, and ATTNJIT_AUTOTUNE=cached tunes nothing in a "
-                            "call",
+                fmt::format("{} made the CUDA context unusable while it was tuned: {}; restart the "
+                            "process; attnjit tune finds such configurations in a process of its "
+                            "own, and with ATTNJIT_AUTOTUNE=cached calls tune nothing",
                             codegen::describe_tile(plan.spec().tunables), error.what()));
   }
 }

@@ -104,7 +104,7 @@ TEST_CASE("a pattern's p says which planes repeat") {
         "mask: pattern 'p1qk/4x4' has planes for 4 neighbours; expected a divisor of 6, the batch "
         "by the planes");
   CHECK(refusal("p1qk/4x1x3") ==
-        "mask: pattern 'p1qk/4x1x3' has 3 planes by turns; expected a divisor of 4");
+        "mask: pattern 'p1qk/4x1x3' has a cycle of 3 planes; expected a divisor of 4");
 }
 
 TEST_CASE("a pattern's s has as many planes as divide the batch") {
