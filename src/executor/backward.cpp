@@ -36,10 +36,12 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
             TensorRole::kOutput);
   add_array(memory, "dsink of rows", values.preprocess.dsink_rows, rows, kFloatBytes,
             TensorRole::kOutput);
-  if (layout.grid.dbias_shares > 1) {
+  const bool per_block = plan.tunables.dbias_method == codegen::DbiasMethod::kPerBlock;
+  if (layout.grid.dbias_shares > 1 && (plan.dbias_kernel || per_block)) {
+    const kernel::BiasGradParams& shares = per_block ? values.dkv_dbias : values.dbias_dbias;
     add_array(memory, "shares of dbias", values.bias_sum.parts,
-              values.dbias_dbias.batch_stride * problem.dbias.batches * layout.grid.dbias_shares,
-              kFloatBytes, TensorRole::kOutput);
+              shares.batch_stride * problem.dbias.batches * layout.grid.dbias_shares, kFloatBytes,
+              TensorRole::kOutput);
   }
   if (plan.tunables.dbias_method == codegen::DbiasMethod::kPerPlane) {
     const std::int64_t rows_of_dbias = layout.grid.q_planes * problem.dbias.queries;
@@ -51,7 +53,7 @@ void add_workspace(GlobalMemory& memory, const launch::BackwardPlanSpec& plan,
   const bool before = layout.dq_sum < layout.sums;  // dq's sums, and the others
   const std::size_t dq_end = before ? layout.sums : layout.bytes;
   const std::size_t sums_end = before || !plan.adds_dq() ? layout.bytes : layout.dq_sum;
-  if (!plan.has_dq_kernel()) {
+  if (plan.adds_dq() || plan.owns_kv_head()) {
     add_array(memory, "sums of dq", dkv.dq_sum,
               static_cast<std::int64_t>((dq_end - layout.dq_sum) / kFloatBytes), kFloatBytes,
               plan.owns_kv_head() ? TensorRole::kReused : TensorRole::kOutput);

@@ -76,7 +76,9 @@ void BackwardArguments::set_scores(const problem::BackwardProblem& problem,
   p.dq = args.dq.data;
   p.dk = args.dk.data;
   p.dv = args.dv.data;
-  p.rows = {at<float>(layout_.lse), at<float>(layout_.delta), at<kernel::uint32>(layout_.live)};
+  if (!spec_.dkv.reads_out) {
+    p.rows = {at<float>(layout_.lse), at<float>(layout_.delta), at<kernel::uint32>(layout_.live)};
+  }
   p.dq_sum = at<float>(layout_.dq_sum);
   p.dk_sum = at<float>(layout_.dk_sum);
   p.dv_sum = at<float>(layout_.dv_sum);
