@@ -123,8 +123,13 @@ template <class PlanKey>
 std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
     const PlanKey& key, const codegen::Arch& arch) const {
   if (!groups_) return BasicSearchSpace(built_in<PlanKey>()).candidates(key, arch);
-  const Tunables zero = config_zero(key, arch);
+  Tunables zero = config_zero(key, arch);
   std::vector<Tunables> list = {zero};
+  // Candidates name a path and its tile, and take what goes with them from a configuration 0 that
+  // has such tiles.
+  if (main_path(zero) == codegen::Path::kSingleTile) {
+    zero = config_zero_on(codegen::Path::kMma, key, arch);
+  }
   for (const Group& group : *groups_) {
     if (!group.serves(key)) continue;
     for (const base::Patch<Tunables>& patch : group.candidates) {

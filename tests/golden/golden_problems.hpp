@@ -53,6 +53,8 @@ inline std::vector<GoldenProblem> golden_problems() {
          a.mask = mask(a, "b11k");
          a.bias = bias(a, "shqk");
        }},
+      {"swin_windows", "sm_90a", sizes(2048, 4, 4, 49, 49, 32),
+       [](ForwardArgs& a) { a.bias = bias(a, "1hqk"); }},
       {"qk_clip", "sm_90a", sizes(1, 16, 16, 4096, 4096, 192, 128),
        [](ForwardArgs& a) {
          make_causal(a);

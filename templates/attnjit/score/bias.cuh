@@ -29,7 +29,7 @@ struct Bias : Feature {
   static constexpr bool kPerHead = true, kAdds = true;
   // Whether a plane may stay in registers, see score/resident.cuh.
   static constexpr bool kHasRegisters = !kTransposed;
-  static constexpr ScoreShape kScores = kShape;
+  static constexpr ScoreShape kBiasScores = kShape;
   using ElementRegisters = TypeIf<kOwnRows, TransposedRegisters<kShape, kElementBytes>,
                                   KeyRegisters<kShape, kElementBytes>>;
   using Registers = TypeIf<kByTile, TransposedTileRegisters<kShape>,

@@ -19,14 +19,14 @@ struct Resident : Inner {
     if (this->plane != held_plane) {
       held_plane = this->plane;
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i) held[i].read(*this, block, i * Inner::kScores.keys());
+      for (int i = 0; i < kTiles; ++i) held[i].read(*this, block, i * Inner::kBiasScores.keys());
     }
-    this->bias = held[first_key / Inner::kScores.keys()];
+    this->bias = held[first_key / Inner::kBiasScores.keys()];
   }
   ATTNJIT_DEVICE void begin_add(const Block&, int) {}
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S& scores, float scale, int) {
-    for_each_score<Inner::kScores>(scores, [&](float& score, int line, int key) {
+    for_each_score<Inner::kBiasScores>(scores, [&](float& score, int line, int key) {
       score = Inner::added(score, scale, line, key);
     });
   }

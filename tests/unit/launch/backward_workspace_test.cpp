@@ -97,6 +97,9 @@ struct Workspace {
     const bool in_parts = spec.tunables.dbias_method == DbiasMethod::kPerPlane;
     std::int64_t floats = rows * (head_dim + 4) + dbias_elements() * (in_parts ? 2 : 1);
     if (wgmma) floats += rows * 4 + rows / 16;  // pieces of lse and delta, turns
+    if (spec.tunables.dbias_method == DbiasMethod::kPerBlock) {
+      floats += 4 * spec.block_slots * spec.dkv.block_q * spec.dkv.block_kv;
+    }
     if (const auto& dbias = spec.dbias_kernel) {
       floats += 4 * spec.dbias_slots * dbias->block_q * dbias->block_kv;
     }
@@ -110,8 +113,10 @@ struct Workspace {
     const auto part = [](std::size_t first, std::int64_t bytes) {
       return Part{static_cast<std::int64_t>(first), bytes};
     };
-    std::vector<Part> list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4),
-                              part(layout.live, rows / 8)};
+    std::vector<Part> list;
+    if (!spec.dkv.reads_out) {
+      list = {part(layout.lse, rows * 4), part(layout.delta, rows * 4), part(layout.live, rows / 8)};
+    }
     if (wgmma) list.push_back(part(layout.row_pieces, rows * 16));
     const DbiasMethod method = spec.tunables.dbias_method;
     if (method == DbiasMethod::kRows) list.push_back(part(layout.ds_rows, rows * 4));
@@ -128,7 +133,8 @@ struct Workspace {
       list.push_back(part(layout.dv_sum, kv_rows * head_dim_v * 4));
     }
     if (spec.dkv.orders_dq()) list.push_back(part(layout.dq_semaphores, rows / 4));
-    if (layout.grid.dbias_shares > 1)
+    const bool shares = spec.dbias_kernel || method == DbiasMethod::kPerBlock;
+    if (shares && layout.grid.dbias_shares > 1)
       list.push_back(part(layout.dbias_parts, share_elements() * 4));
     if (method == DbiasMethod::kColumns) {
       list.push_back(part(layout.dbias_parts, columns() * 4));
