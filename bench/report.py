@@ -68,7 +68,8 @@ def about(visit, how, *others):
     text = ", ".join(
         [visit.device(), f"driver {gpu[2]}", f"SM clock up to {gpu[5]}", *versions, *visit.dates(), visit.configuration()]
     )
-    text += f", {how} {links(visit)}".replace("  ", " ") + "".join(f"; {words} {links(other)}" for words, other in others) + "."
+    text += f", {how} {links(visit)}".replace("  ", " ")
+    text += "".join(f"; {words} {links(other)}" for words, other in others) + "."
     return "\n".join(textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False)) + "\n\n"
 
 
@@ -230,7 +231,8 @@ def backward_top_bias():
 
 
 def training_visits():
-    return newest_files("users*.jsonl", [f"{row} {step}" for row in (TRAINING, *WINDOWS) for step in ("forward", "backward")])
+    wanted = [f"{row} {step}" for row in (TRAINING, *WINDOWS) for step in ("forward", "backward")]
+    return newest_files("users*.jsonl", wanted)
 
 
 def users():
@@ -428,12 +430,13 @@ def readme_rows():
             trained("forward"), trained("backward"),
             f"PyTorch's efficient backend, {device(training, 'hopper-backward.md#with-a-mask-and-a-bias')}",
         ],
-        "Swin: 32 images, 64 windows of 49 or 64 tokens, dbias": [
+        "Swin: 32 images, 64 windows of 49 or 64 tokens, with the bias's gradient": [
             *(", ".join(ratio(training, f"{w} {step}", "efficient") for w in WINDOWS) for step in ("forward", "backward")),
             "PyTorch's efficient backend, the same",
         ],
         "decode: 16 sequences of 8k keys, 32/8 heads, 1 or 4 queries": [
-            ", ".join(ratio(decode, name, "cudnn") for name in decoded), "", f"{cudnn}, {device(decode, 'forward.md#decoding')}",
+            ", ".join(ratio(decode, name, "cudnn") for name in decoded), "",
+            f"{cudnn}, {device(decode, 'forward.md#decoding')}",
         ],
     }  # fmt: skip
 
