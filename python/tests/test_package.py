@@ -62,6 +62,6 @@ def test_command_line(tmp_path):
     code = "import sys; sys.argv = ['attnjit', 'doctor', '--json']; import attnjit.__main__ as m; m.main()"
     if not (Path(attnjit.__file__).parent / "bin" / "attnjit").is_file():
         assert run(code, PATH=f"{tmp_path}:{os.environ['PATH']}").stdout == "doctor --json\n"
-        assert "no command line" in run(code, PATH=str(tmp_path.parent)).stderr
+        assert "neither this package nor PATH has the command line" in run(code, PATH=str(tmp_path.parent)).stderr
     else:
         assert '"NVRTC"' in run(code).stdout

@@ -135,7 +135,9 @@ std::vector<TunablesFor<PlanKey>> BasicSearchSpace<PlanKey>::candidates(
     for (const base::Patch<Tunables>& patch : group.candidates) {
       Tunables config = base::patched(zero, patch);
       settle(config, zero, key);
-      if (codegen::why_unfit(config, key, arch) || pads(config, zero, key)) continue;
+      if (codegen::why_unfit(config, key, arch) || pads(config, list.front(), key)) {
+        continue;
+      }
       if (std::ranges::find(list, config) == list.end()) list.push_back(config);
     }
   }

@@ -60,7 +60,8 @@ TEST_CASE("run --on cpu judges every gradient of a backward") {
     CHECK(holds(outcome.out, part));
   }
   std::vector<std::string> kernel = backward;
-  kernel.insert(kernel.end(), {"--config", "{\"dbias_method\": \"kernel\"}", "--json"});
+  kernel.insert(kernel.end(),
+                {"--config", R"({"dkv": {"path": "mma"}, "dbias_method": "kernel"})", "--json"});
   const auto result = attnjit(cpu_run(kernel)).json().at("results").at(0);
   CHECK(result.at("pass") == true);
   CHECK(result.at("planes") == 4);
@@ -79,7 +80,9 @@ TEST_CASE("run --on auto takes the CPU where there is no GPU, and says so") {
 
 TEST_CASE("run --on cpu takes a configuration, one architecture and no more") {
   const CommandLine attnjit;
-  CHECK(attnjit(cpu_run({"--config", "{\"block_kv\": 32, \"num_stages\": 2}"})).code == 0);
+  CHECK(
+      attnjit(cpu_run({"--config", R"({"path": "mma", "block_kv": 32, "num_stages": 2})"})).code ==
+      0);
   const Outcome foreign = attnjit(cpu_run({"--config", "{\"head_dim\": 64}"}));
   CHECK(foreign.code == 2);
   CHECK(holds(foreign.err, "--config: unknown member \"head_dim\"; expected one of path, "));

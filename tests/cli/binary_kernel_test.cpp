@@ -35,10 +35,10 @@ TEST_CASE("plan tells steps, grid, workspace, key and the origin of the configur
   CHECK(plan.at("steps")[0].at("entry") == "mask_pack");
   const auto& step = plan.at("steps")[1];
   CHECK(step.at("entry") == "attn_fwd");
-  CHECK(step.at("threads") == plan.at("config").at("num_warps").get<int>() * 32);
-  const int rows = plan.at("config").at("block_q");
-  // 64 keys are a tile or two: nothing to split.
-  CHECK(step.at("grid") == base::Json({3 * 2 * ((64 + rows - 1) / rows), 1, 1}));
+  // Planes of 64 rows and keys are a tile each.
+  CHECK(plan.at("config").at("path") == "single_tile");
+  CHECK(step.at("threads") == 128);
+  CHECK(step.at("grid") == base::Json({3 * 2, 1, 1}));
   CHECK(plan.at("steps")[2].at("entry") == "attn_fwd_combine");
   CHECK(plan.at("steps")[2].at("grid").at(0) == 0);
   CHECK(plan.at("steps")[2].at("runs") == false);
@@ -62,8 +62,8 @@ TEST_CASE("plan says which steps a problem skips") {
 
 TEST_CASE("plan takes a configuration and says so") {
   const CommandLine attnjit;
-  const auto line =
-      small_problem({"plan", "--json", "--config", "{\"block_q\": 32, \"num_warps\": 2}"});
+  const auto line = small_problem(
+      {"plan", "--json", "--config", R"({"path": "mma", "block_q": 32, "num_warps": 2})"});
   const auto plan = attnjit(line).json().at("plans").at(0);
   CHECK(plan.at("config_from") == "--config");
   CHECK(plan.at("config").at("block_q") == 32);
@@ -131,7 +131,7 @@ TEST_CASE("emit writes each form of a kernel") {
   };
   CHECK(holds(form("cuda"), "extern \"C\" __global__"));
   CHECK_FALSE(holds(form("cuda"), "#include \"attnjit/"));
-  CHECK(holds(form("stub"), "#include \"attnjit/forward/mma/kernel.cuh\""));
+  CHECK(holds(form("stub"), "#include \"attnjit/forward/mma/single_tile.cuh\""));
   CHECK(holds(form("ptx"), ".entry attn_fwd"));
   CHECK(form("cubin").substr(0, 4) ==
         "\x7f"
@@ -164,15 +164,15 @@ TEST_CASE("plan, emit and warmup take backwards") {
     return attnjit(line);
   };
   const auto plan = backward({"plan", "--json"}).json().at("plans").at(0);
-  CHECK(plan.at("config").at("dbias_method") == "add");
-  CHECK(plan.at("steps").size() == 6);
-  CHECK(plan.at("steps")[1].at("grid").at(0) > 0);
+  CHECK(plan.at("config").at("dbias_method") == "per_block");
+  REQUIRE(plan.at("steps").size() == 2);
+  CHECK(plan.at("steps")[0].at("grid").at(0) > 0);
   CHECK(holds(backward({"emit", "--format", "stub"}).out, "attn_bwd_dkv("));
   CHECK(holds(backward({"emit", "--format", "stub", "--step", "bias_sum"}).out, "BiasSumConfig"));
   const Outcome warm = backward({"warmup", "--jobs", "2"});
   CAPTURE(warm.err);
   CHECK(warm.code == 0);
-  CHECK(last_line(warm.out) == "4 kernels: 4 compiled, 0 from cache, 0 failed");
+  CHECK(last_line(warm.out) == "2 kernels: 2 compiled, 0 from cache, 0 failed");
   CHECK(backward({"warmup", "--check"}).code == 0);
 }
 

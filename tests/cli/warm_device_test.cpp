@@ -13,7 +13,7 @@ namespace attnjit::test::warm_device_test {
 namespace {
 
 constexpr const char* kManifest = R"({"schema": 1, "archs": ["sm_90a"], "problems": [
-    {"name": "small", "heads": [2, 2], "head_dim": 32, "seqlens": [[64, 64], [1, 500]],
+    {"name": "small", "heads": [2, 2], "head_dim": 32, "seqlens": [[128, 128], [1, 500]],
      "pass": ["forward", "backward"]}]})";
 
 ForwardArgs args_of(std::int64_t seqlen_q, std::int64_t seqlen_kv) {
@@ -48,7 +48,7 @@ class Devices {
                                                 {"ATTNJIT_JIT", "forbid"}}),
                                    {}, device_.driver());
     try {
-      for (const ForwardArgs& args : {args_of(64, 64), args_of(1, 500)}) {
+      for (const ForwardArgs& args : {args_of(128, 128), args_of(1, 500)}) {
         dispatcher.prepare_forward(args);
         dispatcher.prepare_backward(backward_args(args));
       }
@@ -83,7 +83,7 @@ TEST_CASE("warmup --check says of devices of 114 and 132 SMs what they will find
   for (const int sm_count : {114, 132}) CHECK(devices.prepare_all(sm_count) == "");
 
   // A record asks for another kernel, on devices of its own kind only.
-  tuner::TuneKey key{devices.kind(132), problem::plan_key(problem::make_problem(args_of(64, 64))),
+  tuner::TuneKey key{devices.kind(132), problem::plan_key(problem::make_problem(args_of(128, 128))),
                      tuner::SearchSpace().name()};
   write_file(attnjit.file("records.jsonl"), to_json(make_record(key)) + "\n");
   REQUIRE(attnjit({"records", "import", attnjit.file("records.jsonl")}).code == 0);
