@@ -66,11 +66,11 @@ std::optional<std::string> first_line_of(const std::vector<std::string>& argumen
 
 HostCompiler::HostCompiler(std::string command) : wanted_(std::move(command)) {}
 
-// -O1: compiling is most of the time that a small problem takes. Products and sums are rounded
+// -Og: compiling is most of the time that a small problem takes. Products and sums are rounded
 // apart, as the reference does; a kernel must not depend on it.
 std::span<const std::string> HostCompiler::options() {
   static const std::vector<std::string> list = {
-      "-x",      "c++", "-std=c++20", "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden",
+      "-x",      "c++", "-std=c++20", "-Og", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden",
       "-shared", "-w"};
   return list;
 }

@@ -86,7 +86,7 @@ std::string config_of_backward(const instance::ProblemSpec& spec, const codegen:
   const problem::BackwardPlanKey key =
       problem::plan_key(problem::make_problem(host.backward_args()));
   const auto zero = tuner::config_zero(key, arch);
-  if (zero.dkv.path == codegen::Path::kMma) return "{}";
+  if (zero.dkv.path != codegen::Path::kWgmma) return "{}";
   if (zero.dq_method == codegen::DqMethod::kKernel) return wide_backward(2, index % 4 == 1);
   const bool parts = zero.dbias_method == codegen::DbiasMethod::kPerPlane;
   const bool may_add = parts && key.family.dbias_reduces_planes && !spec.deterministic;

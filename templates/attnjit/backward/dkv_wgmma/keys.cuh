@@ -130,7 +130,9 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     Scores scores;
     Operand p, ds;
     Weights weights;
-    issue_scores(scores, stage, pieces);
+    // Operands live until their products are done.
+    const Ones lse = kConfig.scale_first ? Ones{} : ones(0);
+    issue_scores(scores, lse, stage, pieces);
     if (begun || warpgroup == 1) scheduler_arrive();
     await_v();
     const BackwardJob next = Shared::take(shared.job(index + 1));
@@ -142,7 +144,8 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
 
     // The same registers: ptxas would begin dP in others beforehand, and there are none.
     Scores& dp = scores;
-    issue_dp(dp, stage, pieces);
+    const Ones delta = ones(3);
+    issue_dp(dp, delta, stage, pieces);
     hold(dv);
     ptx::wgmma_fence();
     mma_ab<kDType>(dv, p, dout_rows.of_buffer(stage, kStageBytes));
@@ -166,10 +169,23 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     return next;
   }
 
+  // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
+  struct Ones {
+    uint32 word[4];
+  };
+  ATTNJIT_DEVICE static Ones ones(int first) {
+    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // that the lane has, and the next
+    const auto one = [&](int c) { return c >= first && c < first + 3 ? 0x3f80u : 0u; };
+    Ones ones;
+    ones.word[0] = ones.word[1] = one(column) | one(column + 1) << 16;
+    ones.word[2] = ones.word[3] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) ptx::hold(ones.word[i]);
+    return ones;
+  }
   // Issues S = K Q^T - lse / scale.
-  ATTNJIT_DEVICE void issue_scores(Scores& scores, uint32 stage, uint64 pieces) const {
-    [[maybe_unused]] Ones lse;
-    if constexpr (!kConfig.scale_first) lse = ones(0);
+  ATTNJIT_DEVICE void issue_scores(Scores& scores, const Ones& lse, uint32 stage,
+                                   uint64 pieces) const {
     hold(scores);
     ptx::wgmma_fence();
     mma_abt<kDType>(scores, k, q.of_buffer(stage, kStageBytes));
@@ -177,8 +193,7 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
     ptx::wgmma_commit();
   }
   // Issues dP = V dO^T - delta.
-  ATTNJIT_DEVICE void issue_dp(Scores& dp, uint32 stage, uint64 pieces) const {
-    const Ones delta = ones(3);
+  ATTNJIT_DEVICE void issue_dp(Scores& dp, const Ones& delta, uint32 stage, uint64 pieces) const {
     hold(dp);
     ptx::wgmma_fence();
     mma_abt<kDType>(dp, v, dout.of_buffer(stage, kStageBytes));
@@ -239,20 +254,6 @@ struct BackwardKeys : BackwardKeyScores<kConfig, Features, kShape> {
                    job.masks ? TileUse::kMasked : TileUse::kPlain);
   }
 
-  // Ones for three pieces of each query's row, from `first` on, as the operand of keys.
-  struct Ones {
-    uint32 word[4];
-  };
-  ATTNJIT_DEVICE static Ones ones(int first) {
-    const int column = 2 * (ptx::opaque(ptx::lane_index()) & 3);  // that the lane has, and the next
-    const auto one = [&](int c) { return c >= first && c < first + 3 ? 0x3f80u : 0u; };
-    Ones ones;
-    ones.word[0] = ones.word[1] = one(column) | one(column + 1) << 16;
-    ones.word[2] = ones.word[3] = 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) ptx::hold(ones.word[i]);
-    return ones;
-  }
   // sums += ones pieces^T: -lse / scale, or -delta, of each query.
   ATTNJIT_DEVICE static void subtract(Scores& sums, const Ones& ones, uint64 pieces) {
     ptx::multiply_async<DType::kBFloat16, ptx::Major::kDepth>(sums[0], ones.word, pieces, true);
