@@ -230,13 +230,14 @@ def backward_top_bias():
     return about(visit, "path mma;") + operands_of_backward(visit, names, {"efficient": "efficient"})
 
 
-def training_visits():
-    wanted = [f"{row} {step}" for row in (TRAINING, *WINDOWS) for step in ("forward", "backward")]
-    return newest_files("users*.jsonl", wanted)
+def visits_with(*rows):
+    """Of each model of GPU the newest file of users.py that has these rows, newest first."""
+    return newest_files("users*.jsonl", [f"{row} {step}" for row in rows for step in ("forward", "backward")])
 
 
 def users():
-    return "\n".join(users_table(visit) for visit in training_visits())
+    visits = {visit.about["date"]: visit for visit in visits_with(TRAINING) + visits_with(*WINDOWS)}
+    return "\n".join(users_table(visits[date]) for date in sorted(visits, reverse=True))
 
 
 def users_table(visit):
@@ -396,7 +397,7 @@ PAGES = {
 def readme_rows():
     """The rows of README.md's table, by their first cell."""
     forward, backward = (hopper_visit(direction) for direction in ("forward", "backward"))
-    training, decode = training_visits()[0], decode_visit()
+    training, windows, decode = visits_with(TRAINING)[0], visits_with(*WINDOWS)[0], decode_visit()
 
     def causal(visit, name):
         return " / ".join(ratio(visit, f"{name} causal={c}", "cudnn") for c in ("false", "top_left"))
@@ -431,8 +432,8 @@ def readme_rows():
             f"PyTorch's efficient backend, {device(training, 'hopper-backward.md#with-a-mask-and-a-bias')}",
         ],
         "Swin: 32 images, 64 windows of 49 or 64 tokens, with the bias's gradient": [
-            *(", ".join(ratio(training, f"{w} {step}", "efficient") for w in WINDOWS) for step in ("forward", "backward")),
-            "PyTorch's efficient backend, the same",
+            *(", ".join(ratio(windows, f"{w} {step}", "efficient") for w in WINDOWS) for step in ("forward", "backward")),
+            f"PyTorch's efficient backend, {device(windows, 'hopper-backward.md#with-a-mask-and-a-bias')}",
         ],
         "decode: 16 sequences of 8k keys, 32/8 heads, 1 or 4 queries": [
             ", ".join(ratio(decode, name, "cudnn") for name in decoded), "",
