@@ -11,6 +11,14 @@
 
 namespace attnjit::executor_test {
 
+/// Configuration 0 on path mma, or on path single_tile where `config_json` names that.
+template <class PlanKey>
+auto zero(const PlanKey& key, const codegen::Arch& arch, const std::string& config_json) {
+  const bool single_tile = config_json.find("single_tile") != std::string::npos;
+  return tuner::config_zero_on(single_tile ? codegen::Path::kSingleTile : codegen::Path::kMma, key,
+                               arch);
+}
+
 /// An executor, and what its kernels are made from.
 class Bench {
  public:
@@ -30,7 +38,7 @@ class Bench {
   const codegen::TemplateSet& templates() const { return templates_; }
 
   /// Runs a forward and judges it. Empty, or what is wrong: a violation or a verdict. `config_json`
-  /// sets members of configuration 0; the path is mma unless they name it.
+  /// sets members of configuration 0; the path is mma unless they name another.
   std::string forward(const instance::ProblemSpec& spec, const codegen::Arch& arch,
                       const std::string& config_json = "{}") {
     instance::HostProblem host(spec, 1);
@@ -51,7 +59,7 @@ class Bench {
     }
     const problem::Problem problem = problem::make_problem(args);
     const problem::PlanKey key = problem::plan_key(problem);
-    const auto config = patched(tuner::config_zero(key, codegen::without_wgmma(arch)), config_json);
+    const auto config = patched(zero(key, arch, config_json), config_json);
     if (const auto rule = codegen::why_unfit(config, key.family, arch)) return *rule;
     const auto plan = launch::make_forward_plan_spec(key.family, config, arch, templates_);
     try {
@@ -84,8 +92,7 @@ class Bench {
     }
     const problem::BackwardProblem problem = problem::make_problem(args);
     const problem::BackwardPlanKey key = problem::plan_key(problem);
-    const auto tunables =
-        patched(tuner::config_zero(key, codegen::without_wgmma(arch)), config_json);
+    const auto tunables = patched(zero(key, arch, config_json), config_json);
     if (const auto rule = codegen::why_unfit(tunables, key.family, arch)) return *rule;
     const auto plan = launch::make_backward_plan_spec(key.family, tunables, arch, templates_);
     try {

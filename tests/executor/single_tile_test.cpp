@@ -17,6 +17,9 @@ const std::string kForward = "attnjit/forward/mma/single_tile.cuh";
 const std::string kBackward = "attnjit/backward/mma/single_tile.cuh";
 const std::string kResident = "attnjit/score/resident.cuh";
 
+const std::string kPath = R"({"path": "single_tile"})";
+const std::string kDkvPath = R"({"dkv": {"path": "single_tile"}})";
+
 // Windows of 7 by 7, a bias for each head.
 const ProblemSpec kWindows = [] {
   ProblemSpec spec{
@@ -46,9 +49,6 @@ class SingleTile {
   }
 
  private:
-  // Configuration 0 has that path; a rule that refuses it shows here.
-  const std::string kPath = R"({"path": "single_tile"})";
-  const std::string kDkvPath = R"({"dkv": {"path": "single_tile"}})";
   Bench bench_;
 };
 
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(SingleTile, "slow: single tile: 150 problems at random") {
 
 // Without a walk, a thread block has no other plane whose data it could meet.
 TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a barrier or a copy that is missing") {
-  const Run forward = {kWindows}, backward = {gradients(kWindows)};
+  const Run forward = {kWindows, kPath}, backward = {gradients(kWindows), kDkvPath};
   const std::string wait = "      ptx::copy_async_wait<0>();\n", sync = "      ptx::block_sync();";
   expect_report({kForward, wait, ""}, forward, {"reads shared memory at +"});
   expect_report({kForward, sync, ""}, forward, {"shared memory at +"});
@@ -124,8 +124,8 @@ TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a barrier or a copy t
 }
 
 TEST_CASE_FIXTURE(OneSmMutations, "caught in single tiles: a bias of the plane before") {
-  expect_report({kResident, "this->plane != held_plane", "held_plane == nullptr"}, {kWindows},
-                {"rows fail"});
+  expect_report({kResident, "this->plane != held_plane", "held_plane == nullptr"},
+                {kWindows, kPath}, {"rows fail"});
 }
 
 TEST_CASE_FIXTURE(OneSmMutations,
@@ -136,12 +136,12 @@ TEST_CASE_FIXTURE(OneSmMutations,
   spec.poison_dropped_keys = true;
   // Windows of 64 rows, so that no row lies past the tensors.
   spec.seqlen_q = spec.seqlen_kv = 64;
-  expect_report({kBackward, "lse != -ptx::infinity();", "true;"}, {gradients(spec)},
+  expect_report({kBackward, "lse != -ptx::infinity();", "true;"}, {gradients(spec), kDkvPath},
                 {"not finite"});
-  expect_report({kBackward, "lse[0][h] != ptx::infinity()", "true"}, {gradients(spec)},
+  expect_report({kBackward, "lse[0][h] != ptx::infinity()", "true"}, {gradients(spec), kDkvPath},
                 {"not finite"});
   spec.mask = "b11k";
-  expect_report({kForward, "features.reads_key(key)", "true"}, {spec}, {"not finite"});
+  expect_report({kForward, "features.reads_key(key)", "true"}, {spec, kPath}, {"not finite"});
 }
 
 }  // namespace
