@@ -29,7 +29,7 @@ class BackwardArguments : public StepArguments<BackwardPlanSpec, 3> {
   /// The parameter values.
   struct Values {
     kernel::DkvWgmmaParams dkv{};                    ///< of this kernel; mma takes the base alone
-    kernel::BackwardSingleTileParams single_tile{};  ///< the same on path single_tile
+    kernel::BackwardSingleTileParams single_tile;  ///< the same, set on path single_tile alone
     kernel::DqWgmmaParams dq{};                      ///< of this kernel; mma takes the base alone
     kernel::BackwardParams dbias{};                  ///< of this kernel
     kernel::BiasPlanes planes{};

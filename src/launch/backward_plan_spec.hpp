@@ -104,8 +104,8 @@ BackwardGrid backward_grid(const BackwardPlanSpec& spec, const problem::Backward
 /// block_q queries instead of ceil64(Lq), in a dbias as well, beside whole tiles of keys; of a
 /// dbias that is kept in parts it has twice the elements, and a byte per tile. The kernel of dbias
 /// takes none of these, but tiles of fp32 for at most four times as many thread blocks as the
-/// device holds, and so does path single_tile. Packed sequences have Tq + 64 (B + 1) rows in place of B ceil64(Lq), 64 more with
-/// tiles of 128 queries, and the keys of dbias in place of Lk.
+/// device holds, and so does path single_tile. Packed sequences have Tq + 64 (B + 1) rows in place
+/// of B ceil64(Lq), 64 more with tiles of 128 queries, and the keys of dbias in place of Lk.
 struct BackwardLayout {
   BackwardGrid grid;  ///< of the call that it is for
 

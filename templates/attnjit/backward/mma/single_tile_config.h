@@ -3,7 +3,7 @@
 
 namespace attnjit::kernel {
 
-// What becomes of dS, by the axes that dbias reduces.
+// The way of dS to dbias, by the axes that dbias reduces.
 enum class PlaneDbias : int {
   kNone = 0,   // it is not wanted
   kStore = 1,  // each plane has its own

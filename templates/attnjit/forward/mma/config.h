@@ -32,7 +32,7 @@ struct ForwardMmaConfig {
   // 16-row fragments that one warp owns.
   ATTNJIT_CONSTEXPR int row_tiles() const { return block_q / (16 * num_warps); }
 
-  // What features see of it.
+  // The shape that features see of its scores.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = row_tiles(),

@@ -27,7 +27,7 @@ struct ForwardSingleTileConfig {
   ATTNJIT_CONSTEXPR int padded_head_dim() const { return round_up(head_dim, 16); }
   ATTNJIT_CONSTEXPR int padded_head_dim_v() const { return round_up(head_dim_v, 16); }
 
-  // What features see of it.
+  // The shape that features see of its scores.
   ATTNJIT_CONSTEXPR ScoreShape scores() const {
     return {.query_axis = QueryAxis::kRows,
             .row_tiles = 1,
