@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(Mutations, "caught: a share of dbias that has all batch elemen
   spec.batch = 12;
   spec.seqlen_q = spec.seqlen_kv = 40;
   spec.deterministic = true;
-  expect_report({"attnjit/backward/mma/dbias.cuh", "next_sharer = batch_plane % shares * share;",
+  expect_report({"attnjit/backward/mma/sharers.cuh", "next_sharer = batch_plane % shares * share;",
                  "next_sharer = 0;"},
                 {spec, "{}"}, {"dbias:"});
 }

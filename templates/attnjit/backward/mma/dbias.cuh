@@ -1,6 +1,5 @@
 #pragma once
-#include "attnjit/backward/mma/scores.cuh"
-#include "attnjit/score/bias_grad.cuh"
+#include "attnjit/backward/mma/sharers.cuh"
 
 // The kernel of dbias alone, for a bias that is shared by batch elements or heads: dS of
 // backward/mma/scores.cuh, summed over them in registers. Nothing is added up by several thread
@@ -13,9 +12,9 @@
 namespace attnjit::kernel {
 
 template <BackwardMmaConfig kConfig, class Features, class BiasGrad>
-struct BackwardDbiasMma : GradientScores<kConfig, Features> {
-  using Base = GradientScores<kConfig, Features>;
-  using Base::block, Base::features, Base::params;
+struct BackwardDbiasMma : PlaneSharers<kConfig, Features, BiasGrad> {
+  using Base = PlaneSharers<kConfig, Features, BiasGrad>;
+  using Base::end_sharer, Base::features, Base::next_sharer, Base::params, Base::sum;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Tile,
       typename Base::VTile;
 
@@ -26,17 +25,9 @@ struct BackwardDbiasMma : GradientScores<kConfig, Features> {
     ATTNJIT_DEVICE bool exists() const { return use != TileUse::kSkip; }
   };
 
-  const BiasPlanes& planes;
-  BiasGrad bias_grad;
   int q_tile_index, kv_tile;
-  int batch_plane;                         // over the batch: of dbias, or of sums
-  int first_batch, first_head, num_heads;  // that share the plane
-  int next_sharer, end_sharer;
-  Tile sum[Base::kSpans];
 
-  ATTNJIT_DEVICE BackwardDbiasMma(const BackwardParams& p, const BiasPlanes& b, const Features& f,
-                                  const BiasGrad& g)
-      : Base(p, f), planes(b), bias_grad(g) {}
+  using Base::Base;
 
   ATTNJIT_DEVICE uint32 stage(int slot) const {
     return ptx::shared_base() + slot * (kConfig.dbias_shared_bytes() / kConfig.num_stages);
@@ -55,23 +46,14 @@ struct BackwardDbiasMma : GradientScores<kConfig, Features> {
     kv_tile = static_cast<int>(ptx::block_index() % params.num_kv_tiles);
     const uint32 rest = ptx::block_index() / params.num_kv_tiles;
     q_tile_index = static_cast<int>(rest % params.num_q_tiles);
-    const int plane = static_cast<int>(rest / params.num_q_tiles);
-    num_heads = params.num_heads_q / planes.heads;
-    const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
-    batch_plane = plane / planes.heads;
-    first_batch = bias_grad.first_sharer(batch_plane / shares, num_batches);
-    first_head = plane % planes.heads * num_heads;
-    const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
-    next_sharer = batch_plane % shares * share;
-    end_sharer = next_sharer + share < sharers ? next_sharer + share : sharers;
+    this->enter_plane(static_cast<int>(rest / params.num_q_tiles));
   }
 
   // Also turns to the batch element and head of the job, whose tiles are loaded next.
   ATTNJIT_DEVICE Job next_job() {
     while (next_sharer < end_sharer) {
       const int sharer = next_sharer++;
-      const int batch = first_batch + bias_grad.sharer_offset(sharer / num_heads);
-      const int head = first_head + sharer % num_heads;
+      const int batch = this->batch_of(sharer), head = this->head_of_sharer(sharer);
       this->enter_batch(batch, head);
       if (!this->load_live(head, q_tile_index).any()) continue;
       const TileUse use = features.tile_use(batch, head, q_tile_index, kv_tile);
@@ -119,31 +101,14 @@ struct BackwardDbiasMma : GradientScores<kConfig, Features> {
 
   ATTNJIT_DEVICE void run() {
     locate();
-#pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) {
-      sum[span] = 0.0f;
-    }
+    this->clear_sums();
     this->walk([&] { return next_job(); }, [&](int slot, const Job& job) { load(slot, job); },
                [&](const Job& job, int slot) {
                  if (this->has_scores()) add_sharer(job, slot);
                });
-    this->enter_batch(first_batch, first_head);
+    this->enter_batch(this->first_batch, this->first_head);
     this->enter_tile(q_tile_index);
-    block.operand_queries = planes.queries;
-    block.operand_keys = planes.keys;
-    if (bias_grad.params.shares > 1) {
-      store(BiasGradStore<DType::kFloat32, true>(bias_grad.params));
-    } else {
-      store(bias_grad);
-    }
-  }
-
- private:
-  template <class Target>
-  ATTNJIT_DEVICE void store(Target target) {
-    target.enter_plane(batch_plane, first_head);
-#pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) target.add(*this, sum[span], kv_tile, span);
+    this->write_sums(kv_tile);
   }
 };
 

@@ -1,7 +1,6 @@
 #pragma once
-#include "attnjit/backward/mma/scores.cuh"
+#include "attnjit/backward/mma/sharers.cuh"
 #include "attnjit/backward/mma/single_tile_config.h"
-#include "attnjit/score/bias_grad.cuh"
 #include "attnjit/score/resident.cuh"
 #include "attnjit/tile/store_warp_rows.cuh"
 
@@ -20,8 +19,7 @@
 //              +---------------+
 //
 // A thread block stays on its SM and walks over (batch element, head) pairs that share a plane of
-// dbias, of which it adds up dS in registers; where several thread blocks share these, each writes
-// sums of its own, which backward/bias_sum.cuh adds up in a fixed order. While it works on a plane,
+// dbias, of which it adds up dS in registers (backward/mma/sharers.cuh). While it works on a plane,
 // cp.async brings the next one. Shared memory:
 //
 //   [ Q | dO | K | V | lse and delta | O, where the kernel reads it ] twice, [ P | dS ]
@@ -29,11 +27,12 @@ namespace attnjit::kernel {
 
 template <BackwardSingleTileConfig kConfig, class Features, class BiasGrad,
           BackwardMmaConfig kMma = kConfig.mma()>
-struct BackwardSingleTile : GradientScores<kMma, Features> {
+struct BackwardSingleTile : PlaneSharers<kMma, Features, BiasGrad> {
   static_assert(why_invalid(kConfig) == nullptr,
                 "why_invalid(config) in backward/mma/single_tile_config.h");
-  using Base = GradientScores<kMma, Features>;
-  using Base::block, Base::features, Base::params;
+  using Base = PlaneSharers<kMma, Features, BiasGrad>;
+  using Base::bias_grad, Base::block, Base::features, Base::params, Base::sum;
+  using Base::end_sharer, Base::next_sharer;
   using typename Base::DoutTile, typename Base::KTile, typename Base::QTile, typename Base::Team,
       typename Base::Tile, typename Base::VTile;
   using PTile = ScoreTile<kConfig.block_q, kConfig.block_kv>;
@@ -45,16 +44,10 @@ struct BackwardSingleTile : GradientScores<kMma, Features> {
   using VShare = ColumnShare<kColumnsV, 1>;
 
   const BackwardSingleTileParams& all_params;
-  const BiasPlanes& planes;
-  BiasGrad bias_grad;
-  int batch_plane;                         // over the batch: of dbias, or of sums
-  int first_batch, first_head, num_heads;  // that share the plane
-  int next_sharer, end_sharer;
-  Tile sum[Base::kSpans];  // of dS
 
   ATTNJIT_DEVICE BackwardSingleTile(const BackwardSingleTileParams& p, const BiasPlanes& b,
                                     const Features& f, const BiasGrad& g)
-      : Base(p.base, f), all_params(p), planes(b), bias_grad(g) {}
+      : Base(p.base, b, f, g), all_params(p) {}
 
   ATTNJIT_DEVICE static uint32 stage(int slot) {
     return ptx::shared_base() + slot * kConfig.stage_bytes();
@@ -76,23 +69,9 @@ struct BackwardSingleTile : GradientScores<kMma, Features> {
   ATTNJIT_DEVICE static PTile p_tile() { return {stage(kConfig.kStages)}; }
   ATTNJIT_DEVICE static PTile ds_tile() { return {stage(kConfig.kStages) + kMma.scores_bytes()}; }
 
-  // The thread block's plane of dbias, and which of the pairs that share it are the block's.
-  ATTNJIT_DEVICE void locate() {
-    const int plane = static_cast<int>(ptx::block_index());
-    num_heads = params.num_heads_q / planes.heads;
-    const int num_batches = params.batch / planes.batches, shares = bias_grad.params.shares;
-    batch_plane = plane / planes.heads;
-    first_batch = bias_grad.first_sharer(batch_plane / shares, num_batches);
-    first_head = plane % planes.heads * num_heads;
-    const int sharers = num_batches * num_heads, share = (sharers + shares - 1) / shares;
-    next_sharer = batch_plane % shares * share;
-    end_sharer = next_sharer + share < sharers ? next_sharer + share : sharers;
-  }
-
   // Turns to one of the pairs.
   ATTNJIT_DEVICE void enter(int sharer) {
-    const int batch = first_batch + bias_grad.sharer_offset(sharer / num_heads);
-    this->enter_batch(batch, first_head + sharer % num_heads);
+    this->enter_batch(this->batch_of(sharer), this->head_of_sharer(sharer));
     this->enter_tile(0);
   }
 
@@ -223,10 +202,9 @@ struct BackwardSingleTile : GradientScores<kMma, Features> {
   }
 
   ATTNJIT_DEVICE void run() {
-    locate();
+    this->enter_plane(static_cast<int>(ptx::block_index()));
     if (next_sharer >= end_sharer && kConfig.dbias != PlaneDbias::kSum) return;
-#pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) sum[span] = 0.0f;
+    this->clear_sums();
     if (next_sharer < end_sharer) load(0, next_sharer);
     ptx::copy_async_commit();
     for (int slot = 0; next_sharer < end_sharer; ++next_sharer, slot ^= 1) {
@@ -237,7 +215,11 @@ struct BackwardSingleTile : GradientScores<kMma, Features> {
       enter(next_sharer);
       attend(slot);
     }
-    if constexpr (kConfig.dbias == PlaneDbias::kSum) write_sums();
+    if constexpr (kConfig.dbias == PlaneDbias::kSum) {
+      block.first_row = 0;  // also where the thread block has no pair
+      block.thread_key = ScoreShape(kConfig.scores()).lane_key(ptx::lane_index());
+      this->write_sums(0);
+    }
   }
 
  private:
@@ -250,24 +232,6 @@ struct BackwardSingleTile : GradientScores<kMma, Features> {
         row * strides.row;
     store_warp_rows<kDType, kConfig.aligned, kValid>(
         target, strides.row, num_rows - row, [&](int n, int e) { return part[0][n][e] * factor; });
-  }
-
-  ATTNJIT_DEVICE void write_sums() {
-    block.operand_queries = planes.queries;
-    block.operand_keys = planes.keys;
-    block.thread_key = ScoreShape(kConfig.scores()).lane_key(ptx::lane_index());
-    block.first_row = 0;
-    if (bias_grad.params.shares > 1) {
-      store(BiasGradStore<DType::kFloat32, true>(bias_grad.params));
-    } else {
-      store(bias_grad);
-    }
-  }
-  template <class Target>
-  ATTNJIT_DEVICE void store(Target target) {
-    target.enter_plane(batch_plane, first_head);
-#pragma unroll
-    for (int span = 0; span < Base::kSpans; ++span) target.add(*this, sum[span], 0, span);
   }
 };
 

@@ -15,8 +15,8 @@ struct ForwardSingleTileConfig {
   int gqa_ratio;     // query heads that share one kv head
   bool aligned;      // q, k, v and out move in 16-byte chunks; else element by element
   bool scale_first;  // scale the scores before the features see them (bias, or scale <= 0)
-  int block_q;       // rows of a plane at most
-  int block_kv;      // keys of a plane at most
+  int block_q;       // rows of a plane at most: 32 or 64
+  int block_kv;      // keys of a plane at most: 32 or 64
   int min_blocks;    // thread blocks per SM that registers are limited for
 
   static constexpr int kStages = 2;  // planes in shared memory
@@ -76,10 +76,8 @@ ATTNJIT_CONSTEXPR const char* why_invalid(const ForwardSingleTileConfig& config)
   if (config.gqa_ratio < 1) return "gqa_ratio must be at least 1";
   if (config.aligned && (config.head_dim % 8 != 0 || config.head_dim_v % 8 != 0))
     return "aligned needs head_dim and head_dim_v to be multiples of 8";
-  if (config.block_q < 16 || config.block_q > 128 || config.block_q % 16 != 0)
-    return "block_q must be a multiple of 16 rows up to 128";
-  if (config.block_kv < 32 || config.block_kv > 128 || config.block_kv % 32 != 0)
-    return "block_kv must be a multiple of 32 keys up to 128";
+  if (config.block_q != 32 && config.block_q != 64) return "block_q must be 32 or 64 rows";
+  if (config.block_kv != 32 && config.block_kv != 64) return "block_kv must be 32 or 64 keys";
   if (config.min_blocks < 1) return "min_blocks must be at least 1";
   return nullptr;
 }
