@@ -138,11 +138,10 @@ std::vector<const Feature*> features(const Family& family, Pass pass) {
   return list;
 }
 
-bool scales_first(const Family& family, Pass pass) {
+bool scales_first(const Family& family) {
   return !family.positive_scale ||
-         std::ranges::any_of(features(family, pass), [&](const Feature* f) {
-           return f->effect == kAdds || (f->effect == kTransforms && pass == Pass::kBackward);
-         });
+         std::ranges::any_of(features(family, Pass::kForward),
+                             [](const Feature* f) { return f->effect != kDrops; });
 }
 
 }  // namespace attnjit::codegen

@@ -48,8 +48,7 @@ struct FeatureValues {
 
 /// A row of the table.
 struct Feature {
-  /// Effect on scores: kernels scale them first for features that add to them, and in the backward
-  /// for those that differentiate as well.
+  /// Effect on scores: kernels scale them first for features that transform them or add to them.
   enum class Effect { kDrops, kTransforms, kAdds };
 
   const char* name;            ///< of the kernel parameter, or nullptr where it takes none
@@ -82,7 +81,8 @@ inline void list_parameters(const std::vector<const Feature*>& list, const Featu
   }
 }
 
-/// Whether scores are scaled before the features see them, instead of in the exponent.
-bool scales_first(const problem::Family& family, Pass pass);
+/// Whether kernels of either pass scale the scores before the features see them, instead of in the
+/// exponent.
+bool scales_first(const problem::Family& family);
 
 }  // namespace attnjit::codegen

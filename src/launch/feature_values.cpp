@@ -22,16 +22,16 @@ kernel::PackedRows packed_rows(const std::int32_t* begins, const problem::Proble
   return {.begins = begins, .num_sequences = begins == nullptr ? 0 : p.batch, .num_rows = rows};
 }
 
-// Of scores that are yet to be multiplied by `scale`.
+// The polynomial is of scores that are yet to be multiplied by `scale`.
 kernel::SoftcapParams softcap_params(float cap, float scale) {
   // tanh(x) / x in powers of x^2, for |x| up to 1: the polynomial of least relative error, 2^-20.7,
   // by Remez's algorithm in double precision.
   constexpr double kNear[] = {0.9999994110,  -0.3332904333, 0.1328143338,
                               -0.0516056752, 0.0167431140,  -0.0030670603};
   constexpr double kMostFloat = std::numeric_limits<float>::max();
+  kernel::SoftcapParams params{.cap = cap,
+                               .ratio = static_cast<float>(std::min(1.0 / cap, kMostFloat))};
   const double ratio = static_cast<double>(scale) / cap;
-  kernel::SoftcapParams params{
-      .cap = cap, .ratio = static_cast<float>(std::clamp(ratio, -kMostFloat, kMostFloat))};
   // The powers of other ratios leave the range of fp32: then no score takes the polynomial.
   if (std::fabs(ratio) < 0x1p-11 || std::fabs(ratio) > 0x1p11) return params;
   params.most = static_cast<float>(1.0 / std::fabs(ratio));

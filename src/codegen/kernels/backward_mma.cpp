@@ -33,7 +33,7 @@ kernel::BackwardMmaConfig backward_mma_config(const BackwardFamily& f, const Bac
           .head_dim_v = f.scores.head_dim_v,
           .gqa_ratio = f.scores.gqa_ratio,
           .aligned = f.scores.aligned,
-          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .scale_first = scales_first(f.scores),
           .adds_dq = adds_dq,
           .block_q = tile.block_q,
           .block_kv = tile.block_kv,

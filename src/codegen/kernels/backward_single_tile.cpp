@@ -57,7 +57,7 @@ kernel::BackwardSingleTileConfig backward_single_tile_config(const BackwardFamil
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
           .aligned = f.scores.aligned,
-          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .scale_first = scales_first(f.scores),
           .block_q = t.dkv.block_q,
           .block_kv = t.dkv.block_kv,
           .min_blocks = t.dkv.min_blocks,

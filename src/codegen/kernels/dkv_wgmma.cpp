@@ -14,9 +14,8 @@ constexpr auto fields(const DkvWgmmaConfig*) {
       base::Field{"head_dim_v", &C::head_dim_v}, base::Field{"gqa_ratio", &C::gqa_ratio},
       base::Field{"scale_first", &C::scale_first}, base::Field{"any_scale", &C::any_scale},
       base::Field{"bias_tiles", &C::bias_tiles}, base::Field{"dq_order", &C::dq_order},
-      base::Field{"owns_kv_head", &C::owns_kv_head},
-      base::Field{"shares_work", &C::shares_work}, base::Field{"block_q", &C::block_q},
-      base::Field{"num_stages", &C::num_stages},
+      base::Field{"owns_kv_head", &C::owns_kv_head}, base::Field{"shares_work", &C::shares_work},
+      base::Field{"block_q", &C::block_q}, base::Field{"num_stages", &C::num_stages},
       base::Field{"producer_registers", &C::producer_registers},
       base::Field{"dq_registers", &C::dq_registers});
 }
@@ -76,7 +75,7 @@ kernel::DkvWgmmaConfig dkv_wgmma_config(const BackwardFamily& f, const BackwardT
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
           .gqa_ratio = f.scores.gqa_ratio,
-          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .scale_first = scales_first(f.scores),
           .any_scale = !f.scores.positive_scale,
           .bias_tiles = has_bias_tiles(f.scores),
           .dq_order = dq_order(f, t.dq_method),

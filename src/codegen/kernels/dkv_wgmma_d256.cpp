@@ -28,7 +28,7 @@ kernel::DkvWgmmaD256Config dkv_wgmma_d256_config(const BackwardFamily& f,
           .head_dim = f.scores.head_dim,
           .head_dim_v = f.scores.head_dim_v,
           .gqa_ratio = f.scores.gqa_ratio,
-          .scale_first = scales_first(f.scores, Pass::kBackward),
+          .scale_first = scales_first(f.scores),
           .bias_tiles = has_bias_tiles(f.scores),
           .num_stages = t.dkv.num_stages,
           .producer_registers = 40};

@@ -26,7 +26,7 @@ kernel::DqWgmmaConfig dq_wgmma_config(const BackwardFamily& f, const BackwardTun
                                .head_dim = f.scores.head_dim,
                                .head_dim_v = f.scores.head_dim_v,
                                .gqa_ratio = f.scores.gqa_ratio,
-                               .scale_first = scales_first(f.scores, Pass::kBackward),
+                               .scale_first = scales_first(f.scores),
                                .k_stages = t.dq.num_stages,
                                .v_stages = t.dq.num_stages,
                                .producer_registers = 24};

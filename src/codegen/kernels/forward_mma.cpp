@@ -30,7 +30,7 @@ kernel::ForwardMmaConfig forward_mma_config(const Family& f, const ForwardTunabl
           .head_dim_v = f.head_dim_v,
           .gqa_ratio = f.gqa_ratio,
           .aligned = f.aligned,
-          .scale_first = scales_first(f, Pass::kForward),
+          .scale_first = scales_first(f),
           .pack_gqa = t.pack_gqa,
           .block_q = t.block_q,
           .block_kv = t.block_kv,

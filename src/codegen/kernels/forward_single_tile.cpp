@@ -29,7 +29,7 @@ kernel::ForwardSingleTileConfig forward_single_tile_config(const Family& f,
           .head_dim_v = f.head_dim_v,
           .gqa_ratio = f.gqa_ratio,
           .aligned = f.aligned,
-          .scale_first = scales_first(f, Pass::kForward),
+          .scale_first = scales_first(f),
           .block_q = t.block_q,
           .block_kv = t.block_kv,
           .min_blocks = t.min_blocks};

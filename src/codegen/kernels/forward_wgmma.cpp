@@ -48,7 +48,7 @@ kernel::ForwardWgmmaConfig forward_wgmma_config(const Family& f, const ForwardTu
           .head_dim = f.head_dim,
           .head_dim_v = f.head_dim_v,
           .gqa_ratio = f.gqa_ratio,
-          .scale_first = scales_first(f, Pass::kForward),
+          .scale_first = scales_first(f),
           .pack_gqa = t.pack_gqa,
           .block_q = t.block_q,
           .block_kv = t.block_kv,

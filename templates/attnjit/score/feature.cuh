@@ -96,23 +96,24 @@ struct Feature {
   // The scores of a tile that begins at `first_key`, in the order of the calls. Starts reading what
   // the others will want.
   ATTNJIT_DEVICE void fetch(const Block&, int, TileUse) {}
-  // Changes scores in place that have no scale yet.
+  // Changes scaled scores in place.
   template <class S>
   ATTNJIT_DEVICE void transform(const Block&, S&, int) {}
-  // The same of scaled ones, and multiplies `slopes` by the derivative.
+  // The same, and multiplies `slopes` by the derivative.
   template <class S>
   ATTNJIT_DEVICE void differentiate(const Block&, S&, S&, int) {}
-  // Scales the scores and adds to them, where kAdds.
+  // Multiplies the scores by the scale that they lack and adds to them, where kAdds.
   template <class S>
   ATTNJIT_DEVICE void add(const Block&, S&, float, int) {}
   // The same score by score, for loops that go through them anyway: begin_add() once, then each
   // score times its scale with all that is added to it.
   ATTNJIT_DEVICE void begin_add(const Block&, int) {}
   ATTNJIT_DEVICE float added(float score, float, int, int) const { return score; }
-  // These stand for transform() and add(), score by score on the way to the exponent: scores of the
-  // tile that begins at `first_key` are transformed() and multiplied by exponent_factor(), and the
-  // addends come on top of `start` in log2 units: of a line, and of each of its keys.
-  // in_exponents_fit() tells after the tile whether that was as exact as the other way.
+  // These stand for transform() and add(), score by score on the way to the exponent: unscaled
+  // scores of the tile that begins at `first_key` are transformed(), multiplied by
+  // exponent_factor(), and the addends come on top of `start` in log2 units: of a line, and of each
+  // of its keys. in_exponents_fit() tells after the tile whether that was as exact as the other
+  // way.
   ATTNJIT_DEVICE void begin_exponents(const Block&, int) {}
   ATTNJIT_DEVICE float exponent_factor(float factor) const { return factor; }
   ATTNJIT_DEVICE float transformed(float score) { return score; }
@@ -191,14 +192,23 @@ struct FeatureSet : Features... {
   ATTNJIT_DEVICE void fetch(const Block& block, int first_key, Use use) {
     (Features::fetch(block, first_key, use), ...);
   }
+  // Scales the scores and transforms them, where kTransforms. Returns the scale that they still
+  // lack.
   template <class S>
-  ATTNJIT_DEVICE void transform(const Block& block, S& scores, int first_key) {
+  ATTNJIT_DEVICE float transform(const Block& block, S& scores, float scale, int first_key) {
+    if constexpr (!kTransforms) return scale;
+    scores *= scale;
     (Features::transform(block, scores, first_key), ...);
+    return 1.0f;
   }
+  // The same, and sets `slopes` to the derivatives.
   template <class S>
-  ATTNJIT_DEVICE void differentiate(const Block& block, S& scores, S& slopes, int first_key) {
+  ATTNJIT_DEVICE float differentiate(const Block& block, S& scores, S& slopes, float scale,
+                                     int first_key) {
+    scores *= scale;
     slopes = 1.0f;
     (Features::differentiate(block, scores, slopes, first_key), ...);
+    return 1.0f;
   }
   // The first feature that adds scales the scores as well, in one fused product.
   template <class S>

@@ -122,20 +122,19 @@ struct SlopeWeights {
   static constexpr float kFactor = 1;
   uint32 word[kGroups][2];  // slopes, until set() makes them weights
 
-  // Multiplies the scores by `scale` and changes them. Returns the scale that they still lack: 1.
+  // Multiplies the scores by `scale` and transforms them. Returns the scale that they still lack.
   template <class Features>
   ATTNJIT_DEVICE float transform(Features& features, const Block& block,
                                  Fragments<1, kGroups>& scores, float scale, int first_key) {
     Fragments<1, kGroups> slopes;
-    scores *= scale;
-    features.differentiate(block, scores, slopes, first_key);
+    const float left = features.differentiate(block, scores, slopes, scale, first_key);
 #pragma unroll
     for (int n = 0; n < kGroups; ++n) {
       const float(&group)[4] = slopes[0][n];
 #pragma unroll
       for (int h = 0; h < 2; ++h) word[n][h] = ptx::pack<kDType>(group[2 * h], group[2 * h + 1]);
     }
-    return 1.0f;
+    return left;
   }
   ATTNJIT_DEVICE float slope(int n, int e) const { return element_of<kDType>(word[n], e); }
   ATTNJIT_DEVICE void set(int n, const float (&p)[4]) {

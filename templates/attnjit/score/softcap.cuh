@@ -50,9 +50,9 @@ struct Softcap : Feature {
 
   template <class S>
   ATTNJIT_DEVICE void transform(const Block&, S& scores, int) {
-    const float ratio = params.ratio;
-    const float flat = kFlat * ptx::reciprocal_approx(fabsf(ratio));
-    scores.for_each([&](float& score, int, int, int) { score = capped(score, ratio, flat); });
+    const float flat = kFlat * params.cap;
+    scores.for_each(
+        [&](float& score, int, int, int) { score = capped(score, params.ratio, flat); });
   }
   ATTNJIT_DEVICE void begin_exponents(const Block&, int) { highest = 0.0f; }
   ATTNJIT_DEVICE float transformed(float score) {

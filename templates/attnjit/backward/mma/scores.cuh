@@ -175,9 +175,7 @@ struct GradientScores : BackwardBlock<kShape, Features, BlockTeam<kConfig.num_th
     add_scores<kConfig.dtype, kConfig.padded_head_dim()>(p, q, warp_row(), k, span_key(span));
     float scale = kConfig.scale_first ? params.score_scale : 1.0f;
     if constexpr (Features::kTransforms) {
-      p *= scale;
-      scale = 1.0f;
-      features.differentiate(block, p, slopes, first_key);
+      scale = features.differentiate(block, p, slopes, scale, first_key);
     }
     features.add(block, p, scale, first_key);
     if (tile_use == TileUse::kMasked) features.mask(block, p, first_key);

@@ -140,8 +140,9 @@ struct Forward : ForwardTiles<kConfig, Features, kShape> {
     features.fetch(block, first_key, job.use);
     multiply_q_k(scores, k_tile(slot));
     before_v();
-    if constexpr (Features::kTransforms) features.transform(block, scores, first_key);
-    features.add(block, scores, kConfig.scale_first ? params.score_scale : 1.0f, first_key);
+    const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    const float left = features.transform(block, scores, scale, first_key);
+    features.add(block, scores, left, first_key);
     if (job.use == TileUse::kMasked) features.mask(block, scores, first_key);
     maxima.see(scores);
     Probabilities<kRowTiles, kGroups> probabilities;

@@ -131,8 +131,8 @@ struct ForwardSingleTile {
     Fragments<1, kGroups> scores;
     scores = 0.0f;
     add_scores<kDType, kConfig.padded_head_dim()>(scores, q_tile(slot), warp_row, k_tile(slot), 0);
-    if constexpr (Features::kTransforms) features.transform(block, scores, 0);
-    features.add(block, scores, kConfig.scale_first ? params.score_scale : 1.0f, 0);
+    const float scale = kConfig.scale_first ? params.score_scale : 1.0f;
+    features.add(block, scores, features.transform(block, scores, scale, 0), 0);
     if (use != TileUse::kPlain) features.mask(block, scores, 0);
 
     RunningMaxSoftmax<kDType, 1> softmax;

@@ -201,12 +201,12 @@ struct ForwardConsumer : ForwardEpilogue<kConfig, Features> {
                                                                   p.score_scale, p.exponent_scale},
           correct);
     } else {
-      if constexpr (Features::kTransforms) features.transform(rows.block, scores, first_key);
+      const float scale = features.transform(rows.block, scores, p.score_scale, first_key);
       features.begin_add(rows.block, first_key);
       const bool corrects = rows.softmax.step(
           begins, scores, fresh,
           SettledExponents<Features, kShape, kConfig.scale_first, kStep != Step::kPlain>{
-              features, kept, p.score_scale, p.exponent_scale},
+              features, kept, scale, p.exponent_scale},
           correct);
       maxima.see(rows_index, scores);
       return corrects;

@@ -51,8 +51,9 @@ struct ChangedExponents {
   ATTNJIT_DEVICE bool fit() const { return features.in_exponents_fit(); }
   template <class S>
   ATTNJIT_DEVICE void settle(S& scores) const {
-    if constexpr (Features::kTransforms) features.transform(block, scores, first_key);
-    features.add(block, scores, kScaled ? score_scale : 1.0f, first_key);
+    const float scale = kScaled ? score_scale : 1.0f;
+    const float left = features.transform(block, scores, scale, first_key);
+    features.add(block, scores, left, first_key);
   }
 };
 
