@@ -83,10 +83,8 @@ TEST_CASE_FIXTURE(Alibi, "alibi: slopes of 0, negative ones, and steep ones") {
   spec.slopes = {0.0f, -0.25f, 3.0f, -40.0f, 60.0f, 1e33f, -0.0f, 1e-6f};
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     spec.dtype = dtype;
-    for (const bool causal : {true, false}) {
-      spec.causal = causal;
-      both(spec);
-    }
+    spec.causal = dtype == DType::kBFloat16;
+    both(spec);
   }
 }
 
